@@ -1,4 +1,4 @@
-"""What several test modules share."""
+"""Fixtures and hooks that several test modules share."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["namespace"]  # a fixture
 
-# No property is timed: on a busy machine an example may take long, and so may making one up.
+# No property is timed: on a busy machine an example, or making one up, may take long.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-# Test modules, by the beginning of their names, which begin first. Those of a group run one after the other, in one
-# worker: they change the kernel's write-back limits or count mounts and tracers, or share a running fleet.
+# Test modules that start first, by the beginning of their names. Those of a group run in sequence in one worker: they
+# change the kernel's write-back limits or count mounts and tracers, or share a running fleet.
 GROUPS = {
     "the kernel's state": (
         "test_abandoned",
@@ -47,25 +47,23 @@ WITHOUT_SERVER = ("analysis/", "published/", "report/", "store/test_store_hostil
 
 
 def group_of(path: str) -> str | None:
-    """Return the group of a module, given its path below `tests/`."""
     name = path.rpartition("/")[2]
     return next((group for group, names in GROUPS.items() if name.startswith(names)), None)
 
 
 def path_of(item: pytest.Item) -> str:
-    """Return the path of a test's module below `tests/`."""
     return item.nodeid.partition("::")[0].removeprefix("tests/")
 
 
 def place(path: str) -> int:
-    """Return when a module's tests begin: the lower, the sooner. Single tests without a server fill the end."""
+    """Return the rank of a module: lower ones start sooner, and single tests without a server fill the end."""
     if (group := group_of(path)) is not None:
         return [*GROUPS].index(group)
     return len(GROUPS) + path.startswith(WITHOUT_SERVER)
 
 
 class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Tests that share something run one after the other, in one worker; who is done takes what begins next."""
+    """Run tests that share something one after the other in one worker; a free worker takes the next group."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0].removeprefix("tests/")
@@ -73,34 +71,36 @@ class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In the order in which they begin, which is that of the files otherwise."""
+    """Sort the modules by rank, and otherwise in the order of the files."""
     items.sort(key=lambda item: place(path_of(item)))
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses one
 def pytest_configure(config: pytest.Config) -> None:
-    """A place for temporary files, signals as they are where nobody ignores them, and modules that are compiled."""
+    """Make a place for temporary files, restore ignored signals, and compile the modules."""
     _own_place(config)
     _hear_signals()
     if not hasattr(config, "workerinput"):  # once, and not in each worker
-        # Each `dyno` would compile what it imports where PYTHONDONTWRITEBYTECODE is set, as images of containers do.
+        # With PYTHONDONTWRITEBYTECODE, as in images of containers, each `dyno` would compile what it imports.
         compileall.compile_dir(ROOT / "python", quiet=1)
 
 
 def _own_place(config: pytest.Config) -> None:
-    """Below a directory of this run alone: pytest takes the right to enter the usual one from other users each time
-    it starts, and the servers under test are other users.
+    """Put temporary files below a directory of this run.
+
+    At each start, pytest makes its usual directory inaccessible to other users, and servers under test run as such
+    users.
     """
-    if config.option.basetemp is None:  # given to workers, and by whoever wants to look at it afterwards
+    if config.option.basetemp is None:  # given to workers, and by whoever wants to keep it
         place = Path(tempfile.mkdtemp(prefix="dyno-tests-"))
         config.option.basetemp = place / "t"
         config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
 def _hear_signals() -> None:
-    """Take back what `nohup` and a shell's `&` make all processes of the tests ignore: they send each other signals.
+    """Undo that `nohup` and a shell's `&` let all test processes ignore signals, which the tests send.
 
-    A handler is not inherited by programs that are started, an ignored signal is. This process stays as deaf as it was.
+    Programs inherit an ignored signal but no handler. The handler does nothing, so this process still ignores them.
     """
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -109,14 +109,13 @@ def _hear_signals() -> None:
 
 @pytest.hookimpl(optionalhook=True)  # absent under `-p no:xdist`
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharersInTurn:
-    """For `make test-python`. The order is ours, and not by the number of tests."""
+    """Schedule groups for `make test-python`, in the order above and not by their number of tests."""
     config.option.loadscopereorder = False
     return SharersInTurn(config, log)
 
 
 @pytest.fixture(scope="session")
 def home() -> Iterator[Home]:
-    """Where `dyno` runs as a process of its own."""
     with new_home() as made:
         yield made
 
@@ -125,8 +124,9 @@ def home() -> Iterator[Home]:
 def fleet(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> RunningFleet:
-    """Three nodes and their scheduler, all there whatever an earlier test did to them. They are waited for as all else
-    that tests start is.
+    """Return three nodes and their scheduler, all running whatever an earlier test did to them.
+
+    The patience with them is that of all tests.
     """
     from support.fleet_nodes import running_fleet  # noqa: PLC0415 (takes half a second of CPU time)
 
@@ -142,7 +142,7 @@ def fleet(
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End the fleet after the last test of its group: others count the processes that this one has."""
+    """End the fleet after the last test of its group, because other tests count the processes of this worker."""
     if FLEET in item.config.stash and (nextitem is None or group_of(path_of(nextitem)) != "fleets"):
         stack, _ = item.config.stash[FLEET]
         del item.config.stash[FLEET]
@@ -151,17 +151,15 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture
 def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let plans of this process have windows too short to say anything of a server, for tests of all that surrounds
-    them.
-    """
+    """Allow plans with windows too short to judge a server, for tests that do not judge one."""
     for module in (check_suite, quick):
         monkeypatch.setattr(module, "MIN_WINDOW_S", 0.1)
 
 
 @pytest.fixture
 def own_tmpdir(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where everything temporary of the test lies, and nobody else's. A short path: sockets lie below it."""
-    tmp_path_factory.getbasetemp()  # made where it always is
+    """Put all temporary files of the test in one directory with a short path, because sockets lie below it."""
+    tmp_path_factory.getbasetemp()  # made where pytest always makes it
     with tempfile.TemporaryDirectory(prefix="s-") as name:
         place = Path(name)
         place.chmod(0o1777)

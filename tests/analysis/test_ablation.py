@@ -1,4 +1,4 @@
-"""Tunings one by one and together: what each brought."""
+"""Tunings one by one and together: the effect of each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def side(name: str, of: Runs) -> Side:
 
 
 def tuned(together: float, repetitions: int = 5) -> tuple[Effect, ...]:
-    """A server of 500 Mbit/s, six tunings as in appendix C of VeriTest's report of 2003, and all of them."""
+    """Compare a server of 500 Mbit/s with the six tunings in appendix C of VeriTest's report of 2003, and with all."""
     single = [
         side(name, runs(500 * effect, 10 + place, repetitions))
         for place, (name, effect) in enumerate(zip(NAMES, EFFECTS, strict=True))

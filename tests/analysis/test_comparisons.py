@@ -1,4 +1,4 @@
-"""All comparisons of an experiment: how often they claim what is not, and what they find.
+"""All comparisons of an experiment: how often they claim a false difference, and which differences they find.
 
 Shares are of simulated experiments with fixed seeds (`simulations`); docs/simulations.md has more.
 """
@@ -64,7 +64,7 @@ def test_a_drift_in_time_makes_no_difference_of_equal_servers(repetitions: int) 
 def test_of_many_equal_servers_any_differ_in_5_percent_of_experiments_at_most(
     servers: int, repetitions: int, noise: Noise
 ) -> None:
-    """Runs that resemble those before them made four and eight equal servers differ in 7 %."""
+    # Noise that lasts from one run to the next once made four and eight equal servers differ in 7 % of the experiments.
     assert claims(Design(repetitions, (1.0,) * servers, noise), EXPERIMENTS).false <= MOST
 
 
@@ -85,7 +85,7 @@ def test_six_repetitions_find_5_percent_through_2_percent_of_noise_in_average_an
 
 
 def test_one_odd_repetition_in_twelve_leaves_most_of_the_power() -> None:
-    """It took all of it: of 600 slowdowns of 5 % none was found."""
+    # It once took all of the power: of 600 slowdowns of 5 %, none was found.
     found = claims(replace(FIVE_PERCENT, odd=True), EXPERIMENTS)
     assert found.average >= 0.8
     assert found.peak >= 0.65
@@ -98,7 +98,7 @@ def test_three_repetitions_find_10_percent_and_miss_5_percent_in_most_cases() ->
 
 
 def test_of_four_servers_one_that_is_10_percent_slower_is_found_with_three_repetitions() -> None:
-    # Judged pair by pair, without the pooled noise, it is found in 28 to 30 %.
+    # Pairwise tests without the pooled noise find it in 28 to 30 %.
     assert claims(Design(3, (1.0, 1.0, 1.0, 0.9)), 200).average >= 0.85
 
 
@@ -107,7 +107,7 @@ def test_no_load_level_of_equal_servers_differs_in_more_than_5_percent_of_experi
 
 
 def test_two_equal_experiments_at_different_times_differ_in_5_percent_of_cases_at_most() -> None:
-    """The range of three self-tests as a bound of the shift claimed a difference in 8 to 10 %."""
+    # Bounding the shift by the range of three self-tests once claimed a difference in 8 to 10 % of the cases.
     assert across_times(10, EXPERIMENTS) <= MOST
 
 
@@ -116,7 +116,7 @@ def test_of_three_configurations_the_variance_is_that_of_all_runs_in_blocks_of_t
     logs = np.log([side.throughput.mean(axis=1) for side in sides])
 
     def variance_of(rows: list[int]) -> float:
-        """Of a run, by means per configuration and per two rounds."""
+        """Return the residual variance of a run, with a mean per configuration and one per two rounds."""
         rest = logs[rows] - logs[rows].mean(axis=1, keepdims=True)
         for block in (slice(0, 2), slice(2, 4)):
             rest[:, block] -= rest[:, block].mean()
@@ -192,7 +192,7 @@ def test_a_minimum_effect_of_5_percent_or_more_leaves_the_repetitions_unknown() 
 
 
 def test_draws_do_not_make_it_easier_to_claim_a_difference() -> None:
-    """Six of seven pairs are draws beyond doubt: the seventh has to pass the correction for seven all the same."""
+    # Six of the seven pairs are clearly draws. The seventh must pass the correction for seven all the same.
     random = np.random.default_rng(7)
     sides = [
         runs_of(1000 * np.exp(random.normal(0, 0.002, (4, 1)) + shift)) for shift in (0.0, *[0.0] * 6, 0.0)

@@ -1,4 +1,4 @@
-"""One configuration's curve: means, spread, peak, and what is left of it."""
+"""One configuration's curve: means, spread, peak, and what is kept of it at most load."""
 
 from random import Random
 

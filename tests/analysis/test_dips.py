@@ -28,7 +28,7 @@ def seen(throughput: ArrayLike, loads: ArrayLike = CLIENTS) -> Dips:
 
 
 def repeated(curve: ArrayLike) -> NDArray[np.float64]:
-    """Three runs of a published curve, with 1 % of noise: published are single ones, of which nothing is said."""
+    """Return three runs of a published curve with 1 % of noise: the reports published single runs."""
     rates = np.asarray(curve, dtype=np.float64)
     return np.asarray(rates * np.exp(np.random.default_rng(7).normal(0, 0.01, (3, rates.size))))
 
@@ -73,7 +73,7 @@ def test_a_decline_beyond_52_clients_as_sambas_of_2003_is_a_drop_and_no_dip() ->
 
 
 def test_a_collapse_at_32_threads_with_a_recovery_at_192_as_apaches_of_1999_is_told_in_full() -> None:
-    # The report names the loads and no rates: collapsed from 32 threads on, briefly back at 192, collapsed again.
+    # The report names loads but no rates: collapsed from 32 threads on, briefly back at 192, collapsed again.
     threads = np.array([2, *range(16, 289, 16)])
     rates = np.where(threads >= 32, 120.0, 1500.0) * (1 + 0.01 * np.sin(threads))
     rates[0] = 400
@@ -95,7 +95,7 @@ def test_normal_noise_alone_yields_findings_in_fewer_curves_than_stated(
     false = sum(
         bool(found(1000 * np.exp(shape + random.normal(0, noise, (repetitions, 16))))) for _ in range(curves)
     )
-    # The bound, and two standard deviations of a binomial at it.
+    # The bound plus two standard deviations of a binomial distribution there.
     bound = FALSE_POSITIVE_RATE
     assert false / curves <= bound + 2 * (bound * (1 - bound) / curves) ** 0.5
 

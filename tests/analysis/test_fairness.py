@@ -1,4 +1,4 @@
-"""Jain's fairness index: its bounds, and what leaves it as it is."""
+"""Jain's fairness index: its bounds, and the changes that it ignores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHARES = st.lists(st.floats(min_value=0.001, max_value=1e6), min_size=1, max_siz
 
 
 def test_the_example_of_the_report_that_defined_it() -> None:
-    """DEC-TR-301, section 3: of 100 users 10 get all there is, the same each: 0.1."""
+    # DEC-TR-301, section 3: 10 of 100 users share everything equally, so the index is 0.1.
     assert jain([1.0] * 10 + [0.0] * 90) == pytest.approx(0.1)
 
 

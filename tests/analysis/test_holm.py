@@ -1,4 +1,4 @@
-"""Several claims at once: which of them hold for all together."""
+"""Several claims at once: which of them hold together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.floats(0, 0.06)), max_size=4)
 
 
 def closed_testing(primary: list[float], secondary: list[float]) -> list[bool]:
-    """By definition: a claim holds where the test of every intersection that it is in rejects (Bonferroni's)."""
+    """Return the claims that hold by definition: every intersection with the claim is rejected (Bonferroni)."""
     everyone = [*((0, p_value) for p_value in primary), *((1, p_value) for p_value in secondary)]
     places = range(len(everyone))
     intersections = chain.from_iterable(combinations(places, size) for size in range(1, len(everyone) + 1))

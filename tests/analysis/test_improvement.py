@@ -21,7 +21,7 @@ def runs(throughput: ArrayLike) -> Runs:
 
 
 def noisy(random: np.random.Generator, repetitions: int, rate: float = 1000.0, noise: float = 0.03) -> Runs:
-    """Runs that differ as wholes, and a little from mix to mix."""
+    """Draw runs that differ as a whole, and a little from level to level."""
     whole = random.normal(0, noise, (repetitions, 1))
     return runs(rate * SHAPE * np.exp(whole + random.normal(0, 0.02, (repetitions, len(SHAPE)))))
 
@@ -35,7 +35,7 @@ def test_the_percentages_of_veritest_2003_figure_14_come_out(base: float, other:
 
 
 def least_squares(sides: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Residuals and degrees of freedom of a mean per configuration and a shift per two rounds."""
+    """Return residuals and degrees of freedom of a mean per configuration and a shift per two rounds."""
     configurations, repetitions = sides.shape
     blocks = np.arange(repetitions) // 2
     columns = [np.repeat(np.eye(configurations)[each], repetitions) for each in range(configurations)]
@@ -89,7 +89,7 @@ def test_of_200_experiments_with_three_repetitions_at_least_nine_in_ten_interval
 
 
 def flat(random: np.random.Generator, repetitions: int, noise: float, rate: float = 1000.0) -> Runs:
-    """Runs on a plateau of 16 mixes with independent noise in each."""
+    """Draw runs on a plateau of 16 levels, with independent noise in each."""
     return runs(rate * (1 + random.normal(0, noise, (repetitions, 16))))
 
 
@@ -106,7 +106,7 @@ def test_of_two_equal_plateaus_the_noisier_one_does_not_win(
     ]
     percent = np.array([each.percent for each in found], dtype=np.float64)
     assert abs(percent.mean()) < max(1.0, 3 * percent.std(ddof=1) / 10)
-    # The means of the highest means differ by 4.8 % and more, and say "faster" in 16 to 49 of 100.
+    # The means of the highest levels differ by 4.8 % and more, and claim "faster" in 16 to 49 of 100.
     assert sum(each.verdict is not Verdict.NO_DIFFERENCE_SHOWN for each in found) <= 8
 
 

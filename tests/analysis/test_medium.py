@@ -1,4 +1,4 @@
-"""What a flush did, by descriptions of what the files lie on and by the medium's own fsync: one row per stack."""
+"""The outcome of a flush, from the layers below the files and the medium's own fsync: one row per stack."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ STACKS: dict[str, tuple[tuple[Layer, ...], float | None, str]] = {
 
 
 def verdict(media: Media) -> str:
-    """Of a server that made a sync for each of its flushes."""
+    """Return the verdict on a server that made one sync for each of its flushes."""
     return str(judged([InMix(flushes=10, syncs=10, border=0)], media, syncs_known=True))
 
 
@@ -137,7 +137,7 @@ def test_a_stack_has_its_verdict(stack: str) -> None:
 
 
 def test_a_sync_that_no_device_can_have_made_is_doubted_whatever_the_options_are_called() -> None:
-    """Each stack of disks and overlays that is called durable, with the time of a sync that does nothing."""
+    # Each stack of disks and overlays that is called durable is tried with the time of a sync that does nothing.
     durable = {name: layers for name, (layers, _, expected) in STACKS.items() if expected == EACH}
     assert len(durable) >= 9
     for name, layers in durable.items():

@@ -56,13 +56,13 @@ def test_p_values_are_those_of_scipys_t_tests() -> None:
     base, other = (Runs(tuple(range(1, 7)), rates[:, None]) for rates in (BASE, BASE * 1.02 * NOISE))
 
     def found(margins: Margins) -> Improvement:
-        """Without rounds, where the test is Welch's."""
+        """Compare the sides without rounds, so that the test is Welch's."""
         return improvement(base, other, Metric.OVERALL_AVERAGE, paired=False, margins=margins)
 
     logs = np.log(base.throughput[:, 0]), np.log(other.throughput[:, 0])
     no_difference = stats.ttest_ind(*logs, equal_var=False).pvalue
     assert found(Margins()).p_value == pytest.approx(no_difference)
-    # Two one-sided tests; the p-value here is for 2.5 % on one side, as the interval is.
+    # Two one-sided tests; this p-value is for 2.5 % on one side, like the interval.
     within = max(
         stats.ttest_ind(logs[1] - np.log(1.03), logs[0], equal_var=False, alternative="less").pvalue,
         stats.ttest_ind(logs[1] + np.log(1.03), logs[0], equal_var=False, alternative="greater").pvalue,

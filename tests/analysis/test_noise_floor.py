@@ -1,4 +1,4 @@
-"""The noise floor of a machine: kept, read again, and used by plans and experiments."""
+"""The noise floor of a machine: stored, read again, and used by plans and experiments."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_plan_says_which_differences_it_can_show(tmp_path: Path) -> None:
 
 
 def test_what_a_design_finds_is_found_in_four_of_five_simulated_experiments() -> None:
-    # In the simulations, runs share 2 % of noise, and each of sixteen mixes has 2 % of its own: 2.1 % an average.
+    # In the simulations, runs share 2 % of noise, and each of sixteen levels has 2 % of its own: 2.1 % per average.
     least = design_finds_percent(4, 3, 0.021)
     assert least is not None
     found = claims(Design(3, (1.0, 1.0, 1.0, 1 - least / 100)), 200).average

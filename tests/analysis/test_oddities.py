@@ -1,4 +1,4 @@
-"""Thresholds of what a reader is told: just below and just above each."""
+"""Thresholds of what a reader is told, tested just below and just above each."""
 
 from __future__ import annotations
 

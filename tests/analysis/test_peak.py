@@ -1,4 +1,4 @@
-"""The peak with its uncertainty: how high it is, and at which mix it is."""
+"""The peak with its uncertainty: its height, and its load level."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_critical_value_is_that_of_scipys_multivariate_t(others: int, degree
 
 def test_of_1000_plateaus_each_of_eight_equal_mixes_is_a_candidate_in_95_percent() -> None:
     random = np.random.default_rng(31)
-    # All are equal, so that each may be called the true peak: the least favourable case, where the bound is met.
+    # All are equal, so that each may be called the true peak: the least favourable case, in which the bound is reached.
     included = np.zeros(8)
     for _ in range(1000):
         whole = random.normal(0, 0.1, (3, 1))

@@ -1,4 +1,4 @@
-"""Scaling over processors: the table, and the law where it holds."""
+"""Scaling over processors: the table, and the law if it holds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_published_fit_of_sdm91_comes_out() -> None:
     assert found.peak_count is not None
     assert found.peak_count.value == pytest.approx(96.52, abs=0.01)
     assert found.trouble is None
-    # Profile intervals hold those of the published standard errors about their middle.
+    # The profile intervals contain the middle of the intervals by published standard errors.
     assert found.sigma.low is not None
     assert found.sigma.high is not None
     assert found.sigma.low < 0.0277285 - 0.0091217
@@ -137,7 +137,7 @@ def test_of_20_noisy_experiments_nearly_all_intervals_hold_the_truth() -> None:
             holds(interval, value)
             for interval, value in zip((found.lam, found.sigma, found.kappa), truth, strict=True)
         ]
-        # Where it is unknown whether there is a maximum, nothing false was said of it.
+        # If it is unknown whether there is a maximum, nothing false was said of it.
         held[3] += found.peak_count is None or holds(found.peak_count, (0.92 / 0.01) ** 0.5)
     assert (held >= 16).all()
-    assert held.min() < 20  # or the intervals are of no use
+    assert held.min() < 20  # wider intervals would be useless

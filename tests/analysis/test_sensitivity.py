@@ -1,4 +1,4 @@
-"""What a design finds, against the distributions of scipy, which the tool does not import for it."""
+"""What a design can detect, compared with the distributions of scipy, which the tool does not import for it."""
 
 from __future__ import annotations
 

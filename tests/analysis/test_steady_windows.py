@@ -1,4 +1,4 @@
-"""Halves of a window that differ are told, and noise is not."""
+"""Windows whose halves differ are reported, and noise is not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Window = list[int]
 def windows(
     before: float, after: float, *, seconds: int, noise: float, repetitions: int, seed: int
 ) -> list[Window]:
-    """A server that changes its speed in the middle of each window."""
+    """Draw windows of a server that changes its speed in the middle of each."""
     random = np.random.default_rng(seed)
     speeds = np.repeat([before, after], seconds // 2)
     return [
@@ -61,7 +61,7 @@ def test_a_second_in_the_middle_is_in_neither_half() -> None:
 
 @pytest.mark.parametrize("seconds", [4, 10])
 def test_noise_that_resembles_itself_is_told_by_tenths_of_a_second_and_not_by_seconds(seconds: int) -> None:
-    """Why bins are of a second."""
+    # This is why a bin is one second long.
     steady = steadiness.Windows(seconds, noise=0.06, memory_s=0.3)
     assert steadiness.told(steady, 1, 100) > 0.15
     assert steadiness.told(steady, 10, 100) < 0.04

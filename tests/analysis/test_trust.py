@@ -1,4 +1,4 @@
-"""Marks: which figures the generator, the plan or others may have set, and what limited a mix."""
+"""Marks: which figures the generator, the plan or other programs may have set, and what limited a load level."""
 
 import heapq
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from serverdyno.analysis.trust import Limit, Mark
     ("waiting", "server_share", "hidden"),
     [
         (0.0, 0.5, 0.0),
-        (0.2, 0.5, 0.25),  # without its wait of a fifth a round trip is a quarter more frequent
+        (0.2, 0.5, 0.25),  # without waiting for a fifth of each round trip, a quarter more would fit
         (0.2, None, 0.25),
         (0.5, 0.8, 0.25),  # and the server's CPUs allow no more
         (0.9, 1.02, 0.0),  # a busy server hides nothing, whatever waits in the generator
@@ -56,7 +56,6 @@ WINDOW_MS = 10_000.0
 
 
 def answered(clients: int, server_ms: float, held: Sequence[tuple[float, float]]) -> int:
-    """Return how many answers a closed loop takes in the window, if its generator has no CPU in the `held` spans."""
     due = [server_ms] * clients
     count = 0
     while (now := heapq.heappop(due)) < WINDOW_MS:
@@ -86,9 +85,8 @@ def test_a_server_is_never_faster_than_run_delay_bounds_it(
     run_delay = sum(end - begin for begin, end in held) / WINDOW_MS
     hidden = trust.hidden_speed(trust.waiting_share(0.0, clients * WINDOW_MS, run_delay), None)
     assert hidden is not None
-    assert true <= (shown + clients) * (
-        1 + hidden
-    )  # an operation of each client may end just behind the window
+    # An operation of each client may end just after the window.
+    assert true <= (shown + clients) * (1 + hidden)
     if not trust.is_loose(hidden, 0.0):
         assert shown * (1 + hidden) <= 1.10 * (true + clients)
 
@@ -103,7 +101,7 @@ def test_a_server_is_never_faster_than_run_delay_bounds_it(
         (set(), 0.01, 0.3, 0.10, True, (Limit.ROUND_TRIP,)),
         (set(), 0.01, 0.3, None, False, (Limit.UNSEEN,)),
         (set(), 0.01, 0.3, None, None, (Limit.UNSEEN,)),
-        (set(), 0.05, 0.3, 0.5, True, ()),  # the generator has a part in it
+        (set(), 0.05, 0.3, 0.5, True, ()),  # the generator contributes
         (set(), 0.01, None, 0.5, True, (Limit.ROUND_TRIP,)),
         (set(), 0.01, None, 0.5, False, ()),  # the server's CPUs may be full
         (set(), 0.01, None, 0.5, None, ()),

@@ -1,4 +1,4 @@
-"""`dyno` on the command line: what it prints, how it ends, and what it leaves."""
+"""`dyno` on the command line: its output, its exit status, and what it leaves."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_length_that_leaves_too_short_a_window_is_refused(home: Home, length: 
 def test_a_target_that_is_not_loopback_needs_bounds_before_anything_is_sent(
     home: Home, tmp_path: Path
 ) -> None:
-    # 192.0.2.0/24 is for documentation (RFC 5737): nobody is there.
+    # 192.0.2.0/24 is for documentation (RFC 5737), so nobody answers there.
     done = home.here("load", "http://192.0.2.1/", "--into", tmp_path / "e")
     assert done.returncode == 2
     assert "--max-rate: needed" in done.stderr
@@ -175,7 +175,7 @@ def test_a_target_that_is_not_loopback_needs_bounds_before_anything_is_sent(
 
 
 def own_address() -> str:
-    """An address of this machine that is not loopback; packets to it stay here."""
+    """Return an address of this machine that is not loopback; packets to it stay here."""
     for addresses in psutil.net_if_addrs().values():
         for address in addresses:
             if address.family == socket.AF_INET and not address.address.startswith("127."):
@@ -232,7 +232,7 @@ def test_loopback_needs_no_token_and_so_no_home_to_keep_it_in(home: Home, tmp_pa
 
 @dataclass(frozen=True)
 class Loaded:
-    """One `dyno load` of nginx, away from a terminal."""
+    """The result of one `dyno load` of nginx, without a terminal."""
 
     url: str
     folder: Path
@@ -257,7 +257,7 @@ def test_load_measures_a_url_with_path_and_query(loaded: Loaded) -> None:
     assert all(record.bytes_read == 735 * record.operations > 0 for record in opened.mixes())
     assert all(record.window_s == pytest.approx(1.2) for record in opened.mixes())
     assert opened.head.configurations[0].url == loaded.url
-    # The command can be repeated as it stands.
+    # The command can be repeated as printed.
     assert opened.plan_text.startswith(f"# Made by: dyno load '{loaded.url}' --clients 1,2 --length 1.5s")
 
 
@@ -312,7 +312,7 @@ def test_load_shows_the_table_and_draws_nothing_that_was_not_asked_for(
 
 
 def test_a_run_that_is_refused_leaves_no_folder(home: Home, tmp_path: Path) -> None:
-    """A document root without the suite's documents is found before anything else is measured."""
+    # A document root without the suite's documents is found before anything is measured.
     plan, folder = tmp_path / "plan.toml", tmp_path / "e"
     with reference(body_bytes=100) as port:
         servers = f'[[servers]]\nserver = "external"\nurl = "http://127.0.0.1:{port}/"\n'
@@ -359,7 +359,7 @@ def test_load_without_keep_alive_opens_a_connection_a_request(
 
 @contextmanager
 def reference(**options: Any) -> Iterator[int]:
-    """The port of a reference server in this process."""
+    """Yield the port of a reference server in this process."""
     server = start_http(**options)
     try:
         yield server.port
@@ -377,7 +377,7 @@ def test_load_of_a_page_that_is_not_there_says_so(home: Home, tmp_path: Path) ->
 
 
 def screen(output: str) -> list[str]:
-    """What a terminal shows in the end, of the few controls that are used."""
+    """Return the lines that a terminal shows at the end, given the few control sequences that `dyno` uses."""
     lines, row, column = [""], 0, 0
     for match in re.finditer(r"\x1b\[([?\d;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)", output):
         number, control, start, down, text = match.groups()
@@ -434,11 +434,11 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
         )
     assert len(finished) >= 2
     assert shown[-1] == f"interrupted; finished mixes are kept. To continue: dyno resume {folder}"
-    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is back
+    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is visible again
 
 
 def read(descriptor: int) -> bytes:
-    """What comes next; nothing once the other side has closed, which a terminal tells as an error."""
+    """Return what comes next; nothing once the other side has closed, which a terminal reports as an error."""
     try:
         return os.read(descriptor, 65536)
     except OSError:

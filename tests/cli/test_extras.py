@@ -1,4 +1,4 @@
-"""Load is made without the extras: their modules are blocked here, as if they were not installed."""
+"""Making load without the extras: their modules are blocked here, as if they were not installed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ main()
 
 
 def dyno(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """`dyno` in a process that finds no module of the extra."""
+    """Run `dyno` in a process that finds no module of the extra."""
     command = [sys.executable, "-c", BLOCKED, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """An experiment that `dyno load` made without the extra."""
+    """Make an experiment by `dyno load` without the extra."""
     folder = tmp_path_factory.mktemp("extras") / "e"
     server = start_http(body_bytes=100)
     try:
@@ -105,7 +105,7 @@ def test_a_fleet_says_which_extra_it_needs() -> None:
 def test_the_modules_are_those_of_the_extra(extra: str) -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
     names = {requirement.partition(">")[0] for requirement in listed}
-    # Dask comes with its distributed part.
+    # Dask is installed together with its distributed part.
     assert names == set(extras.EXTRAS[extra][1]) - {"dask"}
 
 

@@ -1,4 +1,4 @@
-"""Options from the fields of models: what a command shows, reads and writes of them."""
+"""Options from the fields of models: how a command shows, reads and writes them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from serverdyno.servers.reference_model import HttpProcess, NfsProcess, SmbProce
 
 
 class Trial(Model):
-    """One field of each kind."""
-
     level_count: int = Field(default=3, ge=1, le=5000, description="How many; needs is_dry.")
     share: float | None = Field(default=None, gt=0, description="What part.")
     colour: Literal["red", "blue"] = Field(default="red", description="Which one.")
@@ -33,7 +31,7 @@ class Trial(Model):
 
 
 def run(model: type[BaseModel], arguments: list[str]) -> tuple[str, dict[str, Any]]:
-    """What a command with the fields of a model says, and what it is given."""
+    """Return what a command with the fields of a model prints, and the values that it receives."""
     taken: dict[str, Any] = {}
 
     def command(given: dict[str, Any]) -> None:

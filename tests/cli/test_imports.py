@@ -1,6 +1,6 @@
-"""Which modules a command imports before it does its work: names that it has no use for, and how many in all.
+"""The modules that a command imports before it works: none that it does not need, and not too many in all.
 
-Never a time: modules are what its start takes, and they can be counted on a busy machine.
+No time is measured: start-up consists of imports, and a test can count them on a busy machine, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def command_of(*arguments: str | Path) -> list[str]:
 
 
 def check(report: str, too_much: set[str], most: int) -> None:
-    """`report`: what the interpreter says of each module. `most`: a tenth more than with Python 3.11."""
+    """Check the modules in `report`, the interpreter's list; `most` is a tenth more than Python 3.11 imports."""
     imported = set(IMPORTED.findall(report))
     assert "serverdyno._native" in imported or "serverdyno.cli" in imported
     unwanted = ALWAYS_TOO_MUCH | too_much

@@ -1,4 +1,4 @@
-"""`dyno plan check` says whatever `dyno run` would refuse on this machine, and how long a plan takes."""
+"""`dyno plan check` reports everything that `dyno run` would refuse on this machine, and the duration of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or of another encoding: a sentence, and never a traceback."""
+"""Standard streams that are closed, full or of another encoding lead to a sentence, and never to a traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace tak
 def dyno(
     home: Home, streams: str, *arguments: str | Path, **changed: str
 ) -> subprocess.CompletedProcess[str]:
-    """`dyno` with its standard streams redirected as a shell writes it."""
+    """Run `dyno` with its standard streams redirected by words of a shell."""
     return subprocess.run(
         ["sh", "-c", f'"$@" {streams}', "sh", *DYNO, *map(str, arguments)],
         env=home.environment | changed,

@@ -1,4 +1,4 @@
-"""Failover as a workload: in the middle of a mix servers are killed and started again, or connections cut."""
+"""Failover as a workload: during a load level, servers are killed and restarted, or connections are cut."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ KEPT = {
 def mixed(
     to: _native.Target, cut: Callable[[], object] | None, clients: int = CLIENTS, **files: Any
 ) -> dict[str, Any]:
-    """A mix that goes on until much was done after `cut`, which is carried out once much was done before it.
+    """Run a level until much was done both before and after `cut`.
 
-    Its end is sudden: nothing is read back.
+    It is then stopped, so nothing is read back.
     """
     shape = {"clients": clients, "threads": 1, "length_s": LENGTH_S, "timeout_s": PATIENCE_S}
     load = files_mix(to, KEPT | files, None, leave_after_errors=None, **shape).start()
@@ -61,7 +61,7 @@ def mixed(
     elif files:
         while load.snapshot()["elapsed_s"] < CUT_S:
             assert not load.wait(0.02), load.result()["errors"]
-    # So many that one client can't have done them all while the others were away.
+    # Too many for one client to have done them all while the others were away.
     until(load.snapshot()["operations"] + 20 * OPERATIONS)
     load.stop()
     assert load.wait(PATIENCE_S), "the mix does not end"
@@ -69,7 +69,7 @@ def mixed(
 
 
 def mixed_to_the_end(to: _native.Target, cut: Callable[[], object]) -> dict[str, Any]:
-    """A mix in whose middle `cut` is carried out, and after which all is read back."""
+    """Run a level in whose middle `cut` is called, to its end, after which everything is read back."""
     shape = {"clients": CLIENTS, "threads": 1, "length_s": WHOLE_S, "timeout_s": PATIENCE_S}
     load = files_mix(to, KEPT, None, leave_after_errors=None, **shape).start()
     while load.snapshot()["operations"] < OPERATIONS:
@@ -92,8 +92,9 @@ def check_nothing_lost(result: dict[str, Any], read_back: int = 0) -> None:
 
 
 def check_all_back(result: dict[str, Any], *, went_on: bool) -> None:
-    """Each client had an outage, with the file that it had open or without. A server that is being killed may accept a
-    client once more.
+    """Check that each client had an outage, and kept its open file if `went_on`.
+
+    A server that is being killed may accept a client once more.
     """
     outages = failover(result)["outages"]
     assert {outage["client"] for outage in outages} == set(range(CLIENTS))
@@ -151,7 +152,7 @@ def test_ganesha_is_killed_and_nothing_that_was_flushed_is_lost() -> None:
 
 
 def reference(cut: str, clients: int = CLIENTS, **options: Any) -> dict[str, Any]:
-    """Against our own server, whose connections are cut, or which starts anew."""
+    """Run a level against the reference server, which cuts its connections or restarts."""
     server = start_smb(**options)
     try:
         url = f"smb://127.0.0.1:{server.port}/"
@@ -180,7 +181,7 @@ def test_a_server_that_forgets_its_handles_is_found_out() -> None:
 
 
 def test_a_server_that_undoes_what_it_acknowledged_is_found_out() -> None:
-    """Of so many clients one at least reads the block before it writes it again."""
+    # There are so many clients that at least one reads the block before it writes it again.
     result = reference("connections", clients=32, fault="undone-writes")
     assert "stale_content" in {error["fault"] for error in result["errors"]}
 

@@ -1,5 +1,7 @@
-"""The disk mix when there is more of it, or less to go by: several volumes, a workspace of an earlier mix, a killed
-server, a full disk, a wrong password, two hundred clients, and a dissector of packets that looks on.
+"""The disk mix under difficult conditions.
+
+Several volumes, a workspace of an earlier level, a killed server, a full disk, a wrong password, two hundred clients,
+and a packet dissector that looks on.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from support.file_server import family, needs_root, samba, skip_unless_installed
 
 ADDRESS = "10.77.0.1"
 TOKEN = "Zr4u7xKq9LmN2pWs"
-PASS_OPERATIONS = 11_000  # and some more, of one client
+PASS_OPERATIONS = 11_000  # a little more than one client's pass
 
 SUITE = Suite(name="tiny", title="Tiny", source="a test", workload="diskmix", clients=[1], length_s=1.0)
 
@@ -47,7 +49,8 @@ def test_clients_are_dealt_out_to_the_volumes() -> None:
 
 @needs_root
 def test_a_workspace_is_used_again_and_its_contents_are_still_known() -> None:
-    """By the server's count of writes: what the mixes themselves wrote is known, the rest made the workspaces."""
+    # The server's count of writes shows it: blocks that the levels themselves wrote are known, the rest made the
+    # workspaces.
     with samba() as server:
         workspaces = _native.Workspaces()
         making = []
@@ -59,7 +62,7 @@ def test_a_workspace_is_used_again_and_its_contents_are_still_known() -> None:
             making.append(served(server)["write"] - before - in_mix)
     first, again, anew = making
     assert first > 0
-    assert again <= first / 10  # what a cache had still to write when the mix was over
+    assert again <= first / 10  # writes that a cache had not sent when the level ended
     assert anew >= first / 2
 
 
@@ -126,7 +129,7 @@ def test_who_is_not_let_in_is_told_before_any_load(wrong: dict[str, object], sai
 
 
 def clients_of(volume: Path) -> set[str]:
-    """Whose workspaces stand on it, whole or in part."""
+    """Return the clients whose workspaces are on the volume, complete or in part."""
     return {path.name for path in clients_directory(volume).iterdir()}
 
 
@@ -146,7 +149,7 @@ def test_a_full_disk_is_an_error_of_the_server_by_its_name_and_nothing_stays_una
 
 
 def take_all_room(filler: Path) -> None:
-    """At once: nothing is written."""
+    """Reserve all free space at once, without writing anything."""
     size = 0
     with filler.open("wb") as file:
         for step in (1 << 20, 1 << 12):
@@ -158,7 +161,7 @@ def take_all_room(filler: Path) -> None:
 
 @needs_root
 def test_a_disk_that_becomes_full_in_the_mix_is_left_as_it_was() -> None:
-    """Nobody makes room by leaving while others are measured: all of them meet the full disk."""
+    # Clients that meet the full disk do not remove their files while others are measured, so all of them meet it.
     with samba({"file_system": "ext4", "image_mib": 64}) as server:
         volume = server.data_directories()[0]
         filler = volume / "of-somebody-else"
@@ -180,7 +183,7 @@ def test_a_disk_that_becomes_full_in_the_mix_is_left_as_it_was() -> None:
 
 
 def listen_overflows(server: Samba) -> int:
-    """Connections that the kernel has turned away in the server's network, since its queue of new ones was full."""
+    """Return how many connections the kernel refused in the server's network because its accept queue was full."""
     command = ["nsenter", f"--net={server.access().network_namespace}", "cat", "/proc/net/netstat"]
     said = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
     names, values = (line.split() for line in said.splitlines() if line.startswith("TcpExt:"))
@@ -204,7 +207,7 @@ def test_two_hundred_clients_on_one_thread_log_on_no_faster_than_the_servers_que
 
 @contextmanager
 def captured(server: Samba, into: Path) -> Iterator[None]:
-    """Every packet in the server's network, into a file. Fails where the kernel dropped one."""
+    """Capture every packet in the server's network into a file, and fail if the kernel dropped one."""
     inside = ["nsenter", f"--net={server.access().network_namespace}"]
     command = [
         *inside,
@@ -231,7 +234,7 @@ def captured(server: Samba, into: Path) -> Iterator[None]:
 
 
 def dissected(capture: Path, display_filter: str) -> list[str]:
-    """The packets that tshark finds by a display filter."""
+    """Return the packets that tshark finds by a display filter."""
     done = subprocess.run(
         ["tshark", "-r", str(capture), "-2", "-Y", display_filter],
         capture_output=True,
@@ -256,7 +259,9 @@ def test_a_dissector_of_others_finds_nothing_malformed_in_a_whole_pass(cache: st
     assert result["pass_operations"] is not None and result["pass_operations"] <= PASS_OPERATIONS
     assert whole(result)
     assert result["passes"] is not None and result["passes"] >= 1
-    assert len(dissected(capture, "smb2.cmd == 7 && smb2.flags.response == 0")) > 0  # FLUSH: it does dissect
+    assert (
+        len(dissected(capture, "smb2.cmd == 7 && smb2.flags.response == 0")) > 0
+    )  # FLUSH, so the dissector works
     assert dissected(capture, "_ws.malformed || (smb2 && _ws.expert.severity == error)") == []
 
 
@@ -285,7 +290,7 @@ asyncio.run(main())
 
 @contextmanager
 def elsewhere(server: Samba) -> Iterator[str]:
-    """A URL of the server that is not loopback: another address of its own network, relayed to it."""
+    """Yield a URL of the server that is not loopback: a relay on another address of its network."""
     inside = ["nsenter", f"--net={server.access().network_namespace}"]
     subprocess.run([*inside, "ip", "address", "add", f"{ADDRESS}/24", "dev", "lo"], check=True)
     with subprocess.Popen(

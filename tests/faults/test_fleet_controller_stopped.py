@@ -1,4 +1,4 @@
-"""A controller that is stopped for a while: its nodes end its load, it says so once it goes on, and resumes."""
+"""A controller that is stopped for a while: its nodes end its load, it says so once it continues, and it can resume."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOADED_S = 0.03
 
 
 def planned(folder: Path, fleet: Path, node: str | None = None) -> Path:
-    """An experiment of two runs that was not begun. `node`: where the servers run."""
+    """Create an experiment of two runs without starting it; `node` runs the servers."""
     load: dict[str, Any] = {"clients": [2, 3], "length_s": 3.0, "think_time_s": 0.001}
     suite = Suite(name="tiny", source="a test", workload="webbench-static", **load)
     plan = Plan(
@@ -46,7 +46,7 @@ def planned(folder: Path, fleet: Path, node: str | None = None) -> Path:
 
 
 def wait_until_free(fleet: RunningFleet) -> None:
-    """Until no node is anybody's: each has given up a controller that says nothing."""
+    """Wait until each node has given up the silent controller."""
     with cluster.connected(fleet.folder) as connection:
         members = connection.members()
 
@@ -61,9 +61,9 @@ def wait_until_free(fleet: RunningFleet) -> None:
 def stopped_in_its_second_level(
     home: Home, fleet: RunningFleet, folder: Path
 ) -> Iterator[subprocess.Popen[str]]:
-    """A controller that is stopped under load, and whose nodes have given it up."""
+    """Yield a controller that was stopped under load, once its nodes have given it up."""
     with home.started("resume", folder) as dyno:
-        # The line of the first level is the beginning of the second.
+        # The line of the first level shows that the second begins.
         wait_for_line(dyno, "2 clients")
         used_s = process_cpu_s(fleet.nodes["a"].pid)
         wait_until(lambda: process_cpu_s(fleet.nodes["a"].pid) > used_s + LOADED_S, "load")

@@ -1,4 +1,4 @@
-"""What happens to a fleet's mix when a node, the scheduler or the controller is lost; who is refused."""
+"""A fleet that loses a node, the scheduler or the controller during a load level, and whom it refuses."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from support.fleet_nodes import RunningFleet, look_often, running_fleet
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     look_often(monkeypatch)
-    # On a busy machine, a node that nobody has stopped may get no CPU time for longer than the product bears.
+    # On a busy machine, a node that nobody has stopped may get no CPU time for longer than the product's limit.
     monkeypatch.setattr(backend, "SILENT_S", 10.0)
 
 
 def planned(folder: Path, fleet: Path, *servers: str, mixes: int = 1, length_s: float = 1.0) -> Path:
-    """An experiment that was not begun, with a run for each server."""
+    """Create an experiment with a run per server, without starting it."""
     suite = Suite(
         name="tiny",
         source="a test",
@@ -74,7 +74,7 @@ def back_after_kill(fleet: RunningFleet) -> None:
 
 
 def back_after_stop(fleet: RunningFleet) -> None:
-    """It finds that its controller is gone, ends the load and joins again or has never left."""
+    """Let the stopped node notice that its controller is gone, so that it ends the load and stays or joins again."""
     fleet.nodes["b"].send_signal(signal.SIGCONT)
 
 
@@ -100,10 +100,10 @@ def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(  # noqa:
         impatient.setattr(membership, "PATIENCE_S", 1.0)
         impatient.setattr(membership, "FACTS_S", 1.0)
 
-    # A node of a busy machine may be stopped late, and the level has to go on then.
+    # On a busy machine the node may be stopped late, and the level must still be under way then.
     folder = planned(tmp_path / "e", fleet.path, "first", "second", mixes=mix, length_s=2.0)
     breaker = Breaker(broken, mix)
-    # The rest of the experiment needs the node, too: it stops, with the words of its last look.
+    # The rest of the experiment needs the node, too, so it stops with the error of its last check.
     with (
         monkeypatch.context() as impatient,
         pytest.raises(DynoError, match=r"lacks b of its 3 nodes|b of the fleet lab give no answer"),
@@ -146,14 +146,14 @@ def test_when_the_controller_is_killed_its_nodes_end_the_load_and_serve_the_next
         wait_for_line(dyno, "2 clients")
         dyno.kill()
         dyno.wait(PATIENCE_S)
-    # Nobody else tells the nodes. A second controller is let in once they have given the first one up.
+    # Nobody else tells the nodes. They admit a second controller once they have given up the first one.
     with backend.connected(fleet.folder) as cluster:
         wait_until(lambda: not in_use(cluster), "the nodes are free")
     assert carried_out(planned(tmp_path / "next", fleet.path, "first", length_s=0.5))
 
 
 def in_use(cluster: backend.Cluster) -> bool:
-    """Whether a node is, after it had some time to notice that it is not."""
+    """Return whether a node is still in use after it had time to notice that it is free."""
     told = membership.free_again(cluster, cluster.members())
     return any(one is None or one["in_use"] for one in told.values())
 
@@ -165,7 +165,7 @@ def test_who_has_no_certificate_of_the_fleet_is_refused_counted_and_told(
     strangers = Authority.new("lab", datetime.now(UTC) + timedelta(days=1))
     wrong, expired = tmp_path / "wrong", tmp_path / "expired"
     strangers.issue("a", wrong, datetime.now(UTC) + timedelta(days=1))
-    # Trusts the right authority, and shows a certificate of another one.
+    # It trusts the right authority, and shows a certificate of another one.
     (wrong / "authority.pem").write_bytes((fleet.path / "authority.pem").read_bytes())
     Authority.read(fleet.path).issue("a", expired, datetime.now(UTC) - timedelta(hours=1))
     for folder in (wrong, expired):
@@ -188,7 +188,7 @@ def test_who_has_no_certificate_of_the_fleet_is_refused_counted_and_told(
         except ConnectionError:
             pass
     with socket.create_connection((host, int(port)), PATIENCE_S) as hasty:
-        # The head of a handshake alone (RFC 8446, sections 4 and 5.1): who hangs up has not been refused.
+        # Only the header of a handshake (RFC 8446, sections 4 and 5.1): whoever hangs up has not been refused.
         hasty.sendall(bytes.fromhex("1603010200 010001fc"))
         hasty.shutdown(socket.SHUT_WR)
         hasty.settimeout(PATIENCE_S)
@@ -284,7 +284,7 @@ def test_a_full_disk_of_a_load_node_is_told_when_it_joins_and_loses_nothing_late
     scheduler.kill()
     for node in fleet.nodes.values():
         wait_for_line(node, "has lost the scheduler")
-    # What it had there goes, so that others may take its room; without any, it says why it can't join again.
+    # Its files are removed, so that others may use the space; without space it says why it can't join again.
     wait_until(lambda: [path.name for path in there.iterdir()] == ["filler"], "its directory has gone")
     with filler.open("ab", buffering=0) as file, pytest.raises(OSError, match="No space left"):
         while file.write(bytes(4096)):
@@ -295,4 +295,4 @@ def test_a_full_disk_of_a_load_node_is_told_when_it_joins_and_loses_nothing_late
     filler.unlink()
     for node in fleet.nodes.values():
         wait_for_line(node, "has joined")
-    fleet.kill("b")  # the next is to have the usual place
+    fleet.kill("b")  # the next node must have the usual place

@@ -1,4 +1,4 @@
-"""The holder of one node's certificate can run nothing in a fleet, and the fleet says what is wrong."""
+"""The holder of one node's certificate can run nothing in a fleet, and the fleet reports what is wrong."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    """Node a is a real one. Node b is for the intruder, who has its folder."""
+    """Start a fleet of the real node a; the intruder uses the folder of node b."""
     folder = tmp_path_factory.mktemp("intruders") / "lab"
     with running_fleet(folder, ("a", "b")) as fleet:
         ended(fleet.nodes.pop("b"))
@@ -61,7 +61,7 @@ def target() -> Iterator[_native.Target]:
 
 @pytest.fixture
 def marker(tmp_path: Path) -> Path:
-    """A file that must never be there."""
+    """Return the path of a file that must never exist."""
     return tmp_path / "harm"
 
 
@@ -75,7 +75,7 @@ def environment() -> dict[str, str]:
 
 
 def attacked(how: str, fleet: RunningFleet, marker: Path) -> dict[str, str]:
-    """What each attack came to, in the intruder's own words."""
+    """Return the outcome of each attack, as the intruder reports it."""
     with cluster.connected(fleet.folder) as connection:
         victim = connection.members()["a"]
     words = command(how, fleet, marker, victim)
@@ -88,7 +88,7 @@ def attacked(how: str, fleet: RunningFleet, marker: Path) -> dict[str, str]:
 
 @contextmanager
 def hostile(how: str, fleet: RunningFleet, marker: Path, last: str) -> Iterator[None]:
-    """The intruder as node b, which has joined."""
+    """Run the intruder as node b, after it has joined."""
     words = command(how, fleet, marker, last)
     with subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -125,7 +125,7 @@ def test_a_nodes_certificate_can_ask_nothing_but_to_join_as_that_node(
     assert "can't join as 'controller'" in found.pop("controller's name")
     assert "only the controller may ask" in found.pop("members")
     assert "can't join as {'__Pickled__': 1}" in found.pop("a marked pickle")
-    # Of what can't be read the connection ends, as of who has no business at a node.
+    # The connection ends if its data can't be read, and so it does for strangers to a node.
     assert len(found) == 4
     assert not [said for said in found.values() if said.startswith("answered")], found
     assert refused(home, fleet) == refused_before + 1
@@ -133,7 +133,7 @@ def test_a_nodes_certificate_can_ask_nothing_but_to_join_as_that_node(
 
 
 def refused(home: Home, fleet: RunningFleet) -> int:
-    """Connections that the fleet has refused so far."""
+    """Return the number of connections that the fleet has refused so far."""
     told = home.dyno("fleet", "status", fleet.path).stdout.replace("\n", " ")
     return int(told.partition("connections refused: ")[2].split()[0])
 
@@ -194,7 +194,7 @@ def test_a_node_that_gives_the_address_of_another_is_told_by_its_certificate(
     ids=str,
 )
 def test_load_goes_nowhere_else_than_to_the_node_that_was_asked_to_serve(harm: dict[str, Any]) -> None:
-    """`claims`: to be on this machine, which a node may say of itself."""
+    # `claims`: the node says that it is on this machine.
     access = dataclasses.asdict(Access("http://10.0.0.2:4000", secure_url="https://10.0.0.2:4001"))
     description = dataclasses.asdict(Description("nginx", "1", [], {}))
     told = {"number": 1, "access": access, "description": description}
@@ -233,7 +233,7 @@ def test_a_node_has_no_load_sent_into_a_network_namespace_that_did_not_consent(
 def failure_of_a_false_server(
     fleet: RunningFleet, marker: Path, tmp_path: Path, server: str, harm: dict[str, Any]
 ) -> str:
-    """Why the run of a server on node b fails, which gives another one for it."""
+    """Return the error of the run of a server on node b, which gives access to something else instead."""
     workload = "webbench-static" if server == "reference" else "diskmix"
     suite = Suite(name="tiny", source="a test", workload=workload, clients=[1], length_s=1.0)
     plan = Plan(

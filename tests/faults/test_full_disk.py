@@ -1,4 +1,4 @@
-"""What becomes of an experiment on a disk that is full: a sentence, nothing lost, and a resume once there is room."""
+"""An experiment on a disk that is full: a sentence, nothing lost, and a resume once there is room."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file syste
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one MiB."""
+    """Mount a file system of one MiB."""
     place = tmp_path / "small"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True, timeout=60)
@@ -33,7 +33,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(place: Path, left_bytes: int) -> Path:
-    """A file that leaves so much room."""
+    """Make a file that leaves this much room."""
     room = os.statvfs(place)
     filler = place / "filler"
     filler.write_bytes(bytes(room.f_bavail * room.f_frsize - left_bytes))

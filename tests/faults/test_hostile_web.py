@@ -1,4 +1,4 @@
-"""The first look at a user's web server ends in time, in words and in bounded memory, whatever the server sends."""
+"""The first check of a user's web server ends in time, with a message and in bounded memory, whatever it sends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from support.hostile_web import ANSWERED, KINDS, LARGE_BODY, NOT_HTTP, hostile_s
 
 PATIENCE_S = 120.0
 LOOK_S = 2.0
-# Of addresses, those of shared libraries and of the stacks of threads included.
+# Of address space, which includes shared libraries and the stacks of threads.
 MOST_MEMORY_BYTES = 4 << 30
 
-# In a process of its own, whose memory is bounded: asks all servers of one experiment.
+# This runs in a process with bounded memory, and checks all servers of one experiment.
 ASK = f"""
 import json, resource, sys, tempfile
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_what_only_shows_under_load_is_not_told_as_the_fault_of_a_file_server(ho
     assert "file server" not in done.stderr
 
 
-# A look with so much time that only a signal ends it before the test gives up.
+# The check may take so long that only a signal ends it before the test gives up.
 PATIENT_DYNO = """
 import sys
 from serverdyno import cli

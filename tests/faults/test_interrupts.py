@@ -1,4 +1,4 @@
-"""An interrupt ends as an interrupt, at whatever instruction it comes, and cuts nothing in two."""
+"""An interrupt ends as an interrupt, at whatever instruction it comes, and tears nothing."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ WAITS = ("concurrent/futures/", "/threading.py", "/run/ask.py", "/serverdyno/int
 
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
-    """Ctrl-C as Python hears it, also where the tests run in the background."""
+    """Let Ctrl-C raise KeyboardInterrupt, also if the tests run in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 class InterruptedOnce(io.StringIO):
-    """A terminal whose user types Ctrl-C as soon as a line can be read."""
+    """A terminal whose user types Ctrl-C as soon as a line is visible."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ def test_a_line_above_a_live_one_is_written_once_too() -> None:
 
 
 def test_one_thread_alone_writes_to_the_terminal() -> None:
-    """Two would erase each other's lines: each counts on what it wrote last."""
+    # Two threads would erase each other's lines, because each assumes that its own line was written last.
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, _environ={"TERM": "xterm"})
     before = threading.active_count()
     with progress_for(console) as progress:
         assert threading.active_count() == before
         progress.stage("preparing")
-        assert "preparing" in terminal.getvalue()  # at once: nobody else will write it
+        assert "preparing" in terminal.getvalue()  # at once, because nobody else will write it
 
 
 def test_a_signal_waits_for_the_end_of_what_must_not_be_cut_and_a_second_one_does_not() -> None:
@@ -107,7 +107,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
 
 
 def interrupted_at(line: int, act: Callable[[], object]) -> bool:
-    """Whether `act` came so many lines far in what waits. There the interrupt falls, and `act` must end with it."""
+    """Interrupt `act` at this line of the waiting code; return whether it came so far and ended by the interrupt."""
     passed = 0
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:

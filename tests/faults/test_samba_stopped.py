@@ -1,6 +1,6 @@
-"""A real smbd that stands still in mid-mix: its run ends in words, in a time that follows from `timeout_s`.
+"""A real smbd that stops during a load level: its run ends with a message, in a time that follows from `timeout_s`.
 
-Not for: a server that is gone (`test_users_workspaces.py`), or one that goes on after a moment (`test_stalls.py`).
+Not for a server that is gone (`test_users_workspaces.py`), or one that continues after a moment (`test_stalls.py`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ SPARE_S = 60.0
 """For what does not wait for the server, on a machine that does other work as well."""
 BOUND_S = (
     LENGTH_S
-    + LEAVING_S  # of the mix in which it was stopped
+    + LEAVING_S  # of the level in which it was stopped
     + READY_S
     + LENGTH_S
-    + LEAVING_S  # of the next
+    + LEAVING_S  # of the next level
     + READY_S
     + PREFLIGHT_S
-    + LEAVING_S  # whether it still answers
+    + LEAVING_S  # of the check that it still answers
     + REMOVAL_TIMEOUTS * TIMEOUT_S
     + SPARE_S
 )
@@ -46,7 +46,7 @@ WORKSPACE_BYTES = 15 << 20
 
 
 class Stopper(Listener):
-    """Stops the processes of a server in its first mix, of two clients; measures the time to the end of its run."""
+    """Stops the server's processes in its first level of two clients, and measures the time until its run ends."""
 
     def __init__(self, processes: Callable[[], Sequence[psutil.Process]]) -> None:
         super().__init__()
@@ -71,14 +71,14 @@ class Stopper(Listener):
         self.took_s = time.monotonic() - self.stopped_at
 
     def go_on(self) -> None:
-        """What is left of the server is no trouble to others."""
+        """Let the stopped processes continue, so that the rest of the server disturbs nobody."""
         for process in self.stopped:
             with suppress(psutil.NoSuchProcess):
                 process.resume()
 
 
 def created(folder: Path, first: ServerPlan) -> Path:
-    """An experiment of that server and one that answers from memory, with mixes shorter than a plan may have."""
+    """Create an experiment of that server and one that answers from memory, with shorter levels than plans may have."""
     suite = Suite(
         name="tiny",
         title="Tiny",
@@ -97,7 +97,7 @@ def created(folder: Path, first: ServerPlan) -> Path:
 
 
 def check(folder: Path, stopper: Stopper) -> None:
-    """The stopped server's run fails in words and in time; what was measured is kept; the other run is whole."""
+    """Check that the stopped server's run fails with a message and in time, and that everything else is kept."""
     assert not carried_out(folder, stopper)
     assert stopper.stopped, "no mix of two clients was under way"
     [failure] = stopper.failures

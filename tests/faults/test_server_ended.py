@@ -1,6 +1,6 @@
 """A server of ours that is killed ends every wait for it: the error says how it ended, and nothing is left.
 
-Each test asserts words and states. One that waited for the dead server would end by the patience of `support`.
+Each test asserts words and states. A wait for the dead server would end by the patience of `support`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MISSING_WORDS = "does not answer"
 
 
 def first_process(tool: psutil.Process, server: str) -> psutil.Process | None:
-    """The server's own, below the keeper of a running `dyno`."""
+    """Return the server's first process, below the keeper of a running `dyno`."""
     for keeper in tool.children():
         for process in keeper.children():
             if process.name() == PROGRAMS[server]:
@@ -46,7 +46,7 @@ def first_process(tool: psutil.Process, server: str) -> psutil.Process | None:
 
 
 def kill_once(home: Home, tool_pid: int, server: str, file: str) -> None:
-    """Kill the server's first process once a file of that name stands on its volume."""
+    """Kill the server's first process once a file of that name is on its volume."""
     tool = psutil.Process(tool_pid)
     wait_until(lambda: any(home.temporary.rglob(file)), f"{file} on the server")
     process = first_process(tool, server)
@@ -117,7 +117,7 @@ def test_a_plan_of_steps_goes_on_with_the_next_server(home: Home, tmp_path: Path
 
 
 class Killer(Breaker):
-    """Kills the first process of the server in the first mix, and remembers how far that mix came."""
+    """Kills the server's first process in the first level, and remembers how far that level came."""
 
     def __init__(self, server: str) -> None:
         super().__init__(self.kill, mix=1)
@@ -175,7 +175,7 @@ client.recv(1)
 
 
 def test_whoever_sees_the_connection_end_finds_the_server_ended(tmp_path: Path) -> None:
-    """A process closes its sockets before its parent can know that it has ended: nobody is told that it runs."""
+    # A process closes its sockets before its parent can know that it has ended; still, nobody is told that it runs.
     for number in range(20):
         directory = tmp_path / str(number)
         directory.mkdir()
@@ -195,7 +195,7 @@ def test_whoever_sees_the_connection_end_finds_the_server_ended(tmp_path: Path) 
 
 
 def nobody_answers() -> tuple[socket.socket, _native.Target]:
-    """A port that takes connections and says nothing, and a target of it."""
+    """Open a port that accepts connections and never answers, and a target for it."""
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
     return silent, http_target(url)
@@ -253,7 +253,7 @@ def bonnie() -> dict[str, object]:
 def test_where_nothing_listens_any_more_a_users_server_is_not_said_to_accept_connections(
     version: str,
 ) -> None:
-    """As a hard mount, the client tries again until its time is over. Then it says what it met at last."""
+    # Like a hard mount, the client tries again until its time is up, and then reports the last error.
     server = start_nfs()
     url = f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&mountport={server.port}"
     target = nfs_target(url)

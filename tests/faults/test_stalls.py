@@ -1,4 +1,4 @@
-"""Real servers that leave clients waiting, or stand still: what the report says of them."""
+"""Real servers that leave clients waiting, or stand still, and what the report says of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STOPPED_S = 2.2
 
 
 def reported(folder: Path, listener: Listener) -> tuple[Report, MixFigures]:
-    """The report of an experiment of one mix, carried out in this process."""
+    """Carry out an experiment of one level in this process, and return its report."""
     with Experiment.open(folder, writable=True) as opened:
         assert carry_out(opened, listener)
         made = report.build(opened)
@@ -57,7 +57,7 @@ def test_clients_that_no_worker_is_left_for_are_counted(home: Home, tmp_path: Pa
 
 
 class Stopper(Listener):
-    """Stops the server's processes as soon as a mix is under way, and lets them go on a moment later."""
+    """Stops the server's processes as soon as a level is under way, and continues them a moment later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def test_seconds_in_which_a_server_was_stopped_are_found(home: Home, tmp_path: P
     stopper = Stopper()
     made, mix = reported(folder, stopper)
     [seconds] = mix.stalls.values()
-    # No more than fit into the time, whole or in part; after it a busy machine may take a moment to answer again.
+    # At most as many as fit into the time; afterwards a busy machine may take a moment to answer again.
     assert 1 <= len(seconds) <= stopper.stopped_s + 2
     assert Mark.STALLED in mix.marks
     [finding] = [finding for finding in made.findings if finding.topic == "Stall"]
@@ -102,7 +102,7 @@ def servers_of_ours() -> list[psutil.Process]:
 
 
 class StopperAcrossTheEnd(Listener):
-    """Stops the server as soon as a level is under way, and lets it go on after the level's end."""
+    """Stops the server as soon as a level is under way, and continues it after the level's end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class StopperAcrossTheEnd(Listener):
 
 
 class StopperUntilAsked(StopperAcrossTheEnd):
-    """Lets the server go on only when the tool looks whether it still answers."""
+    """Continues the server only when the tool checks whether it still answers."""
 
     def goes_on_after(self, elapsed_s: float) -> bool:
         return False
@@ -142,7 +142,7 @@ class StopperUntilAsked(StopperAcrossTheEnd):
 
 
 def level(folder: Path, server: str, **shape: Any) -> Path:
-    """An experiment of a server that was not begun."""
+    """Create an experiment of one level, without starting it."""
     settings = {"network": "loopback"} if server == "reference-smb" else {}
     wanted: dict[str, Any] = {"workload": "webbench-static"}
     if server != "reference":
@@ -182,7 +182,7 @@ def test_a_server_that_was_stopped_across_the_end_of_a_level_keeps_its_figures_a
 def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_next_level_is_void(
     home: Home, tmp_path: Path
 ) -> None:
-    # A busy machine stops it late: the window has to be open then, and no request out of time before its end.
+    # A busy machine stops it late: the window must be open then, and no request may time out before its end.
     folder = level(tmp_path / "e", "reference-smb", clients=[2, 3], length_s=1.5, timeout_s=1.5)
     stopper = StopperUntilAsked()
     try:
@@ -221,7 +221,7 @@ from serverdyno.run.experiment import carry_out
 from serverdyno.store.experiment import Experiment
 from support.experiments import Breaker
 
-# It waits already: on a busy machine, to start it takes longer than a level.
+# It is started before, because on a busy machine starting takes longer than a level.
 words = f"read now; kill -STOP {os.getpid()}; sleep 1.5; kill -CONT {os.getpid()}"
 stopper = subprocess.Popen(["sh", "-c", words], stdin=subprocess.PIPE)
 listener = Breaker(lambda: os.write(stopper.stdin.fileno(), b"now\\n"))

@@ -47,7 +47,7 @@ def target_of(server: _native.ReferenceServer) -> _native.Target:
 
 @given(weights=st.lists(st.integers(1, 6), min_size=1, max_size=5), clients=st.integers(1, 60))
 def test_every_client_is_dealt_to_one_node_whatever_the_weights(weights: list[int], clients: int) -> None:
-    nodes: list[Node] = [object()] * len(weights)  # type: ignore[list-item]  # none is asked anything
+    nodes: list[Node] = [object()] * len(weights)  # type: ignore[list-item]  # none of them is asked anything
     found: list[int] = []
     for place in placed(nodes, weights):
         part = place.part(clients)
@@ -111,7 +111,7 @@ def test_a_node_on_the_machine_of_its_controller_is_not_pinned_though_it_is_alon
 def test_a_node_has_one_controller_at_a_time(
     home: Home, fleet: RunningFleet, server: _native.ReferenceServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serverdyno.fleet.membership.LEASE_S", 0.1)  # the first one does not go away
+    monkeypatch.setattr("serverdyno.fleet.membership.LEASE_S", 0.1)  # the first one does not leave
     target = target_of(server)
     with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS):
         with (

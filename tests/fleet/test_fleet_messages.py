@@ -1,4 +1,4 @@
-"""What controllers and nodes say to each other is short, and comes as it was said. Each exchange bounds a clock."""
+"""Messages between controllers and nodes are short and arrive unchanged; each exchange bounds a clock."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_no_more_is_inflated_than_a_message_may_have() -> None:
 
 
 def test_a_message_may_have_as_many_bytes_as_is_said_and_none_more() -> None:
-    message = packed(7, b"four")  # with the mark between them six bytes
+    message = packed(7, b"four")  # six bytes with the mark between them
     assert unpacked(message, 6) == (7, b"four")
     with pytest.raises(ValueError, match="more than"):
         unpacked(message, 5)
@@ -79,8 +79,8 @@ def test_what_is_no_message_is_refused_in_words(message: bytes, why: str) -> Non
 
 
 def test_the_longest_messages_are_within_their_bounds() -> None:
-    assert MOST_REQUEST_BYTES > 1.4 * load_file.MOST_BYTES  # base64 of what did not deflate
-    a_client_bytes, a_second_bytes = 56 + 200, 64  # with an outage of its own
+    assert MOST_REQUEST_BYTES > 1.4 * load_file.MOST_BYTES  # data that can't be compressed, as base64
+    a_client_bytes, a_second_bytes = 56 + 200, 64  # with an outage per client
     assert 4 * (MAX_CLIENTS * a_client_bytes + MAX_LENGTH_S * a_second_bytes) < MOST_ANSWER_BYTES
 
 
@@ -137,7 +137,7 @@ def test_a_mix_that_says_only_what_has_changed_is_the_one_that_says_all() -> Non
 
 
 class Pinged:
-    """A node of which only the moments of its exchanges are known, one a request."""
+    """A node that has no data but the times of its exchanges, one per request."""
 
     on_this_clock = False
 
@@ -166,6 +166,6 @@ def test_an_offset_is_never_further_off_than_it_says_however_uneven_the_ways(
         exchanges.append(Exchange(now_ns, heard_ns + offset_ns, said_ns + offset_ns, came_ns))
         now_ns = came_ns
     node = Pinged(exchanges)
-    found = measured(node)  # type: ignore[arg-type]  # of a node no more is asked
+    found = measured(node)  # type: ignore[arg-type]  # `measured` calls no other methods
     assert abs(found.offset_ns - offset_ns) <= found.error_ns
     assert found.error_ns <= CLOSE_NS or node.exchange is exchanges[EXCHANGES - 1]

@@ -49,13 +49,13 @@ def planned(folder: Path, fleet: Path, servers: list[ServerPlan], **shape: Any) 
 
 
 def below(fleet: RunningFleet, name: str) -> list[psutil.Process]:
-    """Processes that a node has started."""
+    """Return the processes that a node has started."""
     found: list[psutil.Process] = psutil.Process(fleet.nodes[name].pid).children(recursive=True)
     return found
 
 
 class Witness(Listener):
-    """Sees who has started what while a mix runs."""
+    """Records which node has started which processes while a level runs."""
 
     def __init__(self, fleet: RunningFleet) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_
         assert record.server_rss_bytes is not None and record.server_rss_bytes > 2**20
     for note in experiment.run_notes().values():
         assert note.requests_by_server_count == note.requests_answered
-        if note.cpu_by_member_s:  # of the team, the one with several members
+        if note.cpu_by_member_s:  # only of the team, which has several members
             assert note.cpu_by_member_s.keys() == {"front nginx", "back lighttpd"}
             assert note.cpu_by_member_s["front nginx"]
     described = experiment.disclosure()["servers"]
@@ -141,7 +141,7 @@ def test_a_server_that_is_killed_on_its_node_ends_its_mix(fleet: RunningFleet, t
     folder = planned(tmp_path / "e", fleet.path, SERVERS[:1], length_s=length_s)
 
     class Killer(Breaker):
-        """Kills the server in its only mix, and remembers how far that came."""
+        """Kills the server in its only level, and remembers how far that level came."""
 
         elapsed_s = 0.0
 

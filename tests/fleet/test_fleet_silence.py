@@ -1,4 +1,4 @@
-"""A node that is short of CPU time is waited for. Not for nodes that are dead or stopped (`test_fleet_faults.py`)."""
+"""A node that gets too little CPU time is waited for. Not for dead or stopped nodes (`test_fleet_faults.py`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 
 
 def over_after_s(gaps_s: list[float], late_s: float, *, patient: bool) -> float | None:
-    """When a listener whose looks are so far apart gives up a speaker that says nothing more."""
+    """Return when a listener that looks after these gaps gives up a speaker that has become silent."""
     silence, now_s = Silence(MOST_S, 0.0), 0.0
     silence.heard(0.0, late_s)
     for gap_s in gaps_s:
@@ -65,7 +65,7 @@ def test_a_speaker_that_was_late_is_given_time_and_not_for_ever(late_s: float, g
     assert patient is not None
     assert strict is not None
     assert strict <= patient <= max(LONGEST_S, LOOKS * gap_s) + gap_s
-    # Nobody who was in time is waited for: a node that is stopped is found within 5 s.
+    # Patience is only for what is late: a node that is stopped is found within 5 s.
     assert late_s > 0.1 or patient <= max(MOST_S + 1.0, LOOKS * gap_s) + gap_s
 
 
@@ -123,7 +123,7 @@ def test_a_node_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end(fl
             fleet.nodes["b"].send_signal(signal.SIGSTOP)
             time.sleep(stall_s)
             fleet.nodes["b"].send_signal(signal.SIGCONT)
-            time.sleep(3 * LISTENER_LOOK_S)  # for a look and a ping
+            time.sleep(3 * LISTENER_LOOK_S)  # time for a look and a ping
         ended.set()
 
     server, ended = start_http(), threading.Event()

@@ -1,6 +1,6 @@
 """Nodes that Slurm starts: its real controller, daemon and munge, private and on this machine alone.
 
-Skipped where they are not installed, as in CI: `apt-get install slurm-wlm munge`.
+Skipped if they are not installed, as in CI: `apt-get install slurm-wlm munge`.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ PartitionName=all Nodes={host} Default=YES State=UP
 
 @pytest.fixture(autouse=True)
 def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A Slurm with one machine that takes a task for each node, until the test ends."""
+    """Run a private Slurm with one machine that takes one task per node, until the test ends."""
     with tempfile.TemporaryDirectory(prefix="slurm-") as name, ExitStack() as stack:
         at, host = Path(name), socket.gethostname().partition(".")[0]
-        at.chmod(0o755)  # munge wants to know that its socket can be reached
+        at.chmod(0o755)  # munge checks that its socket can be reached
         (at / "state").mkdir()
         (at / "key").write_bytes(secrets.token_bytes(1024))
         (at / "key").chmod(0o400)

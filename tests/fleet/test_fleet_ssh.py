@@ -45,7 +45,7 @@ Host node-*
 
 @pytest.fixture
 def ssh_config(tmp_path: Path) -> Iterator[Path]:
-    """A client's configuration for a server of our own."""
+    """Return a client configuration for a private sshd."""
     assert SSHD is not None
     at, port = tmp_path / "ssh", free_port()
     at.mkdir(mode=0o700)
@@ -54,7 +54,7 @@ def ssh_config(tmp_path: Path) -> Iterator[Path]:
     package = ROOT / "python"
     (at / "sshd_config").write_text(CONFIGURATION.format(port=port, at=at, package=package))
     (at / "config").write_text(CLIENT.format(port=port, at=at, user=getpass.getuser()))
-    made = not Path("/run/sshd").exists()  # where it goes to be without rights; Debian's service makes it
+    made = not Path("/run/sshd").exists()  # sshd drops its privileges there; Debian's service makes it
     if made:
         Path("/run/sshd").mkdir(mode=0o755)
     server = subprocess.Popen(

@@ -1,5 +1,6 @@
-"""A team on several nodes of a fleet, each a host of its own: the front on one, those behind it on others, the load
-from the rest. Real servers; consent, proofs, figures by member, and whose fault it is where one goes.
+"""A team on several nodes of a fleet, each a host of its own: the front on one, its backs on others.
+
+The load comes from the rest. Real servers; consent, proofs, figures by member, and who is to blame when one is lost.
 """
 
 from __future__ import annotations
@@ -40,14 +41,13 @@ TEAMS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[StandingTestbed]:
-    """Four hosts. Their servers' workers can enter what their nodes have for temporary files."""
+    """Make a testbed of four hosts whose temporary directories the servers' workers can enter."""
     with standing(of_option("namespaces:4")) as made:
         made.fleet.path.parent.chmod(0o711)
         yield made
 
 
 def planned(folder: Path, fleet: Path, settings: dict[str, Any], clients: list[int]) -> Path:
-    """An experiment that was not begun."""
     documents = DocumentsSettings(
         dynamic_share=0.3, secure_share=0.2, dynamic_share_of_secure=0.5, carrier="any"
     )
@@ -67,7 +67,7 @@ def planned(folder: Path, fleet: Path, settings: dict[str, Any], clients: list[i
 
 
 def servers_of(testbed: StandingTestbed, host: str) -> list[psutil.Process]:
-    """What the node of a host has started."""
+    """Return the processes that the node of a host has started."""
     nodes = [process for process in testbed.hosts[host].processes() if "node" in process.cmdline()]
     return [child for node in nodes for child in node.children(recursive=True)]
 
@@ -108,7 +108,7 @@ def test_members_on_several_hosts_are_proven_measured_disclosed_and_stopped_wher
 def test_a_back_that_ends_and_a_node_that_is_lost_are_named_with_what_ran_there(
     testbed: StandingTestbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last that uses the testbed: a node of it is gone afterwards."""
+    # This test must be the last that uses the testbed, because it kills a node.
     look_often(monkeypatch)
     settings = TEAMS[0]
 
@@ -116,7 +116,7 @@ def test_a_back_that_ends_and_a_node_that_is_lost_are_named_with_what_ran_there(
         killed = servers_of(testbed, BACKS[1])
         for process in killed:
             process.kill()
-        # A keeper is a zombie until its node is asked again, which comes after this.
+        # A keeper stays a zombie until its node is asked again, which happens after this.
         wait_until(lambda: all(ended(process) for process in killed), "the servers end")
 
     def kill_node(testbed: StandingTestbed) -> None:
@@ -139,10 +139,10 @@ def failure(
     settings: dict[str, Any],
     breaks: Callable[[StandingTestbed], None],
 ) -> str:
-    """What is told of a run in whose second mix something breaks."""
+    """Return the error of a run in whose second level something breaks."""
     breaker = Breaker(lambda: breaks(testbed))
     planned(folder, testbed.fleet.path, settings, [2, 4])
-    with contextlib.suppress(DynoError):  # that a node is not there for the next run
+    with contextlib.suppress(DynoError):  # the node is missing for the next run
         assert not carried_out(folder, breaker)
     assert Experiment.open(folder).finished() == {(1, 1)}
     return breaker.failures[0]

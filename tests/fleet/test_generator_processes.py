@@ -1,4 +1,4 @@
-"""Several generator processes carry one mix as one does; one that is killed fails the mix, and nothing stays."""
+"""Several generator processes make one load level as one does; a killed one fails the level, and nothing is left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[_native.Target]:
-    """The document tree, on threads of this process."""
+    """Serve the document tree from threads of this process."""
     server = start_http()
     try:
         yield http_target(f"http://127.0.0.1:{server.port}/")

@@ -1,4 +1,4 @@
-"""Plans whose mixes several generator processes carry: kept, resumed and failed as those of one are."""
+"""Plans with several generator processes are stored, resumed and failed like those with one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAST_WORKSPACE_BYTES = 15 << 20
 
 
 def created(folder: Path, servers: list[ServerPlan], processes: int, *, files: bool = False) -> Path:
-    """An experiment that was not begun, with mixes shorter than a plan may have."""
+    """Create an experiment with shorter levels than a plan may have, without starting it."""
     own: dict[str, Any] = {"workload": "webbench-static"}
     if files:
         sections = {"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)}
@@ -48,7 +48,7 @@ def created(folder: Path, servers: list[ServerPlan], processes: int, *, files: b
 
 
 def workers() -> list[psutil.Process]:
-    """Generator processes that are children of this process."""
+    """Return the generator processes that are children of this process."""
     return [process for process in psutil.Process().children() if WORKER in process.cmdline()]
 
 
@@ -75,7 +75,7 @@ def test_records_are_equal_in_form_however_many_processes_made_them(tmp_path: Pa
 
 
 class Killer(Listener):
-    """Ends one generator process by kill -9 in the first mix."""
+    """Kills one generator process with SIGKILL in the first level."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def test_a_killed_generator_process_fails_its_run_and_the_others_go_on(tmp_path:
     assert len(killer.seen) == 2
     assert not any(process.is_running() for process in killer.seen)
     assert Experiment.open(folder).finished() == {(2, 1), (2, 2)}
-    assert carried_out(folder)  # a resume does what is missing
+    assert carried_out(folder)  # a resume does the rest
     assert len(Experiment.open(folder).finished()) == 2 * len(CLIENTS)
 
 

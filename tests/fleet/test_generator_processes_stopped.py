@@ -1,4 +1,4 @@
-"""A generator process that is stopped is lost within seconds; one that is only short of CPU time is waited for."""
+"""A stopped generator process is given up within seconds; one that only gets too little CPU time is waited for."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MORE_THAN_A_PIPE_HOLDS = 4 << 20
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[_native.Target]:
-    """The document tree, on threads of this process."""
+    """Serve the document tree from threads of this process."""
     server = start_http()
     try:
         yield http_target(f"http://127.0.0.1:{server.port}/")
@@ -54,7 +54,7 @@ def pids_of(running: Fleet) -> list[int]:
 
 
 def over_after_s(state: str, gaps_s: list[float]) -> float | None:
-    """When a process that is in one state, looked at so far apart, is given up."""
+    """Return when a process that stays in one state, seen after these gaps, is given up."""
     standstill, now_s = Standstill(), 100.0
     standstill.is_over(state, now_s)
     for gap_s in gaps_s:
@@ -79,7 +79,7 @@ def test_a_process_that_waits_for_a_cpu_is_never_given_up(gaps_s: list[float]) -
 
 @given(away_s=st.floats(STOPPED_S, 1e6))
 def test_time_in_which_nobody_looked_is_not_counted(away_s: float) -> None:
-    """As where a whole terminal is stopped, and goes on an hour later."""
+    # This happens when a whole terminal is stopped and continues an hour later.
     assert over_after_s(STOPPED[0], [away_s]) is None
     standstill = Standstill()
     assert not standstill.is_over(STOPPED[0], 0.0)
@@ -123,7 +123,7 @@ def test_a_process_that_is_stopped_while_it_receives_a_large_load_file_is_lost_i
 def test_a_process_that_is_stopped_while_it_sends_a_large_answer_is_lost_in_words() -> None:
     worker = WorkerProcess(0, 1)
     try:
-        worker.ask("x" * MORE_THAN_A_PIPE_HOLDS)  # its refusal has the name of the request
+        worker.ask("x" * MORE_THAN_A_PIPE_HOLDS)  # its refusal names the request
         assert worker.answered(PATIENCE_S)
         os.kill(worker.pid, signal.SIGSTOP)
         with pytest.raises(DynoError, match=r"generator process 1 of 1 is lost: it was stopped \(SIGSTOP\)"):

@@ -1,5 +1,6 @@
-"""A testbed of network namespaces: links carry what their rates allow, clocks are hours apart, cut links are told, and
-nothing is left of it.
+"""A testbed of network namespaces, of which nothing is left.
+
+Links carry what their rates allow, clocks are hours apart, and cut links are reported.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from support.teams import TEAMS, team_of
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made as root")
 
 RATE_MBIT_S = 4.0
-FRAME_BYTES = 66  # heads of Ethernet (14), IPv4 (20) and TCP (20, and 12 of time stamps) around each segment
+FRAME_BYTES = 66  # headers of Ethernet (14), IPv4 (20), TCP (20 and a time stamp of 12) per segment
 SEGMENT_BYTES = 1448
 OFFSETS_S = [7200.05, -60.0]
 """The second is behind, by less than the time since the machine was started."""
@@ -67,7 +68,7 @@ WEB_SERVERS = [
 
 
 def planned(folder: Path, testbed: Testbed, server: ServerPlan, **shape: Any) -> Path:
-    """An experiment on a testbed that was not begun."""
+    """Create an experiment on a testbed, without starting it."""
     wanted: dict[str, Any] = {
         "workload": "webbench-static",
         "clients": [4],
@@ -87,7 +88,7 @@ def links_here() -> set[str]:
 
 
 def document() -> str:
-    """A path of the tree whose file has the size in its folder's name."""
+    """Return a path of the tree whose file has the size in its folder's name."""
     from serverdyno.servers.documents import document_root  # noqa: PLC0415
 
     root = document_root()
@@ -96,7 +97,7 @@ def document() -> str:
 
 
 def share_of_a_link(response_bytes: float) -> float:
-    """How much of a link's rate responses of a size can take, their packets' heads left out."""
+    """Return the share of a link's rate that responses of this size can use, without the packet headers."""
     return response_bytes / (response_bytes + FRAME_BYTES * math.ceil(response_bytes / SEGMENT_BYTES))
 
 
@@ -128,15 +129,15 @@ def test_links_carry_their_rates_clocks_are_hours_apart_and_the_server_counts_th
     nodes = {row.node.removeprefix("node "): row for row in record.nodes}
     assert nodes.keys() == {"a-1", "a-2", "b-1", "b-2"}
     link = RATE_MBIT_S * share_of_a_link(record.bytes_in / record.operations)
-    # Links of their own in subnet a; in b both hosts share the server's leg.
+    # In subnet a, each host has a link; in subnet b, both hosts share the server's leg.
     for carried in (rate("a-1"), rate("a-2"), rate("b-1") + rate("b-2")):
         assert carried <= link * 1.03
-        # Full on a quiet machine, within 3 %; where processes wait for CPUs, links are idle at times.
+        # Within 3 % of the rate on a quiet machine; links are idle at times if processes wait for CPUs.
         assert carried > link / 2
-    # Each clock is off by what the plan says, within what was measured as the error.
+    # Each clock is off by what the plan says, within the measured error.
     for name, offset_s in zip(("a-1", "a-2", "b-1", "b-2"), [*OFFSETS_S, 0.0, 0.0], strict=True):
         assert abs(nodes[name].clock_offset_s - offset_s) <= nodes[name].clock_error_s
-    # Whoever started late, or by hours, would be missing in whole seconds of the series.
+    # A node that started late, or hours off, would be missing in whole seconds of the series.
     inner = [row.bytes_in for row in record.by_second if 1 <= row.second < 4]
     assert len(inner) == 3
     assert min(inner) > 0
@@ -149,7 +150,7 @@ def test_links_carry_their_rates_clocks_are_hours_apart_and_the_server_counts_th
 
 
 class Puller(Listener):
-    """Pulls cables in the middle of the first mix, and measures until the run has failed."""
+    """Cuts links in the middle of the first level, and measures the time until the run has failed."""
 
     def __init__(self, made: list[standing.StandingTestbed], interfaces: tuple[str, ...]) -> None:
         super().__init__()
@@ -170,7 +171,7 @@ class Puller(Listener):
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[standing.StandingTestbed]:
-    """Every testbed that a test makes, and whose mixes it breaks."""
+    """Collect the testbeds that a test makes, so that it can break their levels."""
     look_often(monkeypatch)
     found: list[standing.StandingTestbed] = []
     make = standing.standing
@@ -251,7 +252,7 @@ ELSEWHERE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Host]:
-    """A network of its own, with the address of servers."""
+    """Make a network namespace with the address of servers."""
     host = Host("alone")
     try:
         host.wait_until_ready()

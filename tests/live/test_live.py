@@ -1,4 +1,4 @@
-"""The local pages in a real browser, at the width of a desk and of a phone."""
+"""The local pages in a real browser, as wide as on a desk and on a phone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an experiment that is complete and one that is damaged."""
+    """Make a folder with a complete experiment and a damaged one."""
     folder = tmp_path_factory.mktemp("pages")
     servers = [ServerPlan(server="reference", factors={"threads": [1, 2]})]
     with Experiment.open(experiment(folder / "e", servers, clients=[1, 2]), writable=True) as opened:
@@ -70,14 +70,14 @@ def text(browser: webdriver.Chrome, identity: str) -> str:
 
 
 def wait(browser: webdriver.Chrome, condition: str) -> None:
-    """Until a condition in JavaScript holds."""
+    """Wait until a condition in JavaScript holds."""
     WebDriverWait(browser, PATIENCE_S).until(
         lambda found: found.execute_script(f"return {condition}"), condition
     )
 
 
 def check_page(browser: webdriver.Chrome) -> None:
-    """Nothing is wider than the window, and the browser refused and missed nothing."""
+    """Check that nothing is wider than the window, and that the browser refused and missed nothing."""
     assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
     assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
 
@@ -99,7 +99,7 @@ def test_a_run_is_shown_while_it_goes_on(home: Home, browser: webdriver.Chrome, 
     with home.started("resume", folder, "--live", "0") as dyno:
         url, port = told_url(wait_for_line(dyno, "live page: ")[-1])
         for path in ("/", "/events", "/live.js"):
-            # Only reading, and only under this machine's own name: a foreign one may have been pointed here.
+            # Only for reading, and only under this machine's own name: a foreign name may have been pointed here.
             assert get(port, path, "POST")[0] == 405
             assert get(port, path, host="example.org")[0] == 400
         browser.get(url)
@@ -119,7 +119,7 @@ def test_each_look_at_a_mix_replaces_what_was_true_of_it_before(tmp_path: Path) 
     told: list[Event] = []
 
     class Page(PlainLines):
-        """Asks for what is true now after each look."""
+        """Reads the current state again after each wait."""
 
         def mix_tick(self, snapshot: _native.Snapshot) -> None:
             if snapshot["operations"]:

@@ -1,4 +1,4 @@
-"""Texts that people paste or are used to from other tools: taken, or refused with what to write."""
+"""Texts that people paste or know from other tools: accepted, or refused with what to write instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ URL = "http://127.0.0.1:9/"
 
 
 def refusal(url: str = URL, **given: Any) -> str:
-    """Return what `dyno load` says about its options."""
     with pytest.raises(PlanError) as raised:
         quick_plan(url, given)
     return "\n".join(raised.value.problems)

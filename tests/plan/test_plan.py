@@ -1,4 +1,4 @@
-"""Reading plans: what is accepted, what is refused, and how it is said."""
+"""Reading plans: what is accepted, what is refused, and with which words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def refused(text: str, scale: float | None = None) -> tuple[str, ...]:
 
 
 def check_refused(servers: str, *expected: str, head: str = HEAD) -> None:
-    """Exactly these problems, each by how it begins; the line of the first `[[servers]]` is 4."""
+    """Check for exactly these problems, given how each begins; the first `[[servers]]` is on line 4."""
     problems = refused(head + servers)
     assert len(problems) == len(expected), problems
     for problem, beginning in zip(problems, expected, strict=True):

@@ -1,4 +1,4 @@
-"""Plans that nobody means: refused in words and at once, however large or deep they are."""
+"""Absurd plans are refused with a message and at once, however large or deep they are."""
 
 from __future__ import annotations
 

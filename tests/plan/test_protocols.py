@@ -1,4 +1,4 @@
-"""What a suite does is separate from what a server speaks: plans that meet one protocol, several, or the wrong one."""
+"""What a suite does is separate from what a server speaks: plans for one protocol, several, or the wrong one."""
 
 from __future__ import annotations
 
@@ -42,15 +42,13 @@ class Mounted(Protocol[NoSettings]):
 
 
 class MountedSettings(Settings):
-    """Of a server of the test."""
-
     protocol = "mounted"
     is_external = True
 
 
 @pytest.fixture
 def with_mounted(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[BaseModel]]:
-    """The settings types of all servers, with one that speaks the second protocol for files."""
+    """Return the settings types of all servers, one of which speaks a second protocol for files."""
     monkeypatch.setitem(PROTOCOLS, Mounted.name, Mounted())
     return {**settings_types(), "directory": MountedSettings}
 
@@ -153,7 +151,7 @@ def test_every_protocol_has_its_work_in_the_table_and_schemes_of_its_own() -> No
 
 
 def test_an_experiment_of_format_2_is_read(tmp_path: Path) -> None:
-    """Its suite has the tables of every protocol, and its configurations name none."""
+    # In format 2 the suite has a table for every protocol, and the configurations name no protocol.
     folder = tmp_path / "e"
     plan = parse_plan(HEAD + '[[servers]]\nserver = "samba"\n', "p.toml", settings_types())
     create_experiment(folder, "", plan, [suites.load("quick-files")]).close()

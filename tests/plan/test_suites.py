@@ -21,7 +21,7 @@ BY_FOUR_TO_60 = [1, *range(4, 61, 4)]
 
 
 def check_loads(name: str, clients: list[int], threads: list[int]) -> Suite:
-    """The clients and threads of every mix, and HTTP/1.0 with a connection for each request."""
+    """Check the clients and threads of every level, and HTTP/1.0 with one connection per request."""
     suite = suites.load(name)
     assert [mix.clients for mix in mixes(suite)] == clients
     assert [mix.threads for mix in mixes(suite)] == threads
@@ -40,7 +40,7 @@ def test_the_open_benchmark_suite_has_its_published_parameters() -> None:
 def test_the_second_benchmark_suite_ends_at_288_threads() -> None:
     suite = check_loads("webbench-2.0-static-288", [1, *range(8, 145, 8)], [2] * 19)
     assert suite.clients[-1] * suite.threads == 288
-    assert {16, 96} <= set(suite.clients)  # the mixes that the report names
+    assert {16, 96} <= set(suite.clients)  # the load levels that the report names
     assert suite.certainty["clients"].startswith("derived")
 
 
@@ -85,7 +85,8 @@ def test_every_parameter_of_every_suite_is_marked_by_how_well_it_is_known(name: 
 
 
 def test_the_disk_mix_suites_have_their_published_parameters() -> None:
-    """Open Benchmark: NetBench Configuration and Results; eTesting Labs 2001 and VeriTest 2004: methodology."""
+    # Sources: "Open Benchmark: NetBench Configuration and Results"; the methodologies of eTesting Labs 2001, VeriTest
+    # 2004.
     classic = suites.load("netbench-5.01-disk-mix")
     assert classic.clients == [1, *range(12, 121, 12)]
     assert (classic.length_s, classic.ramp_up_s, classic.ramp_down_s, classic.delay_s) == (660, 30, 30, 5)
@@ -201,6 +202,6 @@ def test_the_reference_of_suites_has_every_key_of_every_table() -> None:
     tables = [schema, *schema["$defs"].values()]
     keys = {key for table in tables for key in table.get("properties", {})} - {
         "sections"
-    }  # which no file has
+    }  # no suite file has this key
     assert len(keys) > 50
     assert sorted(key for key in keys if f"\n| `{key}` |" not in page and f"### `[{key}]`" not in page) == []

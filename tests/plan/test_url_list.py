@@ -1,4 +1,4 @@
-"""Files of URLs that people have: taken, or refused with line and advice."""
+"""Files of URLs that people have: accepted, or refused with line and advice."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_plan_has_the_suite_of_120_clients_and_apache_as_tuned_on_every_number
     team = [each.settings for each in found if each.server == "team"]
     assert bool(team) == ("cgi" in path.stem)
     for settings in team:
-        # TUX spoke no TLS: Apache answered that on a port of its own.
+        # TUX spoke no TLS: Apache answered TLS on another port.
         assert settings.get("tls_by") == ("back" if "ecommerce" in path.stem else None)
         assert settings["back_settings"]["mpm"] == "prefork"
 

@@ -217,7 +217,7 @@ def test_rounds_turn_their_order_round_and_know_what_server_and_tool_counted() -
 
 @two_cpus
 def test_a_disturbed_run_is_repeated_and_one_of_a_round_is_kept() -> None:
-    effort = replace(TINY, rounds=1, attempts=2, patience_s=0.01)  # one look
+    effort = replace(TINY, rounds=1, attempts=2, patience_s=0.01)  # one check of the machine
     burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         with running("reference", {"body_bytes": 100}) as server:
@@ -231,7 +231,7 @@ def test_a_disturbed_run_is_repeated_and_one_of_a_round_is_kept() -> None:
 
 
 def comparisons() -> list[speed.Case]:
-    """Every case, with each peer that is called alike in several of them in the first of these alone."""
+    """Return every case; of peers that several cases call alike, only the first case keeps one."""
     called: set[str] = set()
     found = []
     for case in [*speed.cases(), *tls.cases(), *http2.cases()]:
@@ -250,7 +250,7 @@ def comparisons() -> list[speed.Case]:
 def test_every_comparison_runs_and_no_request_of_any_tool_fails(case: speed.Case) -> None:
     if not case.installed:
         pytest.skip(f"{case.server} is not installed here")
-    # Handshakes of all connections come first.
+    # All connections make their handshakes first.
     seconds = 1.0 if case.settings.get("tls") else 0.5
     runs = case.carry_out(cpus(), replace(TINY, rounds=1, seconds=seconds))
     assert {run.tool for run in runs} == {tool.name for tool in case.tools if tool.installed}
@@ -291,9 +291,9 @@ def test_as_many_response_times_are_recorded_as_pass_over_the_wire(case: accurac
         pytest.skip("packet sockets need root")
     assert {comparison.quantile for comparison in found} == {"p50", "p90", "p99"}
     for comparison in found:
-        # What ends at the very end of the window may be on either side of it for one of the two.
+        # Requests that end at the very end of the window may count for one of the two only.
         assert abs(comparison.ours_count - comparison.wire_count) <= case.options["clients"]
-        # The wire is the shorter way, where both are of the same responses; an HDR bucket is 0.1 % wide.
+        # The wire's times are shorter if both are of the same responses; an HDR bucket is 0.1 % wide.
         same = comparison.ours_count == comparison.wire_count
         assert not same or comparison.wire_s * 0.999 <= comparison.ours_s
 
@@ -305,7 +305,7 @@ def test_a_tool_without_success_is_an_error_and_not_a_figure() -> None:
 
 
 def folder_of(part: str, into: Path) -> Path:
-    """What one part writes, with tiny parameters."""
+    """Return the folder that one part writes with tiny parameters."""
     command = [sys.executable, "-m", "benches", "--only", part, "--patience", "0", "--into", str(into)]
     subprocess.run([*command, "--rounds", "1", "--seconds", "0.5"], cwd=ROOT, check=True)
     (folder,) = into.iterdir()
@@ -324,7 +324,7 @@ def test_the_start_of_each_command_has_a_row_for_its_cpu_time_and_one_for_its_me
     }
     for start in starts:
         assert rows[start["command"], "CPU time, s"]["median"] == start["cpu_s"]
-        # An interpreter without any module of ours has 8 MB.
+        # An interpreter without our modules takes 8 MB.
         assert float(start["peak_mb"]) > 10
         assert f"| start | {start['command']}: CPU time, s |" in (folder / "README.md").read_text()
 

@@ -1,6 +1,6 @@
-"""The benches of file servers with tiny parameters, so that they can't rot; and what is made of others' words.
+"""The benches of file servers with tiny parameters, so that they can't rot; and how other tools' output is read.
 
-No figure is judged here, but counts: they are right or wrong on any machine.
+No figure is judged here but counts, which are right or wrong on any machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def small(load_file: Path) -> files.Sizes:
 
 
 def torture_says(*progress: tuple[float, int, float, str]) -> tuple[TortureListener, list[Mark | None]]:
-    """Two clients with a set-up of 100 lines: seconds since the start, mean lines, MB/s since the start, phase."""
+    """Return the listener and its marks for two clients with 100 set-up lines.
+
+    Each progress: seconds since the start, mean lines, MB/s since the start, phase.
+    """
     listener = TortureListener(2, 100, 2.0)
     listener.hear("Running for 19 seconds with load 'x' and warmup 0 secs", 1000.0)
     marks = [
@@ -61,7 +64,7 @@ def test_smbtortures_window_has_neither_its_set_up_nor_its_cleanup() -> None:
     )
     assert marks == [None, Mark.OPEN, None, Mark.CLOSED, None]
     account = listener.account()
-    # Of the mean of two clients, between the second and the fourth second; 80 MB by then less 60.
+    # The mean of two clients between the second and the fourth second: 80 MB by then, less 60.
     assert (account.requests_in_window, account.window_s) == (2 * 1000, 2.0)
     assert account.details["bytes_in_window"] == pytest.approx(20e6)
     assert account.errors == 0
@@ -121,8 +124,8 @@ def test_every_comparison_of_file_servers_runs_and_is_published(tmp_path: Path, 
     for case in results.file_cases:
         for run in results.kept(case.name):
             for figure in case.figures:
-                # Memory may not have grown, CPU time of the server has ticks of 10 ms, and of smbclient its start is
-                # taken off, which is more than so small a file takes.
+                # With so small a file, memory may not grow, the server's CPU time may be less than a tick of 10 ms,
+                # and smbclient's less than that of its start, which is subtracted.
                 uncertain = "memory" in figure or "server" in figure or run.tool == "smbclient"
                 assert uncertain or told[case.name, run.tool, figure] > 0
     ratios = {row.case for row in results.ratios()}

@@ -25,7 +25,7 @@ FETCHED = re.compile(r"""<(?:script|link|img)\b[^>]*\b(?:src|href)=["']?(?:https
 
 
 def parse(words: Sequence[str], *, is_whole: bool) -> None:
-    """Raise ClickException for what the command line does not take. A name alone may lack its arguments."""
+    """Raise ClickException if the command line refuses the words; a name alone may lack its arguments."""
     command: Any = get_command(cli.app)
     context, name, rest = None, "dyno", [word for word in words if word not in ACT_AT_ONCE]
     while True:

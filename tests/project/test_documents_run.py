@@ -60,7 +60,7 @@ STATUSES = {"compare --fail-if-slower": {0, 1, 3}, "selftest": {0, 1}}
 
 
 class Kind(NamedTuple):
-    """The command, such as `plan check`, and its options."""
+    """A command, such as `plan check`, and its options."""
 
     name: str
     options: frozenset[str]
@@ -79,7 +79,7 @@ def kind_of(words: Sequence[str]) -> Kind:
 
 
 def why_not(words: Sequence[str]) -> str | None:
-    """Return why a command is only parsed; None if it is run."""
+    """Return why a command is only parsed, or None if it is run."""
     name = kind_of(words).name
     return next((why for what, why in PARSED.items() if what == name or _has(words, what)), None)
 
@@ -93,7 +93,7 @@ def _has(words: Sequence[str], what: str) -> bool:
 
 
 def is_complete(words: Sequence[str]) -> bool:
-    """Return whether it can be run: a name alone, as in a sentence, may lack its arguments."""
+    """Return whether the command can be run: a name alone, as in a sentence, may lack its arguments."""
     try:
         parse(words, is_whole=True)
     except click.exceptions.ClickException:
@@ -102,7 +102,6 @@ def is_complete(words: Sequence[str]) -> bool:
 
 
 def shown() -> dict[Kind, Sequence[str]]:
-    """Return one command of each kind that is run."""
     found = (command.words for path in current() for command in commands(path))
     return {kind_of(words): words for words in found if is_complete(words) and why_not(words) is None}
 
@@ -122,7 +121,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def stand_ins(url: str, tmp_path: Path) -> dict[str, str]:
-    """Return what stands for the words of a reader's."""
+    """Return a replacement for each word that stands for something of the reader's."""
     (tmp_path / "tree").mkdir()
     suite = short_suite(tmp_path / "short.toml", [1])
     suite.write_text(suite.read_text().replace("webbench-static", "url"))

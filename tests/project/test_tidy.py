@@ -1,4 +1,4 @@
-"""The repository's own rules, executed: who may import whom, sizes, module headers, published data that loads.
+"""The repository's own rules, executed: import arrows, sizes, module headers, published data that loads.
 
 The lists of exceptions are ratchets: they may only get shorter.
 """
@@ -56,7 +56,7 @@ ARROWS = {
         "_native",
     },
 }
-# The rooms of `report` in the order in which a report is made: each may import those before it.
+# The parts of `report` in the order in which a report is made: each may import those before it.
 ROOMS = ("figures", "subjects", "views")
 COMMON = {"clean", "counted", "errors", "interrupts", "lazy", "units", "wording", "__init__"}
 
@@ -76,21 +76,20 @@ CRATE_ARROWS = {
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """Files of the repository, those not added yet included."""
+    """Return the files of the repository, including those that are not added yet."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [path for name in listed.splitlines() if (path := ROOT / name).exists()]
 
 
 def part_of(name: str) -> str:
-    """Return the part that a module of ours belongs to: the package with arrows of its own that is closest to it."""
+    """Return the part that a module belongs to: the closest package with import arrows of its own."""
     names = name.split(".")[1:]
     inner = ".".join(names[:2])
     return inner if inner in ARROWS else names[0]
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Yield the parts of the package that a module imports, at its top or inside."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -120,7 +119,7 @@ def test_a_room_of_the_report_imports_only_rooms_before_it() -> None:
 
 
 def module_imports(path: Path) -> set[str]:
-    """Modules of ours that a module imports at its top, those for types alone left out."""
+    """Return our modules that a module imports at its top, except for type checking only."""
     found = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("serverdyno"):
@@ -151,14 +150,14 @@ def test_every_crate_has_its_arrows() -> None:
 
 
 def test_all_crates_are_tested_with_the_same_checks() -> None:
-    """Not by default: the dependencies of tests are those of the native module, which has no such checks."""
+    # This is not the default, because tests use the dependencies of the native module, which has no such checks.
     profile = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["profile"]["bench"]
     checked = {"opt-level": 0, "debug-assertions": True, "overflow-checks": True}
     assert profile == {"package": {f"dyno-{crate}": checked for crate in CRATE_ARROWS}}
 
 
 def test_documentation_is_compiled_in_the_crates_that_show_code_in_it() -> None:
-    """In no other: to look for code takes as long as a check of the crate."""
+    # No other crate does so: looking for code in documentation takes as long as checking the crate.
     for crate in CRATES.iterdir():
         library = tomllib.loads((crate / "Cargo.toml").read_text(encoding="utf-8")).get("lib", {})
         compiled = library.get("doctest", "crate-type" not in library)
@@ -189,7 +188,7 @@ def python_functions(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def rust_functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Functions as rustfmt lays them out: a body ends at the first brace that stands as deep as its `fn`."""
+    """Yield the name and length of each function, which ends at the first `}` indented like its `fn` (rustfmt)."""
     name, indent, start = "", "", 0
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
         if match := re.match(r"(\s*)(?:pub(?:\(\w+\))? )?(?:const )?(?:async )?fn (\w+)", line):
@@ -210,7 +209,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
     assert found == LONG_FUNCTIONS, "tighten the ratchet: remove what is short enough now"
 
 
-# Where a protocol may be named: its own module, and what starts, asks or serves it alone.
+# A protocol may be named in its own module, and in what starts, checks or serves only it.
 PROTOCOL_BRANCH = re.compile(
     r"""[=!]= "(http|smb|nfs)"|(Smb|Nfs)Target|is (not )?WEB\b|isinstance\([^)]*Target"""
 )

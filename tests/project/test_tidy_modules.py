@@ -1,6 +1,6 @@
 """The repository's own rules on modules, executed: no circle of modules inside a crate or a package.
 
-Who may import whom between crates and packages is `test_tidy.py`'s.
+`test_tidy.py` checks imports between crates and packages.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ CRATES = sorted(path.parent.name for path in (ROOT / "crates").glob("*/Cargo.tom
 PACKAGES = sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
 
 Graph = dict[str, set[str]]
-# The names of the modules around one, from the outermost, and its own.
+# The name of a module, as the names of the modules around it, from the outermost, and its own.
 Module = tuple[str, ...]
 
 
 def circle(graph: Graph) -> list[str]:
-    """A circle of modules; empty where there is none."""
+    """Return a circle of modules, or an empty list."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -34,13 +34,13 @@ def circle(graph: Graph) -> list[str]:
 
 
 def rust_code(path: Path) -> str:
-    """The source without its tests and comments."""
+    """Return the source without its tests and comments."""
     text = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests", maxsplit=1)[0]
     return re.sub(r"//.*", "", text)
 
 
 def use_trees(text: str, at: int) -> tuple[list[Module], int]:
-    """The paths of the use tree that begins at `at`, as in `a::{b::C, d}`, and where it ends."""
+    """Return the paths of the use tree that begins at `at`, as in `a::{b::C, d}`, and the position of its end."""
     match = re.compile(r"\s*(\{|\w+)").match(text, at)
     if match is None:
         return [()], at
@@ -60,7 +60,7 @@ def use_trees(text: str, at: int) -> tuple[list[Module], int]:
 
 
 def references(code: str, module: Module, is_directory: bool) -> Iterator[Module]:
-    """What a file names of its own crate, from the crate's root on."""
+    """Yield the paths in the crate that a file refers to, from the crate's root."""
     parent = module if is_directory else module[:-1]
     for match in re.finditer(r"\b(crate|self|(?:super::)*super)::", code):
         ups = match[1].count("super")
@@ -73,9 +73,9 @@ def references(code: str, module: Module, is_directory: bool) -> Iterator[Module
 
 
 def graphs_of_crate(source: Path) -> dict[Module, Graph]:
-    """For each module that has modules of its own (`()` for the crate): which of these uses which.
+    """Return which modules use which, for each module that has modules of its own (`()` for the crate).
 
-    A name counts as that module's from which it is exported. A parent's own items are no edge.
+    A re-exported name counts for the module that exports it. The parent's own items are no edge.
     """
     files = {}
     for path in sorted(source.rglob("*.rs")):
@@ -119,9 +119,9 @@ def graphs_of_crate(source: Path) -> dict[Module, Graph]:
 
 
 def graphs_of_package(package: Path) -> dict[Module, Graph]:
-    """For each package below this one (`()` for itself): which of its modules imports which of them at its top.
+    """Return which modules import which at their top, for each package below this one (`()` for itself).
 
-    Inside a function an import may be a way round, and those of `if TYPE_CHECKING` are none.
+    An import inside a function may avoid a circle, and one below `if TYPE_CHECKING` is none.
     """
     files = {}
     for path in sorted(package.rglob("*.py")):
@@ -141,7 +141,7 @@ def graphs_of_package(package: Path) -> dict[Module, Graph]:
 
 
 def imported(path: Path, package: str) -> Iterator[Module]:
-    """What a module imports of its own package at its top, from the package on."""
+    """Yield the modules of its own package that a module imports at its top, relative to the package."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -29,7 +29,7 @@ BANNED = (
 
 @cache
 def sentences(path: Path) -> tuple[tuple[int, str], ...]:
-    """The texts of a module that aren't docstrings, with their lines."""
+    """Return the strings of a module that are not docstrings, with their line numbers."""
     return tuple(_sentences(path))
 
 
@@ -52,7 +52,7 @@ def modules() -> list[Path]:
 
 
 def pages() -> list[Path]:
-    """What is written for readers and not by a program."""
+    """Return the documents that people wrote, not programs."""
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *PACKAGE.glob("published/*/meta.toml")])
 
 
@@ -89,7 +89,7 @@ USED_OTHERWISE = {
 
 
 def terms() -> dict[str, str]:
-    """The glossary: its terms and what each means."""
+    """Return each term of the glossary with its meaning."""
     rows = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
     return dict(row for row in rows if row[0] != "term")
 

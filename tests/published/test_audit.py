@@ -1,5 +1,6 @@
-"""The audit: what a printed value admits, what each verdict takes, that wrong claims don't pass, and how often a wrong
-one is explained by chance. Also that a report of ours passes the audit that others' reports are put to.
+"""The audit of claims: what a printed value allows, what each verdict needs, and that wrong claims don't pass.
+
+Also how often chance explains a wrong claim, and that a report of ours passes the audit of others' reports.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ MINUS = "\N{MINUS SIGN}"
 REPORTS = {name: published.load(name) for name in published.names()}
 AUDITED = {name: audit(report) for name, report in REPORTS.items()}
 
-# Follows, with another rounding or base, contradicts, can't be checked. A ratchet: a change here
-# is a change of what we say about somebody's report.
+# Follows; with another rounding or base; contradicts; can't be checked. A ratchet: a change here changes what we say
+# about somebody's report.
 COUNTS = {
     "1999-mindcraft-linux": (17, 0, 1, 13),
     "2001-etesting-netware": (151, 10, 9, 6),
@@ -335,7 +336,7 @@ def test_known_slips_are_found_and_named(place: tuple[str, str], wanted: tuple[C
 
 
 def numeric() -> Iterator[tuple[str, Audited, printed.Printed]]:
-    """Every claim of a number whose rule gives one."""
+    """Yield every numeric claim for which its rule computes a value."""
     for name, audited in AUDITED.items():
         for found in audited:
             number = printed.read(found.claim.claimed, found.claim.unit)
@@ -344,12 +345,12 @@ def numeric() -> Iterator[tuple[str, Audited, printed.Printed]]:
 
 
 def in_form(value: float, number: printed.Printed) -> str:
-    """The value with as many decimals as the number has."""
+    """Return the value with as many decimals as the printed number has."""
     return f"{value:.{max(0, round(-math.log10(number.step)))}f}"
 
 
 def test_no_true_claim_of_a_number_passes_when_it_is_changed() -> None:
-    """Two steps and 11 percent off, without the words that would admit as much, up and down."""
+    # Values are changed up and down by two units of the last digit and 11 %, without words that would allow as much.
     changed = 0
     for name, found, number in numeric():
         if found.verdict is not ClaimVerdict.FOLLOWS:
@@ -399,7 +400,7 @@ def test_a_range_that_leaves_one_value_out_does_not_pass() -> None:
 
 
 def chance(factor: float, draws: int, seed: int) -> Counter[str]:
-    """What is said of wrong values, drawn at random within a factor of the true one and printed in the claim's form."""
+    """Count the verdicts on wrong values, drawn within a factor of the true one and printed like the claim."""
     drawn, told = random.Random(seed), Counter[str]()
     for name, found, number in numeric():
         for _ in range(draws):
@@ -418,7 +419,7 @@ def chance(factor: float, draws: int, seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("factor", [1.1, 2.0])
 def test_wrong_claims_are_seldom_explained_by_chance(factor: float) -> None:
-    """`docs/published.md` states the rates, of more draws. A seed makes this the same every time."""
+    # docs/published.md states the rates, from more draws. The fixed seed makes each run alike.
     told = chance(factor, draws=3, seed=1)
     total = told.total()
     assert total > 800
@@ -442,7 +443,7 @@ def test_an_audit_of_any_figures_ends_with_a_verdict(values: list[float], claime
     assert audit_claims([claim(claimed, rule)], tables, "own")[0].verdict in set(ClaimVerdict)
 
 
-# A report of ours, put to the same audit: its findings as claims, against the experiment's records.
+# The same audit of a report of ours: its findings as claims, compared with the experiment's records.
 
 
 def records_as_tables(source: Source) -> Tables:
@@ -466,7 +467,7 @@ def own(kind: str, configuration: str, **more: Any) -> dict[str, Any]:
 
 
 def claims_of_findings(findings: Sequence[str]) -> Iterator[Claim]:
-    """Peaks, their places, what is kept, and improvements, as the sentences state them."""
+    """Yield the claims in the sentences: peaks, their load levels, what is kept at most load, and improvements."""
     for index, text in enumerate(findings):
         if match := re.match(r"(\S+) peaked at ([\d,]+) requests/s .*? with (\d+) clients", text):
             name, peak, clients = match.groups()

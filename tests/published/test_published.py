@@ -1,4 +1,4 @@
-"""The published reports that are shipped: they load, hold together, can be drawn, and the command line shows them."""
+"""The published reports that are shipped: they load, are consistent, can be drawn, and the command line shows them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_there_are_more_than_a_hundred_claims_and_none_twice() -> None:
 
 
 def test_the_overall_averages_that_netware_s_report_prints_are_those_of_its_mixes() -> None:
-    """To a unit of the last digit: the text rounds some and cuts others off."""
+    # They agree to one unit of the last digit, because the report rounds some and truncates others.
     tables = published.load(NETWARE).tables
     averages = tables["averages"].select({})
     assert len(averages) == 24
@@ -83,7 +83,7 @@ def test_the_peaks_that_netware_s_report_prints_bold_are_the_highest_of_their_cu
 
 
 def test_netware_s_curves_are_those_that_the_rules_of_analysis_are_tested_with() -> None:
-    """One source of these figures in two places: they must not drift apart."""
+    # The same figures stand in two places, which must not diverge.
     mixes = published.load(NETWARE).tables["mixes"]
     assert len(mixes.rows) == 16 * len(CURVES)
     for (server, processors, oplocks), values in CURVES.items():

@@ -1,5 +1,7 @@
-"""The tables of published reports against themselves: percentages against the peaks that they compare, and what
-is printed twice against its other place; and the claims that don't follow from them, by name.
+"""The tables of published reports against themselves: percentages, repeated values, and claims that don't follow.
+
+Percentages are compared with their peaks, values that are printed twice with each other. Claims that don't follow from
+the tables are listed by name.
 
 Not the audit itself. Every value was taken from a text by hand. A wrong digit shows here unless it is also in the
 percentage.
@@ -99,7 +101,7 @@ def test_figures_printed_twice_agree(report: str, table: str, printed_again: dic
 
 
 def test_the_only_peak_with_two_values_is_the_one_in_doubt() -> None:
-    """IIS alone stands in the tables of ISAPI as well; one of its ten peaks differs, in both printings."""
+    # Only IIS also appears in the ISAPI tables. One of its ten peaks differs there, in both printings.
     peaks = rows(IIS, "peaks")
     differing = set()
     for row in rows(IIS, "isapi"):
@@ -146,7 +148,7 @@ OTHER_BASE = ClaimVerdict.OTHER_BASE
 def test_every_claim_that_does_not_follow_is_a_known_one(
     report: str, not_following: dict[str, ClaimVerdict], not_checked: int
 ) -> None:
-    """Each was looked at against the text: it is the report that is at odds with itself, not our copy of it."""
+    # Each was compared with the printed text: the report contradicts itself, and our copy is right.
     audited = audit(load(report))
     verdicts = {
         found.claim.id: found.verdict for found in audited if found.verdict is not ClaimVerdict.FOLLOWS

@@ -1,4 +1,4 @@
-"""Reports of a corpus of raw experiments, one of each form: every figure is what it was, cell by cell.
+"""Reports of a corpus of raw experiments, one of each form: no figure changes, cell by cell.
 
 `tools/record_corpus.py` recorded them. A refactoring changes nothing here. After a change that is meant to alter a
 figure, write the digests again with `DYNO_UPDATE_GOLDEN=1`, and state in the commit which figures changed and why.
@@ -23,7 +23,7 @@ FORMS = sorted(path.name for path in CORPUS.iterdir() if path.is_dir())
 
 
 def figures(folder: Path) -> dict[str, dict[str, str]]:
-    """Return a digest of each column of each table of raw figures of a report."""
+    """Return a digest of each column of each table of raw figures in a report."""
     found = {}
     for path in sorted((folder / "report" / "tables").glob("*.csv")):
         with path.open(newline="") as lines:

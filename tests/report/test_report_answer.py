@@ -1,4 +1,4 @@
-"""The answer that stands first: it names a winner only where one is proven, and what limits the figures."""
+"""The answer at the top of a report: it names a winner only if one is proven, and what limits the figures."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def crossed(
     *,
     change: Callable[[MixRecord], MixRecord] = lambda record: record,
 ) -> Report:
-    """nginx with two factors, each combination with its rate; `change`: of the records."""
+    """Report on nginx with two factors, given the rate of each combination; `change` alters each record."""
     names = {(on, workers): f"nginx-{'on' if on else 'off'}-{workers}" for on, workers in rates}
     source = experiment({names[key]: Shape(rate, noise=0.01) for key, rate in rates.items()})
     source = replace(source, records=[change(record) for record in source.records])
@@ -151,7 +151,7 @@ TWICE_WITHOUT_SENDFILE = {(True, 1): 2000.0, (True, 2): 2000.0, (False, 1): 4000
 
 
 def hidden_of_the_slower(record: MixRecord) -> MixRecord:
-    """The generator may hide 150 % of the server with sendfile and one worker, and nothing of the others."""
+    """Let the generator hide up to 150 % of the speed with sendfile and one worker, and nothing of the others."""
     if record.configuration != "nginx-on-1" or record.outstanding_s is None:
         return record
     return replace(record, ready_work_s=0.6 * record.outstanding_s, server_cpu_s=0.0)
@@ -188,7 +188,7 @@ def of_runs(values: list[list[float]]) -> Runs:
 
 
 def undisturbed(runs: Runs, name: str = "a") -> Side:
-    """A side that nothing but its runs sets apart from another."""
+    """Return a side that differs from another in its runs only."""
     return Side(name, runs, (), frozenset(), None, lambda _: Conditions("", 0.0, 0.0, None, {}))
 
 
@@ -205,7 +205,7 @@ def test_a_gap_at_one_level_is_proven_there_alone() -> None:
 
 
 def test_of_equal_configurations_few_experiments_claim_a_gap_at_any_level() -> None:
-    """20 pairs of 5 levels: no more than 5 % of experiments should claim any; 9 of 100 is beyond chance for 5 %."""
+    # Of 20 pairs with 5 levels, at most 5 % should claim a gap. 9 of 100 is more than chance allows at 5 %.
     random = np.random.default_rng(7)
     wrong = 0
     for _ in range(100):

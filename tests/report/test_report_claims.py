@@ -1,4 +1,4 @@
-"""Key findings are claims: what they say is recomputed from the records by the audit of published reports."""
+"""Key findings are claims: the audit of published reports computes them again from the records."""
 
 import re
 from collections import Counter
@@ -72,7 +72,7 @@ def test_of_an_unfinished_or_failed_experiment_only_what_follows_is_claimed() ->
 
 @pytest.mark.parametrize("noise", [0.0, 0.2])
 def test_all_figures_of_a_sentence_on_a_peak_are_in_one_row_of_the_table_of_peaks(noise: float) -> None:
-    """With much noise the corrected peak differs; it follows in a sentence of its own, labelled."""
+    # With much noise the corrected peak differs; a labelled sentence of its own gives it.
     shapes = {"apache": Shape(2100, fall=0.01, noise=noise), "nginx": Shape(3900, fall=0.01, noise=noise)}
     corrected = 0
     for source in (

@@ -67,7 +67,7 @@ def on_a_known_machine(rate: float, **known: float) -> Report:
 def test_where_it_is_known_how_times_differ_the_interval_is_widened_by_that(
     percent: float, times: int, verdict: Verdict
 ) -> None:
-    """Three times say little: with two degrees of freedom, t is 4.3."""
+    # Three times tell little: with two degrees of freedom, t is 4.3.
     known = {"between_times_percent": percent, "times": times}
     found = compare([on_a_known_machine(2000, **known), on_a_known_machine(1800, **known)])
     assert found.comparisons[0].average.verdict is verdict
@@ -110,7 +110,7 @@ def test_a_noise_floor_of_a_stranger_is_no_number_unless_it_is_one() -> None:
 
 @pytest.mark.parametrize("percent", [60.0, 5000.0])
 def test_no_noise_floor_hides_a_slowdown(percent: float) -> None:
-    """A stored floor of 60 % made a draw of a slowdown of 23 %, with exit status 0."""
+    # A stored floor of 60 % once turned a slowdown of 23 % into a draw with exit status 0.
     source = experiment({"apache": Shape(2000), "nginx": Shape(1540)}, repetitions=6)
     disclosure = {"host": {"noise_floor": {"percent": percent}}}
     found = compare([build_from(replace(source, disclosure=disclosure))])
@@ -161,7 +161,7 @@ def test_another_host_is_said_since_it_may_be_the_cause() -> None:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Experiments in folders, by what the second server is against the first."""
+    """Store experiments in folders, named by how the second server differs from the first."""
     folders = {}
     for name, factor in (("slower", 0.5), ("the same", 1.0), ("faster", 1.5)):
         folders[name] = tmp_path_factory.mktemp("kept") / "experiment"

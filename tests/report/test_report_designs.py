@@ -1,4 +1,4 @@
-"""Plans that vary one thing on purpose: CPUs, tunings; and what happened second by second."""
+"""Plans that vary one thing on purpose (CPUs, tunings), and the course of figures second by second."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from support.synthetic_experiment import Shape, experiment
 def configured(
     source: Source, settings: Mapping[str, Mapping[str, Any]], cpus: Sequence[int] | None = None
 ) -> Source:
-    """The experiment with these settings in its configurations, all of one server; on so many CPUs each."""
+    """Return the experiment with these settings per configuration of one server, each on this many CPUs."""
     counts = cpus or [1] * len(settings)
     configurations = [
         replace(found, server="nginx", settings=dict(settings[found.name]), cpus=tuple(range(1, count + 1)))
@@ -88,7 +88,7 @@ def test_published_peaks_by_processors_stand_next_to_ones_own_in_one_table_and_t
     means = [result.throughput.peak.mean for result in report.results.configurations if result.throughput]
     assert own[:3] == ["2026", "nginx", "this machine"]
     assert own[3:] == [*(wording.rate(mean) for mean in means), wording.NOTHING, wording.NOTHING]
-    # Figure 21 of the report prints figure 4 again.
+    # Figure 21 of the report repeats figure 4.
     assert ["2003", "TUX and Apache 1.3.23", "DL760", "1,103", "1,269", "1,418", "2,534"] in then
     assert ["2003", "Apache 2.0.40", "DL380", wording.NOTHING, "1,211", *[wording.NOTHING] * 2] in then
     mine, theirs = figure.panels
@@ -96,7 +96,7 @@ def test_published_peaks_by_processors_stand_next_to_ones_own_in_one_table_and_t
     assert [(point.x, point.y) for point in theirs.series[0].points] == [
         (1, 1146), (2, 1805), (4, 2413), (8, 2639)
     ]  # fmt: skip
-    assert len(theirs.series) == 3  # Apache 2.0.40 was measured on two processors alone: no line
+    assert len(theirs.series) == 3  # Apache 2.0.40 was measured on two processors only, which makes no line
     ElementTree.fromstring(charts.svg(figure))
 
 

@@ -46,7 +46,7 @@ def report() -> Report:
 
 
 def reports() -> list[Report]:
-    """Whole, partial, empty, failed, of files: what a view must stand."""
+    """Return the reports that a view must be able to show: complete, partial, empty, failed, of files."""
     source = experiment({"apache": Shape(2000), "nginx": Shape(3000)}, repetitions=1)
     return [
         build_from(replace(source, records=source.records[:3])),

@@ -1,4 +1,4 @@
-"""What a report of file servers says of their flushes: promises, counts, the medium, and what of it is not known."""
+"""A report's statements on flushes of file servers: promises, counts, the medium, and what is unknown."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,7 +83,7 @@ def test_what_is_alike_or_not_known_is_not_called_different(
     report = report_of(experiment(shapes))
     assert {each.differs_in_durability for each in document.ReportDocument(report).comparisons} == {differs}
     assert in_improvements(report, "differs_in_durability") == {cell}
-    assert in_improvements(report, "part_of_a_pass") == {"yes", "no"}  # of the average, and not of the peak
+    assert in_improvements(report, "part_of_a_pass") == {"yes", "no"}  # in the average, but not at the peak
     highest = next(said for said in report.summary.text if "Highest peak" in said)
     assert (EACH in highest) is (syncs is None)
 
@@ -164,7 +164,7 @@ def test_runs_of_one_configuration_that_differ_are_not_called_alike() -> None:
         ((("ext4", "rw"), ("ext4", "rw,barrier=0")), 1.0, f"{EACH}, and {CACHE}barrier=0", CACHE),
         ((("overlay", "volatile"), ("ext4", "rw")), 1.0, f"{EACH}, and {IGNORED}", IGNORED),
         ((("ext4", "rw,data=writeback"),), 1.0, EACH, ""),
-        # What an image lies on does not make the writes of the file system inside synchronous.
+        # Synchronous writes of the file system with the image don't make those inside the image synchronous.
         ((("ext4", "rw"), ("ext4", "rw,sync")), 0.0, NONE, "believed to be on disk were not"),
     ],
 )
@@ -306,7 +306,7 @@ def test_servers_on_unlike_mounts_are_not_called_alike() -> None:
 
 
 def few(flushes: int, syncs: int, clients: int) -> Callable[[MixRecord], MixRecord]:
-    """Changes a record to so many of all in its run, whose other mixes have none."""
+    """Return a change that gives all of a run's flushes and syncs to its first level."""
 
     def changed(row: MixRecord) -> MixRecord:
         count, made = (flushes, syncs) if row.mix == 1 else (0, 0)
@@ -325,10 +325,10 @@ def few(flushes: int, syncs: int, clients: int) -> Callable[[MixRecord], MixReco
         (30, 27, 1, FEWER),
         (30, 27, 2, EACH),
         (30, 26, 2, FEWER),
-        # 2,500 a second: those of 10 ms are more than the single one.
+        # 2,500 per second: those of 10 ms are more than the one of the single client.
         (10_000, 9_971, 4, EACH),
         (10_000, 9_970, 4, FEWER),
-        # So many clients that each of these could have been under way.
+        # There are enough clients that each of these flushes could have been under way.
         (30, 23, 100, EACH),
         (30, 22, 100, FEWER),
         (30, 0, 100, NONE),
@@ -354,7 +354,7 @@ def test_syncs_may_be_short_by_what_was_under_way_at_the_opening_and_no_more(
 
 
 def shifted(source: Source, by: dict[int, int]) -> tuple[Promise, ...]:
-    """As many syncs as flushes in each mix, but for those of `by`, which have so many more."""
+    """Return the promises if each level has a sync per flush, plus the surplus in `by`."""
 
     def changed(row: MixRecord) -> MixRecord:
         flushes = sum(each.count for each in row.by_operation if each.operation == "flush")
@@ -377,7 +377,7 @@ def test_syncs_to_spare_in_one_mix_are_not_those_that_another_lacks() -> None:
     for by, verdict in (({1: -3}, FEWER), ({1: -3, 5: 3}, FEWER), ({1: -3, 5: 300}, FEWER), ({1: -2}, EACH)):
         [promise] = shifted(source, by)
         assert str(promise.outcome) == verdict
-    [promise] = shifted(source, {1: -2, 3: -1, 5: 3})  # in sum none is missing
+    [promise] = shifted(source, {1: -2, 3: -1, 5: 3})  # in total none is missing
     assert promise.syncs == promise.flushes and promise.short
     [found] = durability.findings([promise], {"durability": ""})
     assert "; 3 missing in 2 load levels, where up to " in found.claim

@@ -1,4 +1,4 @@
-"""What a report says of file servers: Mbit/s, durability, single clients, calls, and times by operation."""
+"""A report's statements on file servers: Mbit/s, durability, single clients, calls, and times by operation."""
 
 import io
 from dataclasses import replace
@@ -107,7 +107,7 @@ def test_what_passed_below_the_cache_stands_beside_each_mix_in_every_form(report
 
 
 def few_passes(source: Source, mixes: set[int], configuration: str) -> Report:
-    """Where the clients of some mixes of a configuration made less than a pass, and all others one and more."""
+    """Report clients that made less than a pass in some levels of a configuration, and at least one in all others."""
     return report_of(
         source,
         lambda row: replace(
@@ -121,7 +121,7 @@ def few_passes(source: Source, mixes: set[int], configuration: str) -> Report:
 
 def test_a_mix_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it() -> None:
     source = experiment(STRICT)
-    aside = few_passes(source, {1}, "samba-lax")  # not at the peak, but in the average
+    aside = few_passes(source, {1}, "samba-lax")  # at another level than the peak, but in the average
     marks = [[cell.marks for cell in row[2::2]] for row in table(aside, "throughput").rows]
     assert marks == [["", "P"], *[["", ""]] * 4]
     assert any(note.startswith("P part of a pass: ") for note in table(aside, "throughput").notes)
@@ -143,7 +143,7 @@ def test_passes_of_the_ramps_are_none_of_the_window() -> None:
     source = experiment({"samba": FileShape(120)}, repetitions=2)
 
     def half_outside(record: MixRecord) -> MixRecord:
-        # 1.5 passes a client in the mix, 0.75 in the window; of the first mix 3 and 1.5.
+        # 1.5 passes per client in the level, 0.75 in the window; 3 and 1.5 in the first level.
         passes = record.clients * (3 if record.mix == 1 else 1.5)
         return replace(record, passes=int(passes), operations_total=2 * record.operations)
 
@@ -166,7 +166,7 @@ def test_passes_of_the_ramps_are_none_of_the_window() -> None:
 
 @pytest.mark.parametrize("repetitions", [2, 3])
 def test_a_peak_is_marked_p_only_for_the_mixes_at_which_it_was_read(repetitions: int) -> None:
-    # Noise at the other mixes makes all of them candidates for the peak; every run has its highest at the third.
+    # Noise at the other levels makes all of them candidates for the peak; every run is highest at the third.
     source = experiment(
         {"a": FileShape(120, noise=0.0), "b": FileShape(120, noise=0.0)}, repetitions=repetitions
     )

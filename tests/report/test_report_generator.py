@@ -1,4 +1,4 @@
-"""What the generator, the plan and single clients hide of a server, in figures and in verdicts."""
+"""How much of a server the generator, the plan and single clients hide, in figures and in verdicts."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ WAITS_FOR_DISK: dict[str, Any] = {
     [
         ({}, 2**40, True),
         ({"bytes_written": 0, "syncs": []}, 2**40, False),
-        ({"bytes_written": 0}, 2**40, True),  # its server syncs
-        ({"bytes_written": 0, "syncs": []}, 2**20, True),  # more to read than there is memory
+        ({"bytes_written": 0}, 2**40, True),  # there are syncs
+        ({"bytes_written": 0, "syncs": []}, 2**20, True),  # there is more to read than memory
         ({"bytes_written": 0, "syncs": []}, None, False),
     ],
 )
 def test_the_disk_is_named_only_where_the_server_may_need_it(
     changes: dict[str, Any], memory_bytes: int | None, named: bool
 ) -> None:
-    """Any process of the machine may wait for a disk: readers of files in memory do not."""
+    # Any process of the machine may wait for a disk; servers that read files from memory do not.
     source = files.experiment({"samba": files.FileShape(400)})
     host = {**source.disclosure.get("host", {}), "memory": {"total_bytes": memory_bytes}}
     records = [
@@ -61,7 +61,7 @@ def test_the_disk_is_named_only_where_the_server_may_need_it(
 
 
 def found(verdict: Verdict, low: float, high: float, minimum: float = 0.0) -> Improvement:
-    """A comparison with that interval, in per cent."""
+    """Return a comparison with this interval, in percent."""
     return Improvement(
         figure=Metric.OVERALL_AVERAGE,
         base=1.0,
@@ -93,7 +93,7 @@ def why(base: Conditions, other: Conditions, improvement: Improvement) -> list[t
     ("hidden_base", "hidden_other", "improvement", "held"),
     [
         (0.25, 0.0, found(Verdict.FASTER, 26, 40), []),
-        (0.25, 9.0, found(Verdict.FASTER, 26, 40), []),  # what is hidden of the faster makes it faster still
+        (0.25, 9.0, found(Verdict.FASTER, 26, 40), []),  # what the faster one hides makes it faster still
         (0.25, 0.0, found(Verdict.FASTER, 24, 40), ["a"]),
         (0.0, 0.25, found(Verdict.SLOWER, -40, -21), []),
         (0.0, 0.25, found(Verdict.SLOWER, -40, -19), ["b"]),
@@ -102,12 +102,12 @@ def why(base: Conditions, other: Conditions, improvement: Improvement) -> list[t
             None,
             found(Verdict.SLOWER, -40, -19),
             [],
-        ),  # not measured: nothing is claimed of the generator
+        ),  # not measured, so nothing is claimed about the generator
         (0.0, 0.0, found(Verdict.EQUIVALENT, -1, 1, 2.0), []),
         (0.05, 0.0, found(Verdict.EQUIVALENT, -1, 1, 2.0), ["a"]),
         (0.0, 0.05, found(Verdict.EQUIVALENT, -1, 1, 2.0), ["b"]),
         (9.0, 9.0, found(Verdict.NO_DIFFERENCE_SHOWN, -1, 1), []),
-        # A stated minimum effect of 10 % must be left of the gap without what is hidden: 1.25 x 1.1 = 1.375.
+        # The gap must exceed hidden speed and the stated minimum effect of 10 %: 1.25 x 1.1 = 1.375.
         (0.25, 0.0, found(Verdict.FASTER, 38, 60, 10.0), []),
         (0.25, 0.0, found(Verdict.FASTER, 37, 60, 10.0), ["a"]),
         (0.0, 0.25, found(Verdict.SLOWER, -60, -28, 10.0), []),
@@ -145,7 +145,7 @@ def verdict(report: Report) -> Verdict:
 
 
 def test_servers_that_the_generator_held_back_are_ranked_only_beyond_what_it_hides() -> None:
-    """A share of 0.3 of each round trip may hide 43 % of speed."""
+    # If 0.3 of each round trip is the generator's, it may hide 43 % of the server's speed.
     held = {"a": Shape(2000, waiting=0.3), "b": Shape(2500, waiting=0.3)}
     report = build_from(experiment(held))
     assert verdict(report) is Verdict.NOT_COMPARABLE
@@ -155,7 +155,7 @@ def test_servers_that_the_generator_held_back_are_ranked_only_beyond_what_it_hid
     apart = build_from(experiment(held | {"b": Shape(4000, waiting=0.3)}))
     assert verdict(apart) is Verdict.FASTER
     old = build_from(experiment({"a": Shape(2000, waiting=None), "b": Shape(2500, waiting=None)}))
-    assert verdict(old) is Verdict.FASTER  # as it was said when nothing of it was measured
+    assert verdict(old) is Verdict.FASTER  # older experiments did not measure the generator's share
     assert {mix.hidden_speed for mix in old.results.mixes} == {None}
 
 
@@ -173,7 +173,7 @@ def test_timeouts_count_above_every_success() -> None:
     some = histograms.times([quick], timeouts=100, timeout_ms=30_000)
     assert some is not None
     assert some.percentiles_ms[:3] == pytest.approx((1.0, 30_000, 30_000), rel=0.01)
-    assert some.count == 900  # the mean stays that of the answers
+    assert some.count == 900  # the mean is still that of the answers
 
 
 def test_an_experiment_with_timeouts_says_so_in_its_percentiles() -> None:
@@ -244,7 +244,7 @@ def test_passes_are_counted_by_operations_and_not_by_whole_passes() -> None:
 
 
 def test_think_time_is_a_limit_of_its_own_and_hides_no_speed_of_the_server() -> None:
-    """Half of each round trip is the generator's, and a round trip takes 2 % of a client's time."""
+    # Half of each round trip is the generator's, but a round trip takes only 2 % of a client's time.
     source = experiment({"apache": Shape(2000)})
     records = [
         replace(

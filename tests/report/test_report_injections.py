@@ -1,4 +1,4 @@
-"""Text from records, notes and servers in every view: shown as text, and obeyed by nothing that shows it."""
+"""Text from records, notes and servers in every view: shown as text, and executed by nothing that shows it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ INJECTIONS = (
 
 @pytest.fixture(scope="module")
 def hostile() -> Source:
-    """Every text in every place that a stranger can fill."""
+    """Return an experiment with hostile text in every place that a stranger can fill."""
     source = experiment({"apache": Shape(2000), "nginx": Shape(3000)}, repetitions=1)
     all_of_it = "\n".join(INJECTIONS[:-1])
     texts = {f"{place} {injection[:200]}": injection for place, injection in enumerate(INJECTIONS)}
@@ -123,8 +123,6 @@ def report(hostile: Source) -> Report:
 
 
 class Tags(HTMLParser):
-    """The elements of a page with their attributes."""
-
     def __init__(self) -> None:
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
@@ -134,7 +132,7 @@ class Tags(HTMLParser):
 
 
 def unsafe(shown: str) -> set[str]:
-    """Characters that no view may hold."""
+    """Return the characters that no view may contain."""
     return set(clean.UNSAFE.findall(shown))
 
 
@@ -255,7 +253,7 @@ def test_a_text_is_cleaned_for_each_view(injection: str) -> None:
 
 
 def test_rows_of_numbers_are_not_searched_for_text() -> None:
-    """A large experiment has a million of them."""
+    # A large experiment has a million rows.
     rows = [SecondRow(second, 1, 1, 0) for second in range(3)]
     assert clean.everything(rows) is rows
     errors = [ErrorRow("server", "x", 1, 1, "\x1b[2J")]

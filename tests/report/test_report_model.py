@@ -1,4 +1,4 @@
-"""What a report says of an experiment, whole or partial."""
+"""What a report says of a complete or partial experiment."""
 
 import importlib
 import pkgutil
@@ -21,7 +21,7 @@ TWO = {"apache": Shape(2000), "nginx": Shape(3000, noise=0.005)}
 
 
 def report_of(source: Source, change: Callable[[MixRecord], MixRecord] | None = None) -> Report:
-    """The report, with each record passed through `change` first."""
+    """Report on the experiment, after each record was passed through `change`."""
     return build_from(
         source if change is None else replace(source, records=[change(row) for row in source.records])
     )
@@ -47,7 +47,7 @@ def test_every_subject_is_in_both_orders_of_the_builder_once() -> None:
 
 
 def bases(report: Report) -> list[str]:
-    """Of all that shows measurements; the diagram of the testbed shows none."""
+    """Return the basis of each section but the testbed's diagram, which shows no measurement."""
     drawn = [figure for figure in report.figures if figure.kind != "diagram"]
     return [table.basis for table in report.tables] + [figure.basis for figure in drawn]
 

@@ -1,4 +1,4 @@
-"""Reports of servers that are taken away: time without service and data come first, whatever the throughput."""
+"""Reports of servers that go away: time without service and data come first, whatever the throughput."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MIXES = expand.mixes(SUITE, 1.0)
 
 @dataclass(frozen=True)
 class Shape:
-    """A server that is back after `away_s`, each client of a mix 10 ms after the one before it."""
+    """A server that is back after `away_s`; each client of a level follows 10 ms after the one before it."""
 
     away_s: float
     went_on: bool = True
@@ -43,7 +43,7 @@ class Shape:
 
 
 def source(shapes: Mapping[str, Shape], repetitions: int = 3) -> Source:
-    """An experiment of the suite quick-failover, with that throughput and those outages."""
+    """Return an experiment of the suite quick-failover with these throughputs and outages."""
     made = experiment(
         {name: FileShape(shape.mbit_s) for name, shape in shapes.items()}, repetitions=repetitions
     )

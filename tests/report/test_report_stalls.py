@@ -1,4 +1,4 @@
-"""What a report says of clients and seconds without a completed operation, which means and percentiles hide."""
+"""A report's statements on clients and seconds without a completed operation, which means and percentiles hide."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TWO = {"apache": Shape(2000), "nginx": Shape(3000)}
 
 
 def starved(record: MixRecord, clients: int) -> MixRecord:
-    """The record with all operations done by the clients after the first `clients`."""
+    """Return the record with all operations done by the clients after the first `clients`."""
     served = record.clients - clients
     rows = [
         replace(row, operations=0 if row.client < clients else record.operations // served)
@@ -29,19 +29,19 @@ def starved(record: MixRecord, clients: int) -> MixRecord:
 
 
 def idle(record: MixRecord, seconds: range) -> MixRecord:
-    """The record without a completed operation in these seconds, as of clients that think at the same time."""
+    """Return the record without a completed operation in these seconds, as if all clients were thinking."""
     return replace(record, by_second=[row for row in record.by_second if row.second not in seconds])
 
 
 def stopped(record: MixRecord, seconds: range) -> MixRecord:
-    """The same of clients that wait for an answer."""
+    """Return the record without a completed operation in these seconds, as if all clients waited for an answer."""
     longest_s = record.under_way_longest_s or float(len(seconds))
     return replace(idle(record, seconds), under_way_longest_s=longest_s)
 
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    """Apache with 16 clients serves two of them; nginx with 24 stands still for ten seconds of repetition 2."""
+    """Report on Apache, which serves 2 of 16 clients, and nginx, which stalls for ten seconds in repetition 2."""
     source = experiment(TWO, scale=0.1)
 
     def changed(record: MixRecord) -> MixRecord:
@@ -84,7 +84,7 @@ def test_seconds_without_a_success_are_a_finding_with_their_numbers(report: Repo
 
 
 def test_seconds_in_which_all_clients_think_are_no_stall() -> None:
-    """The session of docs/sessions.md: all think for 2 s, and no request takes a millisecond."""
+    # As in docs/sessions.md: all think for 2 s, and no request takes a millisecond.
     source = experiment(TWO, scale=0.1)
     records = [replace(idle(record, range(12, 14)), under_way_longest_s=0.0) for record in source.records]
     assert marked(build_from(replace(source, records=records)), Mark.STALLED) == set()
@@ -121,7 +121,7 @@ def test_clients_that_left_are_not_said_to_have_waited() -> None:
 
 
 def never_began(record: MixRecord, clients: int) -> MixRecord:
-    """The record without operations of the first clients, which the server did not let in."""
+    """Return the record without operations of the first clients, which the server did not admit."""
     rows = [
         replace(row, operations=0, left_at_s=0.0, errors=1) if row.client < clients else row
         for row in starved(record, min(clients, record.clients - 1)).by_client
@@ -183,10 +183,10 @@ def test_operations_in_flight_at_the_end_of_a_window_are_named_as_such_and_not_a
         ({0: 50, 1: 50, 2: 50, 3: 50, 4: 50, 5: 50}, ()),
         ({0: 50, 1: 50, 4: 50, 5: 50}, (2, 3)),
         ({0: 50}, (1, 2, 3, 4)),  # it stopped before the window
-        ({1: 9, 2: 9, 4: 9}, ()),  # so few that an empty second may be chance
+        ({1: 9, 2: 9, 4: 9}, ()),  # too few to exclude that an empty second is chance
         ({1: 4, 4: 4}, ()),
-        ({0: 4, 4: 4}, (1, 2, 3)),  # three in a row are none
-        ({}, ()),  # it never served: nothing stopped
+        ({0: 4, 4: 4}, (1, 2, 3)),  # three in a row are empty
+        ({}, ()),  # it never served, so nothing stopped
         ({1: 50, 2: 50, 3: 50, 4: 50}, ()),  # nothing in the ramps
     ],
 )
@@ -195,7 +195,7 @@ def test_only_whole_seconds_of_the_window_count(completed: dict[int, int], found
 
 
 def slower_later(record: MixRecord) -> MixRecord:
-    """The record of a server that does a third less in the second half of its seconds."""
+    """Return the record of a server that is a third slower in the second half."""
     middle_s = record.ramp_up_s + record.window_s / 2
     rows = [
         replace(row, operations=row.operations * 2 // 3) if row.second >= middle_s else row

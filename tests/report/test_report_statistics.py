@@ -1,4 +1,4 @@
-"""What a report says of curves and of many comparisons, and where it says nothing."""
+"""A report's statements on curves and on many comparisons, and where it makes none."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -188,7 +188,7 @@ def test_a_comparison_says_what_it_could_have_found_and_what_5_percent_would_tak
 
 def test_points_whose_repetitions_disagree_are_named_at_the_head_the_farthest_first() -> None:
     source = experiment({"a": Shape(2000, noise=0.0), "b": Shape(3000, noise=0.0)}, repetitions=2)
-    # Range over mean is 2 (1 - share) / (1 + share).
+    # The range over the mean is 2 (1 - share) / (1 + share).
     shares = {"a": [1.0, 0.85, 0.79, 0.5, 0.7], "b": [0.82, 0.75, 0.6, 1.0, 1.0]}
 
     def second_lower(record: MixRecord) -> MixRecord:
@@ -222,7 +222,7 @@ def test_a_correction_is_said_only_where_a_verdict_was_corrected_and_for_so_many
     assert {row[place] for row in raw.rows} == {None}
 
     four = experiment(three | {"d": Shape(2000)}, repetitions=3)
-    # Of d there is one run, so no comparison with it has an interval: three of the six are left.
+    # There is one run of d, so no comparison with d has an interval: three of the six are left.
     first = min(row.run for row in four.records if row.configuration == "d")
     report = build_from(
         replace(four, records=[row for row in four.records if row.configuration != "d" or row.run == first])

@@ -1,4 +1,4 @@
-"""Every total reconciles: each table is added up against the records, and against the other tables of the report."""
+"""Every total reconciles: each table adds up to the records, and to the other tables of the report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.synthetic_experiment import Shape, experiment, with_error
 
 @pytest.fixture(scope="module", params=["web", "files"])
 def report(request: pytest.FixtureRequest) -> Report:
-    """Of web servers, and of file servers; each with errors of two sides and a client that left."""
+    """Report on web servers and on file servers, each with errors of two sides and a client that left."""
     if request.param == "web":
         source = experiment({"apache": Shape(2100), "nginx": Shape(3900)})
     else:
@@ -36,7 +36,7 @@ def table(report: Report, key: str) -> Table:
 
 
 def column(found: Table, label: str, unit: str = "") -> list[int]:
-    """The whole numbers of a column."""
+    """Return the whole numbers of a column."""
     place = next(
         at for at, head in enumerate(found.columns) if head.label == label and (not unit or unit in head.unit)
     )
@@ -53,7 +53,7 @@ def values(found: RawTable, name: str) -> list[float]:
 
 
 def by_mix(found: RawTable, name: str, keep: Iterable[int] | None = None) -> Counter[tuple[object, object]]:
-    """The sums of a column by run and mix; `keep`: of these rows alone."""
+    """Return the sums of a column by run and level, over the rows in `keep` if it is given."""
     run, mix, value = (found.columns.index(each) for each in ("run", "mix", name))
     sums: Counter[tuple[object, object]] = Counter()
     for place, row in enumerate(found.rows):
@@ -145,7 +145,7 @@ def test_flushes_are_the_same_in_durability_and_in_the_classes_of_operation(repo
 
 
 def test_cpu_time_per_operation_is_all_time_over_all_operations() -> None:
-    """A repetition with a tenth of the operations counts a tenth."""
+    # A repetition with a tenth of the operations has a tenth of the weight.
     [first, second, *_] = [
         record for record in experiment({"apache": Shape(2000)}).records if record.mix == 1
     ]

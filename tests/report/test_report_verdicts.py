@@ -1,4 +1,4 @@
-"""A verdict carries its caveats: what shifts every run of one side alike is no difference between servers."""
+"""A verdict carries its caveats: an influence on every run of one side is no difference between servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Change = Callable[[MixRecord], MixRecord]
 
 
 def of_b(change: Change, shapes: dict[str, Shape] | None = None) -> Report:
-    """Two servers, with each record of the second passed through `change`."""
+    """Report on two servers, with each record of the second passed through `change`."""
     source = experiment(shapes or EQUAL)
     records = [change(record) if record.configuration == "b" else record for record in source.records]
     return build_from(replace(source, records=records))
@@ -49,7 +49,7 @@ def comparison_words(report: Report) -> str:
 
 
 def throws_clients_out(record: MixRecord) -> MixRecord:
-    """Past the peak: those that stay are few, so that what is left of the load is served quickly."""
+    """Let so many clients leave beyond the peak that the few others are served quickly."""
     if record.clients <= 16:
         return record
     return with_error(scaled(record, 1.6), "server", record.clients // 2, left=record.clients // 2)
@@ -74,7 +74,7 @@ def test_a_neighbour_on_one_side_is_not_called_a_slower_server() -> None:
     assert set(verdicts(report).values()) == {Verdict.NOT_COMPARABLE}
     assert kinds(report, Metric.PEAK) == [ObstacleKind.NOISE]
     assert "other programs took all CPUs that b needed" in comparison_words(report)
-    assert "29" in comparison_words(report)  # what was seen is still said
+    assert "29" in comparison_words(report)  # what was measured is still reported
 
 
 def test_a_server_that_is_faster_in_spite_of_a_neighbour_is_faster() -> None:
@@ -167,7 +167,7 @@ def test_what_is_not_comparable_is_not_told_to_be_no_slower() -> None:
 
 
 def with_one_leaver(record: MixRecord) -> MixRecord:
-    """One client of 16 leaves one mix in one of three runs: 2 % of the clients of that mix."""
+    """Let one client of 16 leave one level in one of three runs: 2 % of the clients of that level."""
     lost = record.clients == 16 and record.repetition == 2
     return with_error(record, "server", 1, left=1) if lost else record
 
@@ -182,7 +182,7 @@ def test_a_single_leaver_voids_only_what_it_can_explain(rate: float, verdict: Ve
 
 
 def half_leave(record: MixRecord) -> MixRecord:
-    """One client of 16 in each run of one mix: 6 % of them, and so more than the difference."""
+    """Let one client of 16 leave in each run of one level: 6 % of them, which is more than the difference."""
     return with_error(record, "server", 1, left=1) if record.clients == 16 else record
 
 
@@ -195,7 +195,7 @@ def test_a_small_difference_is_claimed_and_said_to_be_within_what_equal_servers_
 
 
 def busy_neighbour(record: MixRecord) -> MixRecord:
-    """0.06 CPUs below the peak and 0.02 at it, of a server that hardly needs a CPU."""
+    """Let others use 0.06 CPUs below the peak and 0.02 at it, while the server needs almost no CPU."""
     taken = 0.02 if record.clients == 16 else 0.06
     return replace(scaled(record, 0.97), others_cpu_s=taken * record.window_s)
 
@@ -204,7 +204,7 @@ def busy_neighbour(record: MixRecord) -> MixRecord:
 def test_a_neighbour_voids_average_and_peak_by_what_he_can_have_done_to_either(
     cpu_us: float, verdict: Verdict
 ) -> None:
-    """A server that waits was voided in its average by 0.06 CPUs, and called slower in its peak."""
+    # With 0.06 CPUs of others, a server that waits once got no verdict on its average, but "slower" on its peak.
     shape = Shape(2000, noise=0.001, server_cpu_us=cpu_us)
     report = of_b(busy_neighbour, {"a": shape, "b": shape})
     assert verdicts(report)[Metric.OVERALL_AVERAGE] is verdict
@@ -212,14 +212,14 @@ def test_a_neighbour_voids_average_and_peak_by_what_he_can_have_done_to_either(
 
 
 def at_load(change: Change, of: str, clients: int) -> Change:
-    """`change` to the records of one configuration at one load level alone."""
+    """Apply `change` only to the records of one configuration at one load level."""
     return lambda record: (
         change(record) if (record.configuration, record.clients) == (of, clients) else record
     )
 
 
 def waits_for_the_generator(record: MixRecord) -> MixRecord:
-    """37.5 % of each round trip: the server may be up to 60 % faster than shown."""
+    """Give the generator 37.5 % of each round trip, so the server may be up to 60 % faster than shown."""
     assert record.outstanding_s is not None
     return replace(record, ready_work_s=0.375 * record.outstanding_s)
 
@@ -229,7 +229,7 @@ def half_of_them_leave(record: MixRecord) -> MixRecord:
 
 
 def with_changes(*changes: Change, rate: float = 2600) -> Report:
-    """b is faster than a by 30 %, except as `rate` says, with records passed through `changes`."""
+    """Report on b, which is 30 % faster than a unless `rate` differs, with records passed through `changes`."""
     source = experiment({"a": Shape(2000, fall=0.5), "b": Shape(rate, fall=0.5)})
     records = source.records
     for change in changes:
@@ -270,7 +270,7 @@ def test_at_equal_load_servers_that_treat_a_flush_differently_have_no_gap() -> N
 
 
 def odd_in(repetition: int, others_cpus: float) -> Report:
-    """b is faster by 10 %, but for one repetition at 70 % of its speed."""
+    """Report on b, which is 10 % faster but for one repetition at 70 % of its speed."""
 
     def change(record: MixRecord) -> MixRecord:
         if record.repetition != repetition:
@@ -304,7 +304,7 @@ def test_an_odd_repetition_is_left_out_of_verdicts_and_said_with_what_happened_o
 
 
 def test_the_claims_of_a_report_with_an_odd_repetition_follow_from_its_records() -> None:
-    """An improvement without that repetition is no ratio of the means, so it is no such claim."""
+    # An improvement without that repetition is not a ratio of the means, so the audit does not check it as one.
     report = odd_in(4, 0.01)
     audited = audit_claims(claims(report), tables(report.source.records), "own")
     assert audited and {row.verdict for row in audited} == {ClaimVerdict.FOLLOWS}

@@ -1,4 +1,4 @@
-"""The views: a page that stands alone, figures, CSV and terminal text."""
+"""The views: a page without external files, figures, CSV and terminal text."""
 
 import base64
 import csv
@@ -32,7 +32,7 @@ VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
 class Outline(HTMLParser):
-    """Checks that elements close in order; collects addresses and ids."""
+    """Checks that elements close in order, and collects addresses and ids."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ LONG = "windows-server-2003-enterprise-edition-with-iis-6-tuned-as-appendix-c-sa
 
 
 def test_no_word_of_a_drawing_is_cut_off_and_lines_keep_names_of_their_own() -> None:
-    """Titles and names of any length, among them names that are alike at both ends."""
+    # Titles and names have any length; some names are alike at both ends.
     names = [f"apache-{module}-processors-{count}" for module in ("native", "lua") for count in (1, 2)]
     built = build_from(experiment({name: Shape(2000 + 100 * len(name)) for name in [*names, LONG]}))
     for figure in built.figures[:-1]:
@@ -175,7 +175,7 @@ def test_no_word_of_a_drawing_is_cut_off_and_lines_keep_names_of_their_own() -> 
 
 
 def check_within(element: Element, width: float, moved: float) -> None:
-    """Checks that texts end before the drawing does, by the mean width of letters of Liberation Sans: 0.5 em."""
+    """Check that texts end before the drawing does, at 0.5 em per letter, the mean width in Liberation Sans."""
     if place := re.match(r"translate\(([\d.]+)", element.attrib.get("transform", "")):
         moved += float(place[1])
     if element.tag.endswith("text"):
@@ -230,7 +230,7 @@ def test_no_word_and_no_figure_is_broken_where_a_terminal_is_narrow(width: int) 
 
 
 def test_the_raw_figures_by_point_are_as_kept(report: Report) -> None:
-    """To nine digits: the last ones are the processor's business."""
+    # The comparison ends at nine digits, because the last ones depend on the processor.
     raw = next(table for table in report.raw if table.name == "points")
     rows = [
         [f"{round(value, 9):.9g}" if isinstance(value, float) else value for value in row] for row in raw.rows

@@ -1,4 +1,4 @@
-"""The user's own servers are asked before anything takes time; all problems are told at once."""
+"""The user's own servers are asked before anything takes time; all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from support.places import TESTS
 from support.users_smbd import PASSWORD, USER, UsersSmbd, started
 
 BLOCKS = 1024  # of 1 KiB, a MiB
-# smbd runs it in the share's directory and believes what it says.
+# smbd runs it in the share's directory and believes its output.
 DFREE = '#!/bin/sh\ncat "$PWD.dfree" 2>/dev/null || echo 100000000 50000000\n'
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
-    """One whose room is what `SHARE.dfree` says: blocks in all, and free ones."""
+    """Start a server whose free space is what `SHARE.dfree` says: total blocks and free blocks."""
     script = tmp_path_factory.mktemp("dfree") / "dfree"
     script.write_text(DFREE)
     for path in (script, script.parent):
@@ -48,7 +48,7 @@ def users(name: str, url: str, *shares: str, **settings: Any) -> ServerPlan:
 
 
 def refusal(folder: Path) -> tuple[ServerError, Listener]:
-    """What keeps the experiment from beginning: no mix, nothing on a share."""
+    """Return the error that stops the experiment before it starts, and what the listener heard."""
     listener = Listener()
     with pytest.raises(ServerError) as raised:
         carried_out(folder, listener)
@@ -93,7 +93,7 @@ def test_every_file_server_that_cannot_be_used_is_named_before_any_load(
 def test_every_web_server_that_cannot_be_used_is_named_before_any_load(
     namespace: str,
 ) -> None:
-    """One does not answer, one has not agreed to be loaded."""
+    # One does not answer, and one has not consented to load.
     script = f"""
         import os, sys, tempfile
         sys.path.insert(0, {str(TESTS)!r})
@@ -137,7 +137,7 @@ def test_shares_without_the_room_for_the_largest_mix_are_told_before_any_workspa
         error, _ = refusal(folder)
     finally:
         room.unlink()
-    # 3 of the 6 clients work on each share; a workspace of 15 MiB grows a little in a pass.
+    # Each share has 3 of the 6 clients; a workspace of 15 MiB grows a little in a pass.
     assert "share data: 3 x " in str(error) and "40 MiB are free" in str(error)
     assert "share more" not in str(error)
     assert "fewer clients" in (error.hint or "")

@@ -1,4 +1,4 @@
-"""Load goes only where it is welcome: from Python there is no way to a target but `Target.open`."""
+"""Load goes only where it is welcome: from Python, `Target.open` is the only way to a target."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ http {{ access_log access; default_type text/plain; client_body_temp_path cb; pr
 def test_a_server_elsewhere_that_speaks_http2_in_the_clear_alone_consents_and_is_loaded(
     namespace: str, tmp_path: Path
 ) -> None:
-    home = Home(tmp_path)  # whose token no other test has made
+    home = Home(tmp_path)  # no other test has made its token
     document = tmp_path / "documents" / CONSENT_PATH.strip("/") / TOKEN
     document.parent.mkdir(parents=True)
     (tmp_path / "documents" / "index.html").write_text("hello")
@@ -154,7 +154,7 @@ def test_a_server_elsewhere_that_speaks_http2_in_the_clear_alone_consents_and_is
 def test_whoever_has_a_token_asks_on_loopback_too(
     opened: Callable[[int], _native.Target], start: Callable[..., Any], name: str
 ) -> None:
-    """As for a server that a node of a fleet runs, or says that it runs."""
+    # This is so for a server that a node of a fleet runs, or claims to run.
     port = free_port()
     document = _native.consent_document(f"127.0.0.1:{port}", TOKEN).encode()
     silent = start(port=port)

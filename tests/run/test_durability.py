@@ -1,4 +1,4 @@
-"""How many times a server really asked the disk, and how long the disk takes; what can't be known is not guessed."""
+"""How often a server really synced, and how long the disk takes; what can't be known is not guessed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from support.file_server import FLUSHES, NOBODY, flush_twice, needs_root, samba,
 
 DELAY_S = 0.05
 
-# Its first line of input is the sign to begin; by then whoever counts has begun.
+# It starts at the first line of input; by then the counter is running.
 ACTIVE = """
 import os, sys, tempfile, threading
 file = tempfile.TemporaryFile()
@@ -46,9 +46,9 @@ sys.stdin.readline()
 
 
 def instances(of: int | None = None, namespace: int | None = None) -> set[str]:
-    """Tracing instances that the kernel has of a process, by default this one, in a PID namespace, by default ours.
+    """Return the kernel's tracing instances of a process (default: this one) in a PID namespace (default: ours).
 
-    Who else counts on this machine, or was killed while it did, is no affair of a test.
+    Instances of other programs, and those of killed ones, must not disturb a test.
     """
     mount = durability._mount_tracefs()
     try:
@@ -83,7 +83,7 @@ def test_every_call_of_a_process_its_threads_and_its_descendants_is_counted(
     with FsyncCounter([active.pid]) as counter:
         before = counter.counts()
         assert before is not None and set(before.values()) == {0}
-        disk_fsync_s(Path.cwd(), 5)  # ours: not of the process that is followed
+        disk_fsync_s(Path.cwd(), 5)  # syncs of this process, not of the one that is followed
         act(active)
         counts = counter.counts()
     assert counts is not None
@@ -97,13 +97,13 @@ def test_a_count_ends_at_a_moment_though_it_is_read_long_after() -> None:
     with FsyncCounter([os.getpid()]) as counter:
         disk_fsync_s(Path.cwd(), 7)
         border_s = time.monotonic()
-        time.sleep(0.00001)  # the kernel tells microseconds
+        time.sleep(0.00001)  # the kernel's time stamps have microseconds
         disk_fsync_s(Path.cwd(), 11)
         until, all_of_them = counter.counts(border_s), counter.counts()
         assert until is not None and all_of_them is not None
         assert (until["fsync"], all_of_them["fsync"]) == (7, 18)
         border_s = time.monotonic()
-        disk_fsync_s(Path.cwd(), 2000)  # more than the kernel keeps one by one
+        disk_fsync_s(Path.cwd(), 2000)  # more than the kernel's buffer holds
         until = counter.counts(border_s)
         assert until is not None and until["fsync"] == 2018
 
@@ -124,7 +124,7 @@ def test_counts_that_fell_are_no_counts() -> None:
     with FsyncCounter([os.getpid()]) as counter:
         disk_fsync_s(disk, 3)
         [instance] = [path for call, path in counter._instances.items() if call == "fsync"]
-        (instance / "trace").write_text("")  # forgets them, and those of before
+        (instance / "trace").write_text("")  # discards these events and earlier ones
         assert counter.counts() is None
         assert counter.reason == "the kernel's counts are incomplete: those of fsync fell"
 
@@ -147,7 +147,7 @@ with FsyncCounter([{active.pid}]) as counter:
         assert instances(killed.pid)
         with FsyncCounter([active.pid]):
             pass
-        assert instances(killed.pid)  # it lives: its own are left to it
+        assert instances(killed.pid)  # it lives, so its instances are kept
         killed.send_signal(signal.SIGKILL)
     if by_a_counter:
         with FsyncCounter([active.pid]) as counter:
@@ -230,7 +230,7 @@ def test_samba_asks_the_disk_as_often_as_its_settings_say_and_its_own_counter_ag
             timeout=30,
         ).stdout
     assert flushed is not None and written is not None and before is not None and after is not None
-    assert after["flush"] - before["flush"] == FLUSHES  # all answered with success
+    assert after["flush"] - before["flush"] == FLUSHES  # all were answered with success
     assert flushed["fsync"] + flushed["fdatasync"] == of_flushes
     assert written["fsync"] + written["fdatasync"] == of_flushes + of_writes
     own = re.search(r"^syscall_asys_fsync_count:\s+(\d+)$", profile, re.MULTILINE)
@@ -265,7 +265,7 @@ def test_what_a_server_has_mounted_for_itself_is_followed_to_what_its_image_lies
     assert found[0][0].file_system == "ext4" and found[0][0].device.startswith("loop")
     assert set(options.split(",")) <= set(found[0][0].options)
     assert found[0][1:] == medium(tmp_path, os.getpid()) != []  # the image is in the same temporary directory
-    assert at not in Path("/proc/self/mountinfo").read_text()  # so it was not ours that was read
+    assert at not in Path("/proc/self/mountinfo").read_text()  # so the other process's mounts were read
 
 
 MOUNTS = """
@@ -390,7 +390,7 @@ def test_a_slow_disk_shows_in_a_server_that_waits_for_it_and_the_calls_are_still
 def test_counters_of_a_process_in_another_pid_namespace_stay_and_those_of_one_that_ended_go(
     tmp_path: Path,
 ) -> None:
-    """Its number says nothing here: it may live."""
+    # A number from another PID namespace means nothing here: that process may be alive.
     pid, started, namespace = own_identity()
     ours = f"serverdyno-{pid}-{started}-{namespace}-abcd-fsync"
     elsewhere = f"serverdyno-2000000000-1-{namespace + 1}-abcd-fsync"

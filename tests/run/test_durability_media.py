@@ -1,4 +1,4 @@
-"""Environments in which a sync that the kernel counted is on no disk, or none is needed: real mounts, devices, servers.
+"""Environments in which a sync that the kernel counted reaches no disk, or is not needed: real mounts and devices.
 
 A private Samba answers two flushes of smbtorture in each. The verdict is that of a report: through the run's note.
 """
@@ -45,7 +45,7 @@ needs_eatmydata = pytest.mark.skipif(
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A directory that the servers' user can enter. What is mounted below it is taken down at the end."""
+    """Yield a directory that the servers' user can enter, and unmount everything below it at the end."""
     with tempfile.TemporaryDirectory(prefix="s-") as name:
         Path(name).chmod(0o755)
         try:
@@ -73,7 +73,7 @@ def made(*directories: Path) -> None:
 def judged_by_two_flushes(
     settings: Mapping[str, Any], arranged: Callable[[Samba], None] = lambda _: None
 ) -> Iterator[tuple[Outcome, Media]]:
-    """`arranged` is done once the server runs."""
+    """Yield the verdict on a server that answers two flushes, after `arranged` was called with it, and its media."""
     with samba(settings) as server:
         arranged(server)
         with watched(server, [suites.load("quick-files")]) as durability:
@@ -89,7 +89,7 @@ def judged_by_two_flushes(
 
 
 def overlay(place: Path, upper: str, *options: str) -> Path:
-    """What is written there lies in the directory `upper`; its last part and that of the working directory are made."""
+    """Mount an overlay whose writes go to `upper`; create the last part of that path and of the work directory."""
     made(place / "lower", place / upper / "written", place / upper / "work", place / "laid")
     parts = f"lowerdir={place}/lower,upperdir={place}/{upper}/written,workdir={place}/{upper}/work"
     parts = ",".join([parts, *options])
@@ -121,7 +121,7 @@ def test_an_overlay_that_writes_to_memory_is_not_taken_for_the_directory_at_its_
 
 
 def ext4_on_an_image(place: Path) -> None:
-    """At the directory `disk`, which is made."""
+    """Mount an image with ext4 at the new directory `disk`."""
     made(place / "disk")
     with (place / "image").open("xb") as image:
         image.truncate(64 * 2**20)
@@ -134,7 +134,7 @@ def ext4_on_an_image(place: Path) -> None:
 def test_an_overlay_that_ignores_syncs_is_not_called_durable_by_its_time_either(
     place: Path, option: str
 ) -> None:
-    """Linux before 6.18 knows `volatile` alone, and lists it so; later ones list both as `fsync=volatile`."""
+    # Linux before 6.18 knows and lists only `volatile`; later versions list both options as `fsync=volatile`.
     ext4_on_an_image(place)
     try:
         laid = overlay(place, "disk", option)
@@ -172,11 +172,11 @@ def test_an_overlay_is_followed_to_the_device_that_it_writes_to(place: Path) -> 
     assert [layer.file_system for layer in layers[:2]] == ["overlay", "ext4"]
     assert re.fullmatch(r"loop\d+", layers[1].device)
     assert layers[2:] == medium(place, os.getpid())
-    # The path of the image leads elsewhere now; the loop device still has the file that it had.
+    # The path of the image leads to another file now; the loop device still has the old one.
     (place / "image").rename(place / "moved")
     (place / "image").touch()
     assert medium(laid, os.getpid())[2].devices == layers[2].devices != ()
-    # Neither of the file's file system is anything known from a path that is no more.
+    # Nothing is known of the file's file system either, because its path is gone.
     (place / "image").unlink()
     assert medium(laid, os.getpid())[2].devices == layers[2].devices
 
@@ -189,7 +189,7 @@ def test_a_loop_device_that_passes_no_flush_on_cuts_every_sync_short(place: Path
             [layer, *_] = medium(server.data_directories()[0], server.pids()[0])
             cache = Path("/sys/block") / layer.device / "queue" / "write_cache"
             assert cache.read_text().strip() == "write back"
-            # The kernel keeps it for whoever has the device next.
+            # the kernel keeps the setting for the next user of the device
             put_back.callback(cache.write_text, "write back")
             cache.write_text("write through")
 
@@ -205,7 +205,7 @@ def test_a_loop_device_that_passes_no_flush_on_cuts_every_sync_short(place: Path
 @needs_root
 @needs_eatmydata
 def test_fuse_is_not_known_to_pass_a_sync_on(place: Path) -> None:
-    """The one here does not: its program answers each by itself."""
+    # The FUSE program of this test does not: it answers each sync by itself.
     skip_unless_installed("bindfs")
     made(place / "disk", place / "passed")
     command = ["bindfs", "-o", "allow_other", str(place / "disk"), str(place / "passed")]
@@ -219,7 +219,7 @@ def test_fuse_is_not_known_to_pass_a_sync_on(place: Path) -> None:
 
 
 def make_synchronous(server: Samba) -> None:
-    """chattr +S: what is made in the volume from now on is written at once."""
+    """Set `chattr +S`, so that new files in the volume are written at once."""
     opened = os.open(server.data_directories()[0], os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.ioctl(opened, FS_IOC_SETFLAGS, FS_SYNC_FL.to_bytes(8, "little"))

@@ -1,4 +1,4 @@
-"""Figures of a window that was looked at too late are unknown, and not those of another span of time."""
+"""Figures of a window that was sampled too late are unknown, and not those of another period."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_samples_that_are_a_moment_late_are_used() -> None:
     ids=["at its beginning", "at its end", "by far"],
 )
 def test_what_was_looked_at_too_late_is_unknown(opened_s: float, closed_s: float) -> None:
-    """As where the tool was stopped (SIGSTOP) while other processes went on with its load."""
+    # This happens when the tool was stopped (SIGSTOP) while other processes continued its load.
     meter = looked(opened_s, closed_s)
     assert meter.use(2.0) == UNKNOWN
     assert meter.syncs() is None

@@ -1,4 +1,4 @@
-"""What sessions agreed on, from the wire to the report: held against what the server says of them, and kept by kind."""
+"""What sessions negotiated, from the wire to the report: compared with the server's words, and stored by kind."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ CLIENTS = 3
 
 
 def as_the_server_says(server: Samba) -> list[dict[str, Any]]:
-    """Its sessions, in our words. Samba calls a session signed in full where it requires signatures.
+    """Return the sessions as the server reports them, in our terms.
 
-    Of sessions only (`--processes`): smbstatus 4.17 panics ("tomap == 0") over some open files' access rights.
+    Samba calls a session fully signed if it requires signatures. `--processes` lists sessions only, because smbstatus
+    4.17 panics ("tomap == 0") over the access rights of some open files.
     """
     skip_unless_installed("smbstatus")
     command = ["smbstatus", "--processes", "--json", "-s", str(server.directory / "smb.conf")]

@@ -1,4 +1,4 @@
-"""Power cuts, but for the guest: what is acknowledged is kept, what is left is held against it, and a report says it.
+"""Power cuts without the guest: acknowledged data is recorded, compared with what is left, and reported.
 
 With DYNO_POWERCUT set, the guest, too: some minutes, qemu, nbdkit and Debian's packages.
 """
@@ -48,7 +48,7 @@ SPEC = {"seed": 7, "directory": "journal", "clients": CLIENTS, "most_ns": 60 * 1
 def test_the_first_guest_on_a_machine_gets_a_shell_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The package has other files named busybox, one of which was taken."""
+    # The package has other files named busybox, and one of those was once taken.
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}")
     monkeypatch.setattr(boot_files, "find_program", lambda _: None)
     shell = boot_files.shell()
@@ -64,7 +64,7 @@ def opened(server: Samba) -> _native.Target:
 
 
 def written(server: Samba, least: int) -> list[_native.JournalEntry]:
-    """A journal of `least` flushed files and some more, six of client 0 and some of each, which ended in order."""
+    """Return a finished journal of at least `least` flushed files: six of client 0, and some of each other client."""
     journal = _native.begin_journal(opened(server), json.dumps(SPEC), nonce())
     deadline = time.monotonic() + PATIENCE_S
     while (
@@ -135,7 +135,7 @@ def test_a_journal_ends_by_itself_when_its_server_is_gone() -> None:
 def test_a_journal_over_nfs_ends_without_its_server_and_keeps_what_was_acknowledged(
     version: str,
 ) -> None:
-    """Its clients would try again for as long as a journal may last."""
+    # Otherwise its clients would try again for as long as a journal may take.
     server = start_nfs()
     url = f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&mountport={server.port}"
     target = nfs_target(url)
@@ -152,7 +152,7 @@ def test_a_journal_over_nfs_ends_without_its_server_and_keeps_what_was_acknowled
 
 @pytest.mark.parametrize("ends", ["the guest", "its disk", "the server in it"])
 def test_a_guest_that_ends_by_itself_ends_the_wait_for_its_server(tmp_path: Path, ends: str) -> None:
-    """With other processes in the place of qemu and nbdkit: who ends is all that matters."""
+    # Other processes stand in for qemu and nbdkit, because only their end matters here.
     console = tmp_path / "console"
     console.write_text(f"{READY}\n")
     idle = ["sleep", "600"]

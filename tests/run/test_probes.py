@@ -1,4 +1,4 @@
-"""What is disclosed of the machine is read from it, and other people's use of it shows."""
+"""Facts about the machine are read from it, and its use by others is visible."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_is_not_ours_is_somebody_elses_and_never_less_than_nothing() -> Non
     before = CpuTime(at_s=100.0, cpus=4, busy_s=50.0, steal_s=1.0)
     after = CpuTime(at_s=110.0, cpus=4, busy_s=60.0, steal_s=3.0)
     assert used_by_others(before, after, 9.5) == OthersUse(interval_s=10.0, others_s=0.5, steal_s=2.0)
-    # Of a process that ended meanwhile more may be known than the machine's figure has yet.
+    # More may be known of a process that has ended meanwhile than the machine's figure includes yet.
     assert used_by_others(before, after, 10.02).others_s == 0.0
 
 
@@ -103,7 +103,7 @@ SPIN = "import time\nwhile time.process_time() < {seconds}: pass"
 
 
 def spinning(seconds: float, cpu: int) -> subprocess.Popen[bytes]:
-    """A process that does nothing else on one CPU until it has had so much of it."""
+    """Start a process that keeps one CPU busy until it has used this much CPU time."""
     code = f"import os\nos.sched_setaffinity(0, [{cpu}])\n{SPIN.format(seconds=seconds)}"
     return subprocess.Popen([sys.executable, "-I", "-S", "-c", code])
 
@@ -118,7 +118,7 @@ def test_another_busy_process_shows_as_noise_on_the_cpus_that_it_uses() -> None:
                 used_s = process_cpu_s(other.pid)
             time.sleep(0.01)
     used = used_by_others(before, machine_cpu([first]), time.process_time() - own_s)
-    # Less what this process used on that CPU itself, which is taken from what it used anywhere.
+    # `others_s` lacks what this process used on any CPU, although it counts only that one CPU.
     assert used_s > 0.05
     assert used.others_s + (time.process_time() - own_s) >= 0.9 * used_s
     assert used.interval_s > 0.4

@@ -1,4 +1,4 @@
-"""A server confined to a number of processors: which CPUs it gets, that its processes are there, and what is said."""
+"""A server confined to a number of processors: its CPUs, proof that its processes run there, and the disclosure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CPUS = sorted(os.sched_getaffinity(0))
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Topology:
-    """Two nodes; the first has the cores 0+4, 1+5, the second 2+6, 3+7."""
+    """Return a machine with two nodes: cores 0+4 and 1+5 in the first, 2+6 and 3+7 in the second."""
     for cpu in range(8):
         directory = tmp_path / f"cpu{cpu}"
         (directory / "topology").mkdir(parents=True)
@@ -36,7 +36,7 @@ def machine(tmp_path: Path) -> Topology:
 def test_a_server_gets_whole_cores_of_one_node_before_hyperthreads_and_the_other_node(
     machine: Topology,
 ) -> None:
-    free = range(1, 8)  # the load has CPU 0, so the second node has more
+    free = range(1, 8)  # the load has CPU 0, so the second node has more free CPUs
     assert of_processors(1, free, [0], machine) == (2,)
     assert of_processors(2, free, [0], machine) == (2, 3)
     assert of_processors(4, free, [0], machine) == (2, 3, 6, 7)

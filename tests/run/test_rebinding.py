@@ -14,15 +14,15 @@ from support.consenting import ADDRESS, PRELUDE, TOKEN
 OTHER = "10.77.0.2"
 PATIENCE_S = 120
 
-# Runs in a network namespace and a mount namespace of its own: a resolver that gives the next of `order` for each
-# question, a host that consents and one that does not, and `dyno load` on the name.
+# Runs in its own network and mount namespaces: a resolver that answers each query with the next of `order`, a host that
+# consents and one that does not, and `dyno load` on the name.
 LOAD = f"""
 import json, os, socket, struct, subprocess, sys, tempfile
 from pathlib import Path
 
 order = [{{"consenting": {ADDRESS!r}, "other": {OTHER!r}}}[who] for who in sys.argv[1].split(",")]
 asked = {{"consenting": [], "other": []}}
-given = []  # the addresses that were answered
+given = []  # addresses that the resolver answered
 
 
 def answer_names():
@@ -81,7 +81,7 @@ print(json.dumps({{"asked": asked, "status": done.returncode, "told": done.stder
 
 
 def loaded(namespace: str, order: str) -> dict[str, object]:
-    """What each host was asked for, and how the load ended."""
+    """Return the requests that each host received, and how the load ended."""
     subprocess.run(["ip", "-netns", namespace, "address", "add", f"{OTHER}/24", "dev", "lo"], check=True)
     program = PRELUDE + textwrap.dedent(LOAD)
     command = ["ip", "netns", "exec", namespace, "unshare", "--mount", sys.executable, "-c", program, order]
@@ -107,9 +107,9 @@ def test_no_host_is_asked_for_anything_but_its_consent_before_it_has_given_it(
     asked = said["asked"]
     assert isinstance(asked, dict)
     assert [path for path in asked["other"] if not consent_path(path)] == []
-    # The one that consents is asked for that before anything else.
+    # The host that consents is asked for consent before anything else.
     assert asked["consenting"] == [] or consent_path(asked["consenting"][0])
-    # The first look-up only tells that this is not loopback. Where all others gave the one that consents, all is well.
+    # The first look-up only shows that this is not loopback. If all others give the host that consents, the load runs.
     given = said["given"]
     assert isinstance(given, list)
     refused = said["status"] != 0 and "has not agreed to be loaded" in str(said["told"])

@@ -20,7 +20,7 @@ MIB = 2**20
 
 
 def created(folder: Path, workspace_bytes: int, *servers: ServerPlan) -> Path:
-    """An experiment with mixes of one and two clients that was not begun."""
+    """Create an experiment with levels of one and two clients, without starting it."""
     suite = Suite(
         name="tiny",
         title="Tiny",

@@ -1,4 +1,4 @@
-"""What becomes of a run's note where the tool is killed: a run ends with its note, and what is lost is said to be."""
+"""A run's note if the tool is killed: a run ends with its note, and a lost note is reported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ carry_out(Experiment.open(Path(sys.argv[1]), writable=True), Killed())
 
 
 def killed_after(mix: int, folder: Path, home: Home) -> None:
-    """Begins an experiment in a process that is killed once that mix is kept."""
+    """Carry out an experiment in a process that is killed once this level is stored."""
     paths = os.pathsep.join(map(str, (Path(serverdyno.__file__).parent.parent, TESTS)))
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(folder), str(mix)],

@@ -1,4 +1,4 @@
-"""Experiments that are killed, interrupted, resumed, or have runs that fail; with real servers and processes."""
+"""Experiments that are killed, interrupted or resumed, or whose runs fail; with real servers and processes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ server = "reference"
 
 
 def experiment(folder: Path, servers: Sequence[ServerPlan], clients: Sequence[int] = (1, 2)) -> Path:
-    """An experiment that was not begun, with little load: how much there is matters to no test here."""
+    """Create an experiment with little load, without starting it: no test here depends on the amount."""
     return created(folder, servers, clients, think_time_s=0.005)
 
 
@@ -70,11 +70,11 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
         wait_for_line(dyno, "2 clients")
         dyno.kill()
         dyno.wait(PATIENCE_S)
-    assert ports  # it was in the middle: a server was there
+    assert ports  # a server was running when it was killed
     assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
     home.assert_nothing_is_left(ports)
     finished = files(killed)
-    # A mix that completed nothing is spoken of before it is kept.
+    # The message about a level without completed operations comes before the level is stored.
     assert 1 <= len(finished) < 6
 
     done = home.here("resume", killed)
@@ -86,13 +86,13 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
     same = {"created": one.head.created}
     assert other.head.model_copy(update=same) == one.head  # seed, configurations and their CPUs, order
     assert [what(record) for record in other.mixes()] == [what(record) for record in one.mixes()]
-    # The requests of a note are of one start of the server: of the mixes from that one on.
+    # A note's requests are of one start of the server, and so of the levels since then.
     assert other.run_notes()[1].from_mix == len(finished) + 1
     assert [note.state for note in other.run_notes().values()] == ["done", "done"]
 
 
 def what(record: MixRecord) -> tuple[object, ...]:
-    """What was measured, not how it came out."""
+    """Return what identifies a level, without its figures."""
     return (
         record.run,
         record.configuration,
@@ -126,7 +126,7 @@ def test_a_signal_ends_a_run_with_its_number_and_advice_and_leaves_nothing(
 
 @contextmanager
 def answering_once() -> Iterator[int]:
-    """The port of a server that answers its first request, and never another."""
+    """Yield the port of a server that answers only its first request."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:
@@ -143,7 +143,7 @@ def answering_once() -> Iterator[int]:
     try:
         yield int(listening.getsockname()[1])
     finally:
-        with contextlib.suppress(OSError):  # it is closed where it has answered
+        with contextlib.suppress(OSError):  # an answered connection is closed
             listening.shutdown(socket.SHUT_RDWR)
         answering.join()
 
@@ -180,7 +180,7 @@ def test_a_failure_keeps_what_its_run_had_noted_of_the_disk(tmp_path: Path) -> N
     with Experiment.open(experiment(tmp_path / "e", [REFERENCE]), writable=True) as written:
         [run] = written.head.order
         written.write_run_note(run, RunNote(state="begun", syncs_unknown_because=None, media=media))
-        for _ in range(2):  # the second by a part that failed before it had looked
+        for _ in range(2):  # the second time by a part that failed before it looked
             note_failure(written, run, ServerError("it ended"))
             [note] = written.run_notes().values()
             assert (note.state, note.reason, note.media) == ("failed", "it ended", media)
@@ -190,7 +190,7 @@ def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp
     folder = experiment(tmp_path / "e", [ServerPlan(server=SERVER), REFERENCE], clients=[1, 2])
 
     class Killer(Listener):
-        """Ends the first server in the middle of its second mix."""
+        """Ends the first server in the middle of its second level."""
 
         def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
             super().mix_started(run, mix, left_s)
@@ -205,7 +205,7 @@ def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp
     assert f"{SERVER} exited under load" in failure and "by signal 9" in failure
     assert Experiment.open(folder).finished() == {(1, 1), (2, 1), (2, 2)}
     assert psutil.Process().children() == []
-    # Of the whole experiment, also where a run took less than its time.
+    # Of the whole experiment, even if a run was shorter than planned.
     of_runs_s = [2 * START_S, 2 * START_S, START_S, START_S]
     load_s = [2.4, 1.8, 1.2, 0.6]
     assert listener.left_s == pytest.approx(
@@ -219,7 +219,7 @@ def test_what_a_run_takes_besides_its_load_is_learned_from_those_that_finished(
     moments_s = iter([100.0, 112.0, 200.0, 216.0, 300.0])
     monkeypatch.setattr(time_left, "time", SimpleNamespace(monotonic=lambda: next(moments_s)))
     left = TimeLeft(load_s=40.0, runs=4, overhead_s=1.5)
-    for overhead_s in (2.0, 4.0):  # the second run takes 6 s besides its load
+    for overhead_s in (2.0, 4.0):  # the second run takes 6 s in addition to its load
         left.run_begins()
         left.mix_ends(4.0)
         left.mix_ends(6.0)
@@ -249,7 +249,7 @@ def test_a_server_of_the_users_that_dies_in_its_last_mix_fails_its_run(tmp_path:
     )
 
     class Killer(Listener):
-        """Ends the server when its last mix has begun to be answered."""
+        """Ends the server once it has begun to answer its last level."""
 
         def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
             super().mix_started(run, mix, left_s)
@@ -267,28 +267,27 @@ def test_a_server_of_the_users_that_dies_in_its_last_mix_fails_its_run(tmp_path:
 
 
 def test_a_server_that_cannot_start_fails_its_run_with_the_reason(tmp_path: Path) -> None:
-    nowhere = ServerPlan(
-        server=SERVER, name="nowhere", cpus=[1023]
-    )  # as on a machine with fewer CPUs than before
+    # As on a machine that has fewer CPUs than before.
+    nowhere = ServerPlan(server=SERVER, name="nowhere", cpus=[1023])
     folder = experiment(tmp_path / "e", [nowhere], clients=[1])
     listener = Listener()
     assert not carried_out(folder, listener)
     [failure] = listener.failures
     assert failure.startswith("001-nowhere-r1: ") and "could not be started" in failure
-    assert "keep the server" in failure  # in the words of who could not
+    assert "keep the server" in failure  # the words of the part that failed
     assert psutil.Process().children() == []
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An experiment that is done; to be copied."""
+    """Make a finished experiment for the tests to copy."""
     folder = experiment(tmp_path_factory.mktemp("whole") / "e", [REFERENCE])
     assert carried_out(folder)
     return folder
 
 
 def changed(whole: Path, folder: Path, name: str, **facts: Any) -> Path:
-    """A copy of an experiment that lacks a mix, with another disclosure."""
+    """Copy an experiment without one level, and with other disclosed facts."""
     shutil.copytree(whole, folder)
     next(folder.glob("runs/*/mix-02.parquet")).unlink()
     path = folder / "disclosure" / name
@@ -358,15 +357,14 @@ def test_the_runs_note_holds_the_servers_own_count_of_all_requests(tmp_path: Pat
     opened = Experiment.open(folder)
     note = opened.run_notes()[1]
     made = sum(record.operations_total for record in opened.mixes())
-    assert (
-        note.requests_answered is not None and note.requests_answered > made > 0
-    )  # and those of the preflight
+    # Those of the preflight are included.
+    assert note.requests_answered is not None and note.requests_answered > made > 0
     assert note.requests_by_server_count == note.requests_answered
     assert note.requests_failed == 0
 
 
 def tiny_load(folder: Path, url: str, **bounds: Any) -> Experiment:
-    """An experiment of `dyno load`'s kind, created and not begun."""
+    """Create an experiment like that of `dyno load`, without starting it."""
     suite = Suite(name="load", title="", source="a test", workload="url", clients=[1], length_s=0.5)
     plan = Plan(
         name="load", title="", suite="load", servers=[ServerPlan(server="external", url=url, **bounds)]

@@ -1,4 +1,4 @@
-"""Levels that end when done: what a run keeps and a resume adds, who is said to lead, and what a report shows."""
+"""Levels that end when their work is done: what a run stores, a resume adds, and a report shows, and who leads."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_run_keeps_each_level_and_a_resume_does_a_group_anew_as_a_whole(home: 
     # Six phases of Bonnie, the last with three seekers, and four passes of steps.
     assert [(each["dialect"], each["clients"]) for each in note["sessions"]] == [("3", 5 + 3 + 4)]
     assert note["client_cache"] is not None
-    # One level of a Bonnie is damaged, one of steps is gone: both groups are measured again, and nothing else is.
+    # A level of a Bonnie is damaged, and one of the steps is missing: both groups are measured again, nothing else.
     (runs[0] / "mix-02.parquet").write_text("{")
     (runs[3] / "mix-09.parquet").unlink()
     again = home.here("resume", folder)
@@ -228,7 +228,7 @@ file_bytes = 131072
     ]
     keys = {table.key for table in built.tables}
     assert {"timed-peaks", "again-peaks", "leads", "bonnie"} <= keys, keys
-    # A phase of Bonnie is no point of a curve.
+    # A phase of Bonnie is not a point of a curve.
     assert {mix.mix for result in built.results.configurations for mix in result.finished} == {7, 8}
     assert built.answer.verdict.startswith("timed: ") and " again: " in built.answer.verdict
     assert "so nobody can be proven faster." in built.answer.verdict
@@ -283,7 +283,7 @@ def test_who_leads_is_who_is_faster_than_all_others_and_by_how_much_than_the_nex
 
 
 def test_equal_servers_of_many_noisy_steps_seldom_have_a_leader() -> None:
-    """Of 60 experiments of 12 steps, which scatter by 1 % to 50 %, at most a tenth claims anything."""
+    # Of 60 experiments of 12 steps that scatter by 1 % to 50 %, at most a tenth may claim a difference.
     scatters = [0.01, 0.05, 0.1, 0.5] * 3
     claimed = 0
     for seed in range(60):
@@ -316,7 +316,7 @@ ON_A_DISK = RunNote.model_validate(
 
 
 def made_up(folder: Path, elapsed: Mapping[str, float]) -> Experiment:
-    """Bonnie and the scenario of 2002 on servers that take so many times as long."""
+    """Make an experiment of Bonnie and the scenario of 2002, on servers that take this many times as long."""
     loaded = load_plan(PLANS / "etesting-2002-nfs.toml", SETTINGS_TYPES, 0.02)
     found = [each for each in configurations(loaded.plan, SETTINGS_TYPES) if each.name in elapsed]
     made = [with_scaled_work(suite, 0.02) for suite in loaded.suites]
@@ -419,7 +419,7 @@ def test_each_step_of_each_task_is_drawn_with_its_range_and_each_pair_with_its_i
     [point] = effects[1].panels[0].series[0].points
     assert point.y == pytest.approx(300) and point.low is not None and point.low <= 300
     drawn = "".join(charts.svg(figure) for figure in bars)
-    assert drawn.count("4.01 s (4.00 to 4.01)") == 2 * len(panels)  # as text, and when it is pointed at
+    assert drawn.count("4.01 s (4.00 to 4.01)") == 2 * len(panels)  # as text, and on hovering
 
 
 def test_the_document_has_the_times_of_each_step_and_who_leads(tmp_path: Path) -> None:
@@ -522,7 +522,7 @@ def test_what_a_flush_did_is_judged_level_by_level_and_levels_at_once_together(t
         ("async", "18", "0"),
     ]
     assert [finding.topic for finding in page.findings].count("Durability") == 1
-    # Spare syncs of one level do not make up for those that another lacks, unless they were counted together.
+    # Surplus syncs of one level do not replace missing ones of another, unless the two were counted together.
     first, *rest = [record for record in source.records if record.run == 1]
     others = [record for record in source.records if record.run != 1]
     spare = [replace(first, syncs=[SyncRow("fsync", 18)])]
@@ -556,11 +556,11 @@ def test_configurations_and_experiments_of_steps_alone_are_compared_step_by_step
     assert len(told["steps"]) == 9 * 3
     shown = home.here("compare", tmp_path / "first", "--markdown").stdout
     assert "async against sync-tcp, faster in 9 steps: Bonnie's putc (4.0 times as fast)" in shown, shown
-    # Nobody knows what lies between two times.
+    # Nobody knows the value between two times.
     told = compared_in(tmp_path / "first", home, tmp_path / "second")
     assert {each["verdict"] for each in told["steps"]} == {f"{Verdict.NOT_SEPARATED}"}
     assert told["steps"][0]["base_s"] * 1.5 == pytest.approx(told["steps"][0]["other_s"])
-    # A step that only one of the two has is in no comparison.
+    # A step that only one of the two has is not compared.
     for path in (tmp_path / "second").glob("runs/*/mix-02.parquet"):
         path.unlink()
     told = compared_in(tmp_path / "first", home, tmp_path / "second")
@@ -572,7 +572,7 @@ def test_repetitions_of_steps_go_on_until_the_time_of_each_suite_is_known_well_e
         source = source_of(experiment)
     half = half_width_percent(source)
     assert half is not None and 0 < half < 0.5
-    # As wide as the widest of them: of one suite, of which one configuration scatters by a tenth.
+    # As wide as the widest of them: one configuration of the suite scatters by a tenth.
     noisy = [
         replace(record, window_s=record.window_s * (1 + record.repetition / 10))
         if (record.configuration, record.suite) == ("async", "etesting-2002")

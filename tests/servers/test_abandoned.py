@@ -1,4 +1,4 @@
-"""What a run left whose tool and keeper were both killed goes when the next one starts, and nothing else does."""
+"""Remains of a run whose tool and keeper were both killed are removed by the next run, and nothing else is."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_is_not_marked_as_ours_stays(tmp_path: Path, owner: str | None) -> 
 
 
 def test_the_directory_of_a_process_in_another_pid_namespace_stays(tmp_path: Path) -> None:
-    """Its number says nothing here: it may live."""
+    # A number from another PID namespace means nothing here: that process may be alive.
     made(tmp_path, owner=f"2000000000 1 {NAMESPACE + 1}\n")
     assert sweep(tmp_path, age_s=-1) == []
 
@@ -75,7 +75,7 @@ def test_what_is_young_a_link_or_in_use_stays(tmp_path: Path) -> None:
     young = made(tmp_path)
     assert sweep(tmp_path) == []
     os.utime(young / OWNER, (0, 0))
-    assert sweep(tmp_path) == []  # something else in it has changed lately
+    assert sweep(tmp_path) == []  # another file in it has changed recently
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     target = made(elsewhere)
@@ -105,7 +105,7 @@ def test_volumes_of_a_killed_run_go_when_the_next_are_made_next_to_them(tmp_path
     for path in (left, *left.iterdir()):
         os.utime(path, (long_ago, long_ago))
     volumes.make_root()
-    assert left.is_dir()  # it is not marked
+    assert left.is_dir()  # it has no mark
     (left / OWNER).write_text(OF_NOBODY)
     for path in (left, *left.iterdir()):
         os.utime(path, (long_ago, long_ago))

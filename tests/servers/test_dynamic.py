@@ -1,5 +1,6 @@
-"""The dynamic page: every carrier of every server gives the same page, proven before load and checked under load, and
-what is wrong with it is told by its kind. Against real servers.
+"""The dynamic page: every carrier of every server gives the same page. Against real servers.
+
+The page is proven before load and checked under load, and each fault is reported by its kind.
 """
 
 from __future__ import annotations
@@ -145,14 +146,14 @@ def test_the_server_counts_what_was_asked_for_on_both_ports() -> None:
 
 
 class BrokenApache(Apache):
-    """Apache with another program behind its page."""
+    """Apache whose dynamic page is made by another program."""
 
     page_program = Path("/nonexistent")
 
 
 @contextmanager
 def apache_with(program: str, **settings: Any) -> Iterator[WebServer[Any]]:
-    """Apache, prepared, whose page a shell script makes; `@page@` in it stands for the right program."""
+    """Prepare Apache with a page made by a shell script, in which `@page@` stands for the right program."""
     needs("apache")
     with tempfile.TemporaryDirectory(prefix="serverdyno-program-") as name:
         directory = Path(name)
@@ -231,7 +232,8 @@ def test_a_program_that_goes_wrong_under_load_is_counted_by_its_kind(
     with apache_with(f'if [ -e "$broken" ]; then {wrong}; else exec "@page@"; fi') as server:
         server.ready()
         (server.page_program.parent / "broken").touch()
-        window_s = 3.0 if fault == "response_timeout" else 1.0  # what is late is an error within it alone
+        # A late answer is an error within the window only.
+        window_s = 3.0 if fault == "response_timeout" else 1.0
         ends: dict[str, Any] = {"timeout_s": 1.0, "length_s": 40.0, "ramp_down_s": 40.0 - window_s}
         result = loaded(server, shares={}, leave_after_errors=1, **ends)
     [error] = result["errors"]
@@ -318,7 +320,7 @@ def test_a_plan_whose_server_has_it_is_taken(suite: str, server: str, settings: 
 
 
 def suite_over_tls(tls: dict[str, Any], **load: Any) -> Suite:
-    """The quick suite of e-commerce, with a connection for each request, that says how clients speak TLS."""
+    """Return the quick e-commerce suite with one connection per request and these TLS settings."""
     speaks = HttpSettings.model_validate({"keep_alive": False, "tls": tls})
     return suites.load("quick-ecommerce").with_settings(HTTP, speaks).model_copy(update=load)
 

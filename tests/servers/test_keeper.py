@@ -1,4 +1,4 @@
-"""Nothing of a server stays behind, whatever ends it or us; its figures cover ended processes too."""
+"""Nothing of a server stays behind, whatever ends it or us; its figures include ended processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.dyno_process import PATIENCE_S, ended, wait_until
 BURNT_CPU_S = 0.3
 TICK_S = 0.01
 
-# Bodies of real server processes: each says `ready` in its log once it is what the test needs.
+# Bodies of real server processes: each writes `ready` to its log once it is in the state that the test needs.
 IDLE = "say('ready'); pause()"
 FORKED = "fork() or pause(); say('ready'); pause()"
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); fork() or pause(); say('ready'); pause()"
@@ -55,7 +55,7 @@ def log_says(directory: Path, text: str) -> bool:
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that still run after a bounded wait; a zombie that waits for its reaper has ended."""
+    """Return the processes that still run after a bounded wait; a zombie that waits for its reaper has ended."""
     return [each for each in psutil.wait_procs(processes, timeout=PATIENCE_S)[1] if not ended(each)]
 
 

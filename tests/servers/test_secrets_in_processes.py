@@ -1,4 +1,4 @@
-"""No secret stands where other users of the machine can read it: in a command line, or in an environment of theirs."""
+"""No secret is where other users of the machine can read it: in a command line, or in their environment."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ CASES = [
     for name, driver in DRIVERS.items()
     if issubclass(driver, LocalServer) and driver.installed() and name not in STANDS_BEFORE_OTHERS
     for address in (None, ELSEWHERE)
-    if (name, address) != ("samba", ELSEWHERE)  # smbd takes the address of an interface alone
+    if (name, address) != ("samba", ELSEWHERE)  # smbd listens only on the address of an interface
 ]
 
 
 def as_other_user(*command: str) -> subprocess.CompletedProcess[bytes]:
-    """A command of somebody who is not root and not us, where we may become one."""
+    """Run a command as an unprivileged other user if we are root."""
     other = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
     return subprocess.run(command, capture_output=True, check=False, cwd="/", **other)  # type: ignore[call-overload, no-any-return]
 
 
 def assert_hidden(secrets: set[str], seen: str, pids: list[int]) -> None:
-    """`seen`: what another user does see in a command line."""
+    """Check that no secret is visible; `seen` must be, which proves that another user can read the command lines."""
     said = as_other_user("sh", "-c", "cat /proc/[0-9]*/cmdline").stdout
     assert seen.encode() in said
     assert not [secret for secret in secrets if secret.encode() in said]

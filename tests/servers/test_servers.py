@@ -1,6 +1,4 @@
-"""Real servers under their drivers: they serve, are proven ours, describe themselves, and leave nothing
-behind.
-"""
+"""Real servers under their drivers: they serve, are proven ours, describe themselves, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ from serverdyno.servers.registry import DRIVERS, create
 from serverdyno.servers.web import WebServer, WebSettings
 
 PATIENCE_S = 30.0
-# Those that stand alone; a team has tests of its own.
+# Servers that stand alone; teams have their own tests.
 LOCAL_SERVERS = [
     name
     for name, driver in DRIVERS.items()
@@ -79,9 +77,7 @@ def named(case: tuple[str, dict[str, Any]]) -> str:
 
 @pytest.fixture(scope="session")
 def documents() -> Iterator[Path]:
-    """A small document tree where the workers' user can read it (pytest's own directories are closed to
-    others).
-    """
+    """Make a small document tree that the workers' user can read, which pytest's own directories forbid."""
     with tempfile.TemporaryDirectory(prefix="serverdyno-documents-") as name:
         root = Path(name)
         (root / "wbtree").mkdir()
@@ -220,7 +216,7 @@ def test_a_server_discloses_its_version_command_settings_and_every_configuration
         if "workers" in unset:
             assert description.effective["workers"] == server.processors  # type: ignore[attr-defined]
         first = processes_of(server)[1]
-        if name != "nginx":  # nginx writes its own title over its arguments
+        if name != "nginx":  # nginx overwrites its arguments with a title
             assert first.cmdline() == description.command
         private = server.directory  # type: ignore[attr-defined]
         for file, text in description.files.items():
@@ -276,7 +272,7 @@ def test_a_thousand_connections_at_once_are_served(name: str, documents: Path) -
 
 
 class SharedPort(WebServer[WebSettings]):
-    """A real little server that allows others on its port, as one with SO_REUSEPORT does."""
+    """A server that lets other servers share its port by SO_REUSEPORT."""
 
     name: ClassVar[str] = "shared-port"
     summary: ClassVar[str] = "for tests"
@@ -524,8 +520,9 @@ def test_an_external_server_is_connected_to_and_believed_nothing_more(documents:
         server.ready()
         server.ask(http_target(nginx.url))
         assert server.url == nginx.url
-        assert server.describe().version == "unknown"  # nothing was requested: the check before load tells
-        # Its processes are found by the port; its count of requests is in a log that is its own.
+        # Nothing was requested yet; the check before load gets the version.
+        assert server.describe().version == "unknown"
+        # Its processes are found by the port; its requests are counted in its own log.
         assert server.cpu_s() is not None and server.rss_bytes() and server.requests_served() is None
         server.stop()
         assert get(port_of(nginx), "/wbtree/735.gif")["status"] == http.HTTPStatus.OK

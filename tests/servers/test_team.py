@@ -1,5 +1,7 @@
-"""Teams of a front and servers behind it: who answered is proven before load, over the clear and over TLS; what clients
-get is right; CPU time is known by member; nothing is left. With real servers.
+"""Teams of a front and servers behind it, with real servers.
+
+Who answered is proven before load, with and without TLS; clients get the right answers; CPU time is known by member;
+nothing is left.
 """
 
 from __future__ import annotations

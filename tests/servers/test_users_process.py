@@ -1,4 +1,4 @@
-"""A server of the user's on this machine is found by its port; drivers of other packages by their entry point."""
+"""A user's server on this machine is found by its port; drivers of other packages by their entry point."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_users_server_is_its_master_and_its_workers() -> None:
         assert set(found.pids()) == {pid for pid in server.pids() if psutil.Process(pid).name() == "nginx"}
         ours, theirs = server.cpu_s(), found.cpu_s()
         assert ours is not None and theirs is not None and theirs <= server.cpu_s() + 0.1  # type: ignore[operator]
-        # What master and workers share counts once.
+        # Memory that master and workers share counts once.
         resident_bytes = sum(psutil.Process(pid).memory_info().rss for pid in found.pids())
         assert 0 < found.rss_bytes() < resident_bytes  # type: ignore[operator]
         assert "nginx" in found.program()

@@ -1,4 +1,4 @@
-"""Records as tables: the script of docs/frames.md runs as it stands, and the tables agree with the records."""
+"""Records as tables: the script of docs/frames.md runs as printed, and the tables agree with the records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIME_LIMIT_S = 120
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two configurations of the reference server that differ in a factor, two load levels each."""
+    """Measure two configurations of the reference server that differ in a factor, at two load levels each."""
     servers = [ServerPlan(server="reference", factors={"threads": [1, 2]})]
     folder = experiment(tmp_path_factory.mktemp("frames") / "e", servers, clients=[1, 2])
     with Experiment.open(folder, writable=True) as opened:

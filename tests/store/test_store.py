@@ -1,4 +1,4 @@
-"""The experiment folder: what goes in comes out, whoever dies; and nothing damaged comes out as a figure."""
+"""The experiment folder: records come out as they went in, whoever is killed; and no damage becomes a figure."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_what_was_not_measured_never_becomes_zero(experiment: Experiment) -> Non
 
 
 def nested_columns() -> dict[str, list[str]]:
-    """The columns of each table in a mix's row."""
+    """Return the columns of each table in a level's row."""
     return {
         field.name: [inner.name for inner in field.type.value_type]
         for field in table.SCHEMA
@@ -119,7 +119,7 @@ def nested_columns() -> dict[str, list[str]]:
 
 
 def test_the_columns_of_format_9_are_these() -> None:
-    """Whoever changes a record class changes the format: raise its version and add an upgrade."""
+    # Changing a record class changes the format: raise its version and add an upgrade.
     nested = nested_columns()
     plain = {
         field.name: (str(field.type), field.nullable) for field in table.SCHEMA if field.name not in nested
@@ -326,7 +326,7 @@ def test_kill_9_loses_no_mix_that_was_kept_and_the_rest_can_be_written(tmp_path:
     with Experiment.open(folder, writable=True) as resumed:
         expected = [(run.number, mix) for run in resumed.head.order for mix in (1, 2, 3)]
         finished = resumed.finished()
-        # The last one may have been kept without the writer living to say so.
+        # The writer may have been killed between storing the last one and reporting it.
         assert finished in (set(expected[:kept]), set(expected[: kept + 1]))
         next_run, next_mix = expected[len(finished)]
         resumed.write_mix(make_record(resumed.head.order[next_run - 1], next_mix))
@@ -362,7 +362,7 @@ def test_what_a_killed_writer_left_unfinished_is_ignored_and_then_removed(experi
 
 
 def check_damaged(experiment: Experiment, path: str) -> None:
-    """Reading everything fails, and the error names the file."""
+    """Check that reading everything fails, and that the error names the file."""
     with pytest.raises(DynoError) as caught, Experiment.open(experiment.folder) as reader:
         reader.mixes()
         reader.run_notes()
@@ -461,7 +461,7 @@ def test_a_head_whose_names_lead_out_of_the_folder_is_damaged(experiment: Experi
 
 
 def test_an_older_format_is_upgraded_on_reading_and_is_not_written(experiment: Experiment) -> None:
-    """The next format, as it might come: the head's `seed` was `random_seed`, and mixes had no `reconnects`."""
+    # A future format as an example: the head's `seed` was `random_seed`, and levels had no `reconnects`.
     run = experiment.head.order[0]
     experiment.write_mix(make_record(run, 1))
     path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
@@ -501,7 +501,7 @@ def test_a_mix_of_format_3_has_no_handshakes(experiment: Experiment) -> None:
 
 
 def test_an_experiment_of_format_1_is_read(tmp_path: Path) -> None:
-    """One that version 0.1.0 wrote: what it did not keep is not known, and no figure of it has changed."""
+    # Version 0.1.0 wrote it: figures that it did not record are unknown, and no other figure has changed.
     folder = tmp_path / "e"
     shutil.copytree(TESTS / "data" / "format-1", folder)
     with Experiment.open(folder) as found:

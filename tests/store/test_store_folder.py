@@ -1,4 +1,4 @@
-"""Nothing leads out of an experiment's folder: no link is followed, and nothing but regular files is read."""
+"""Nothing leads out of an experiment's folder: no link is followed, and only regular files are read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILES = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A small experiment that is finished."""
+    """Make a small finished experiment."""
     source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=1)
     with Experiment.create(tmp_path / "experiment", "name = 'x'\n", source.head) as kept:
         for record in source.records:
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[Path]:
-    """A folder that nobody but the test may change."""
+    """Yield a folder that the test alone may change."""
     place = tmp_path / "elsewhere"
     (place / "figures").mkdir(parents=True)
     for name in ("file", "report.pdf", "figures/old.svg"):
@@ -66,7 +66,7 @@ def state(folder: Path) -> dict[str, tuple[str, int]]:
 
 
 def reported(home: Home, folder: Path) -> str:
-    """What `dyno report` says, which ends in time and without a traceback."""
+    """Return the output of `dyno report`, after checking that it ends in time and without a traceback."""
     done = home.here("report", folder)
     assert "Traceback" not in done.stderr
     page = folder / "report" / "report.html"
@@ -176,4 +176,4 @@ def test_folders_far_below_one_another_are_not_looked_into(folder: Path) -> None
     os.close(deep)
     with Experiment.open(folder, writable=True) as opened:
         assert opened.set_aside == []
-    subprocess.run(["rm", "-rf", folder / "runs"], check=True)  # shutil gives up on what is so deep
+    subprocess.run(["rm", "-rf", folder / "runs"], check=True)  # shutil can't remove such a deep tree

@@ -1,4 +1,4 @@
-"""Damaged and foreign folders: reading one and resuming it end in words, whatever is in it, and end in time."""
+"""Damaged and foreign folders: reading and resuming them end in time with a message, whatever they contain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OF_COMMANDS = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small experiment that is finished."""
+    """Make a small finished experiment."""
     folder = tmp_path_factory.mktemp("hostile") / "whole"
     shapes = {"apache": Shape(300), "nginx": Shape(400)}
     source = experiment(shapes, clients=(1, 8), repetitions=1)
@@ -55,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(folder: Path) -> None:
-    """Show a folder in every form, or refuse it in words."""
+    """Show a folder in every form, or refuse it with a message."""
     with suppress(DynoError):
         built = report.build(Experiment.open(folder))
         text.render(built, Console(file=io.StringIO(), width=120))
@@ -69,7 +69,7 @@ def shown(folder: Path) -> None:
 def test_a_folder_is_reported_and_resumed_or_refused_in_words(
     whole: Path, tmp_path: Path, damage: Damage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A resume ends where the machine is another one, and need not make documents before.
+    # A resume on another machine ends at once, and need not make documents before.
     monkeypatch.setattr(disclose, "document_root", lambda: tmp_path)
     folder = tmp_path / "e"
     shutil.copytree(whole, folder)
@@ -98,7 +98,7 @@ def test_the_command_ends_in_words(home: Home, whole: Path, tmp_path: Path, name
     shutil.copytree(whole, folder)
     CASES[name](folder)
     done = dyno(home, "resume", folder)
-    assert done.returncode in (0, 1, 2)  # 0: all mixes are there, and the report names the rest
+    assert done.returncode in (0, 1, 2)  # 0: all levels are there, and the report names the rest
     assert "Traceback" not in done.stderr
     done = dyno(home, "report", folder)
     assert done.returncode in (0, 1)

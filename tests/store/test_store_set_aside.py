@@ -1,4 +1,4 @@
-"""What a resume sets aside of an experiment: damaged records, by name, and nothing where that can't be told."""
+"""What a resume sets aside of an experiment: damaged records, by name, and nothing if that can't be told."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def experiment(tmp_path: Path) -> Iterator[Experiment]:
 
 
 def damage(path: Path) -> bytes:
-    """Cuts the end off a file, and returns what is left of it."""
+    """Cut off the end of a file, and return the rest."""
     path.write_bytes(path.read_bytes()[:-9])
     return path.read_bytes()
 

@@ -20,7 +20,7 @@ ADDRESS = "10.77.0.1"
 PATIENCE_S = 60
 
 
-# Runs inside the namespace. `answer(path, host)` gives the status and the body of every response.
+# This runs inside the namespace. `answer(path, host)` returns status and body of every response.
 PRELUDE = f"""
 import http.server, threading
 from benches.mixes import http_target, web_mix
@@ -60,7 +60,7 @@ def opened(answer, token=TOKEN):
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """A network namespace with one address that is not loopback."""
+    """Make a network namespace with one address that is not loopback."""
     name = f"dyno-test-{uuid.uuid4().hex[:12]}"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
     if made.returncode != 0:
@@ -75,7 +75,7 @@ def namespace() -> Iterator[str]:
 
 
 def said(namespace: str, script: str) -> str:
-    """What the script prints in the namespace."""
+    """Return what the script prints in the namespace."""
     program = PRELUDE + textwrap.dedent(script)
     command = ["ip", "netns", "exec", namespace, sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

@@ -1,4 +1,4 @@
-"""Short mixes of the disk mix on a private Samba, for tests: what the data plane takes, and what it gives."""
+"""Short runs of the disk mix on a private Samba, for tests."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from serverdyno.analysis import stalls
 from serverdyno.servers.samba import PROOF_NAME, Samba
 
 PATIENCE_S = 90.0
-CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY  # and behind it what is the load's own
+CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY  # the load's own name follows
 FILES = 57  # 56 files of a workspace and the marker
 
 
 def target(server: Samba, **smb: Any) -> _native.Target:
-    """The server's shares; `smb` changes how they are opened."""
+    """Return a target of the server's shares; `smb` changes how they are opened."""
     access = server.access()
     options: dict[str, Any] = {
         "shares": list(access.shares),
@@ -30,7 +30,7 @@ def target(server: Samba, **smb: Any) -> _native.Target:
 
 
 def clients_directory(share: Path) -> Path:
-    """That of the only load that has been there."""
+    """Return the directory of the only load that has used the share."""
     [found] = share.glob(f"{CLIENTS_DIRECTORY}-*")
     return found
 
@@ -42,19 +42,19 @@ def begun(
     files: Mapping[str, Any] | None = None,
     **shape: Any,
 ) -> _native.Load:
-    """One mix under way: two clients for half a second, unless `shape` says otherwise."""
+    """Start a level of two clients for half a second, unless `shape` differs."""
     wanted = {"clients": 2, "threads": 1, "length_s": 0.5, "timeout_s": 20.0} | shape
     return files_mix(to, {"workload": "diskmix"} | dict(files or {}), workspaces, **wanted).start()
 
 
 def ended(load: _native.Load) -> dict[str, Any]:
-    """Its result, after a bounded wait."""
+    """Return the result of a level after a bounded wait."""
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
 
 
 def mixed(server: Samba, *, smb: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-    """A mix from its start to its end."""
+    """Run a level from its start to its end."""
     return ended(begun(target(server, **(smb or {})), **options))
 
 
@@ -62,15 +62,15 @@ LARGEST_READ_BYTES = 65_536
 
 
 def worked(result: dict[str, Any]) -> bool:
-    """Every client worked, and no operation failed."""
+    """Return whether every client worked and no operation failed."""
     everybody = result["clients_participating"] == result["clients_planned"]
     return bool(result["errors"] == [] and everybody and result["operations"] > 0)
 
 
 def whole(result: dict[str, Any]) -> bool:
-    """Every client worked, no operation failed, and every byte that was read was compared.
+    """Return whether every client worked, no operation failed, and every byte that was read was compared.
 
-    Of a mix without ramps: bytes read are those of the window, and each client's last read may end after it.
+    The level must have no ramps: bytes read are those of the window, and a client's last read may end after it.
     """
     read, checked = result["bytes_read"], result["bytes_checked"]
     assert checked is not None
@@ -79,25 +79,25 @@ def whole(result: dict[str, Any]) -> bool:
 
 
 def silent_seconds(result: dict[str, Any]) -> tuple[int, ...]:
-    """The seconds that a report calls a stall, of a mix without ramps."""
+    """Return the seconds of a level without ramps that a report calls a stall."""
     completed = {row["second"]: row["operations"] for row in result["by_second"]}
     return stalls.stalled(completed, 0.0, result["window_s"])
 
 
 def passed(result: dict[str, Any]) -> dict[str, int]:
-    """Calls that passed below the client cache and were done, by name."""
+    """Return the calls below the client cache that succeeded, by name."""
     return {call["call"]: call["done"] for call in result["calls"]}
 
 
 def served(server: Samba) -> dict[str, int]:
-    """Requests by operation, by the server's own counters."""
+    """Return the server's own counts of requests, by operation."""
     operations = server.operations_served()
     assert operations is not None, "smbd keeps no counters here"
     return operations
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Every file below it."""
+    """Return the contents of every file below a directory."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in directory.rglob("*")
@@ -106,5 +106,5 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def names(directories: Iterable[Path]) -> list[list[str]]:
-    """What stands below each, sorted; directories too."""
+    """Return the sorted names of everything below each directory."""
     return [sorted(str(path.relative_to(top)) for path in top.rglob("*")) for top in directories]

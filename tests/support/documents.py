@@ -1,4 +1,4 @@
-"""The documents, and the commands that they show. Not for: parsing or running one."""
+"""The documents, and the commands that they show. Not for parsing or running one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDS = {";", "&", "&&", "|", "||", ">", "<<", ")"}
 
 
 class Shown(NamedTuple):
-    """A command in a document. `is_whole`: it stands in a block, so that a reader can copy and run it."""
+    """A command in a document; if `is_whole`, it stands in a block for readers to copy and run."""
 
     place: str
     words: Sequence[str]
@@ -24,7 +24,7 @@ class Shown(NamedTuple):
 
 
 def documents() -> list[Path]:
-    """What people read: also the dated runs, and what stands next to plans and fuzz targets."""
+    """Return all documents for people, including dated runs and those beside plans and fuzz targets."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "*.md"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [path for name in listed.splitlines() if (path := ROOT / name).exists()]
@@ -50,7 +50,7 @@ def of_shell(line: str) -> Iterator[list[str]]:
     for start in (index for index, word in enumerate(words) if word == "dyno"):
         before = words[:start]
         if before and before[-1] not in {*ENDS, "do"} and "=" not in before[-1]:
-            continue  # an argument of something else
+            continue  # an argument of another command
         end = next((index for index in range(start, len(words)) if words[index] in ENDS), len(words))
         yield words[start + 1 : end]
 
@@ -62,5 +62,5 @@ def _split(line: str) -> list[str]:
 
 
 def current() -> list[Path]:
-    """Those that are true today: a dated run shows the commands of its day."""
+    """Return the documents that describe the present; a dated run shows the commands of its day."""
     return [path for path in documents() if ROOT / "benches" not in path.parents]

@@ -1,7 +1,8 @@
-"""A domain of its own: an Active Directory domain controller of Samba, with its KDC and a share, that refuses NTLM.
-A file server can join it.
+"""A private Active Directory domain controller of Samba, with its KDC and a share, that refuses NTLM.
 
-It lives in namespaces (network, mounts, names, processes), so its ports, its name and its end are nobody else's affair.
+A file server can join the domain.
+
+It lives in namespaces (network, mounts, names, processes), so its ports, its name and its end concern nobody else.
 Programs that use it run inside: `Domain.run`.
 """
 
@@ -98,7 +99,7 @@ KERBEROS = """[libdefaults]
 [domain_realm]
   .dyno.test = {realm}
 """
-# Samba's programs look for winbind below /run; samba ends when its input does, also where the tests are killed.
+# Samba's programs look for winbind below /run. samba ends when its input does, even if the tests are killed.
 BEGIN = """set -e
 hostname dc1
 ip link set lo up
@@ -108,8 +109,8 @@ mount -t tmpfs none /run
 mkdir /run/samba
 exec samba --interactive --debug-stdout -s "$1/smb.conf" >"$1/samba.log" 2>&1
 """
-# A host of its own but for the network: smbd asks winbindd, which it looks for below /run. The controller may take
-# no LDAP yet.
+# A host of its own except for the network: smbd asks winbindd, which it looks for below /run. The controller may not
+# accept LDAP yet.
 BEGIN_MEMBER = """set -e
 hostname files
 mount -t tmpfs none /run
@@ -120,19 +121,20 @@ do sleep 0.2; done
 winbindd -s "$1/member.conf" --foreground --no-process-group --debug-stdout &
 exec smbd -s "$1/member.conf" --foreground --no-process-group --debug-stdout
 """
-# A credential cache: version, length of the header, tag 1 of length 8: seconds, microseconds that the KDC is ahead.
+# A credential cache: version, length of the header, tag 1 of length 8: seconds and microseconds by which the KDC is
+# ahead.
 BEFORE_OFFSET = bytes.fromhex("0504000c00010008")
 
 
 def with_clock_offset(cache: bytes, offset_s: int) -> bytes:
-    """A credential cache that says that the KDC's clock is so far ahead."""
+    """Return a credential cache whose clock offset says that the KDC is this far ahead."""
     assert cache.startswith(BEFORE_OFFSET)
     offset = BEFORE_OFFSET + offset_s.to_bytes(4, "big", signed=True)
     return offset + cache[len(offset) :]
 
 
 class Domain:
-    """Made, with one user. Needs root."""
+    """A domain with one user; it needs root."""
 
     def __init__(self, at: Path) -> None:
         programs = ("samba", "samba-tool", "smbd", "winbindd", "net", "smbclient")
@@ -180,7 +182,7 @@ class Domain:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def start(self) -> None:
-        """Returns once a user can list the share."""
+        """Start the domain controller, and wait until a user can list the share."""
         spaces = ["--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
         self._process = subprocess.Popen(
             ["unshare", *spaces, "sh", "-c", BEGIN, "sh", str(self.at), AWAY_ADDRESS],
@@ -199,10 +201,10 @@ class Domain:
         return self.kinit().returncode == 0 and self.smbclient("ls").returncode == 0
 
     def join(self) -> None:
-        """Another file server joins the domain; returns once the user can list its share."""
+        """Join another file server to the domain, and wait until the user can list its share."""
         for name in ("private", "state", "cache", "lock", "pid", "ncalrpc", "share"):
             (self.at / "member" / name).mkdir(parents=True)
-        (self.at / "member" / "share").chmod(0o777)  # the user has another uid here than on the controller
+        (self.at / "member" / "share").chmod(0o777)  # the user's uid here differs from that on the controller
         (self.at / "member" / "users").write_text(f"nobody = DYNO\\{USER}\ngames = DYNO\\{OF_A_SYSTEM}\n")
         both = OF_BOTH.format(realm=REALM, at=self.at / "member")
         configuration = OF_MEMBER.format(both=both, host=HOST, port=MEMBER_PORT, at=self.at)
@@ -244,7 +246,7 @@ class Domain:
     def run(
         self, *command: str, given: str = "", environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """A program beside the server, with a credential cache of the domain's."""
+        """Run a program beside the server, with a credential cache of the domain."""
         return subprocess.run(
             [*self._inside(), *command],
             input=given,
@@ -256,18 +258,18 @@ class Domain:
         )
 
     def dyno(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Our command line, by that cache unless the environment says otherwise."""
+        """Run `dyno` with the domain's credential cache, unless the environment names another."""
         program = str(Path(sys.executable).with_name("dyno"))
         return self.run(program, *arguments, environment=environment)
 
     def dynos(self, *cases: tuple[list[str], dict[str, str]]) -> list[subprocess.CompletedProcess[str]]:
-        """Command lines of ours with their environments, one after the other in one process."""
+        """Run several `dyno` command lines, each with its environment, in turn in one process."""
         asked = [{"command": command, "environment": environment} for command, environment in cases]
         told = zip(cases, self.load(*asked), strict=True)
         return [subprocess.CompletedProcess(command, **each) for (command, _), each in told]
 
     def node(self, folder: Path, **environment: str) -> subprocess.Popen[str]:
-        """A node of a fleet beside the server, which the test ends by `dyno fleet down`."""
+        """Start a fleet node beside the server; the test ends it by `dyno fleet down`."""
         return subprocess.Popen(
             [*self._inside(), str(Path(sys.executable).with_name("dyno")), "node", str(folder)],
             stdin=subprocess.DEVNULL,
@@ -278,7 +280,7 @@ class Domain:
         )
 
     def keytab(self) -> str:
-        """The user's keys, for KRB5_CLIENT_KTNAME."""
+        """Return the file with the user's keys, for KRB5_CLIENT_KTNAME."""
         path = self.at / "keytab"
         if not path.exists():
             own = [f"--principal={USER}", "-s", f"{self.at}/smb.conf"]
@@ -287,23 +289,23 @@ class Domain:
         return f"FILE:{path}"
 
     def cache_with_clock_offset(self, offset_s: int) -> str:
-        """The user's cache, for KRB5CCNAME, as if the KDC's clock were so far ahead."""
+        """Return the user's credential cache, for KRB5CCNAME, as if the KDC's clock were this far ahead."""
         path = self.at / f"cache{offset_s:+}"
         path.write_bytes(with_clock_offset((self.at / "cache").read_bytes(), offset_s))
         return f"FILE:{path}"
 
     def kinit(self) -> subprocess.CompletedProcess[str]:
-        """The user gets a ticket."""
+        """Get a ticket for the user."""
         return self.run("kinit", USER, given=f"{PASSWORD}\n")
 
     def smbclient(self, commands: str, host: str = HOST, port: int = 445) -> subprocess.CompletedProcess[str]:
-        """Another client, by that ticket."""
+        """Run smbclient, an independent client, with the user's ticket."""
         options = ["-s", f"{self.at}/client.conf", "-p", f"{port}", "--use-kerberos=required"]
         options.append(f"--use-krb5-ccache={self.at}/cache")
         return self.run("smbclient", f"//{host}/data", *options, "-c", commands)
 
     def load(self, *cases: dict[str, Any]) -> list[dict[str, Any]]:
-        """What came of mixes on the share; see `in_domain.py` for the cases."""
+        """Run load levels on the share and return their outcomes; `in_domain.py` describes the cases."""
         program = str(Path(__file__).with_name("in_domain.py"))
         done = self.run(sys.executable, program, given=json.dumps(cases))
         assert done.returncode == 0, done.stdout + done.stderr
@@ -311,7 +313,6 @@ class Domain:
         return told
 
     def stop(self) -> None:
-        """All of it."""
         if self._process is None:
             return
         assert self._process.stdin is not None
@@ -321,5 +322,5 @@ class Domain:
         finally:
             self._process.kill()
             self._process.wait()
-            if self._member is not None:  # It ended with the space of names of processes.
+            if self._member is not None:  # The end of the PID namespace has ended it.
                 self._member.wait(PATIENCE_S)

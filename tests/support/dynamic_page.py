@@ -1,4 +1,4 @@
-"""Mixes of the dynamic workload."""
+"""Load levels of the dynamic workload."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def loaded(
     speaks: dict[str, Any] | None = None,
     **mix: Any,
 ) -> dict[str, Any]:
-    """One mix of the dynamic workload to its end, which must come."""
+    """Run one level of the dynamic workload to its end."""
     section = HTTP.target_section(server.access(), HttpSettings())
     target = http_target(**section)
     workload = {"name": "webbench-dynamic", "dynamic_share": 0.5, **shares}
@@ -37,7 +37,7 @@ def loaded(
 
 
 def counts(result: dict[str, Any]) -> dict[str, int]:
-    """Successes by what was asked for: `static`, `dynamic`, and both over TLS."""
+    """Return the successes by kind of request: `static`, `dynamic`, and both over TLS."""
     found: dict[str, int] = {}
     for row in result["by_operation"]:
         kind = "dynamic" if row["operation"].startswith("GET dynamic") else "static"

@@ -1,7 +1,7 @@
 """`dyno` as its users run it: a process of its own, with a directory for temporary files that nobody else has.
 
-Every server that it starts has that directory in its command line or environment, so whatever is left behind by it
-can be told from everything else on the machine.
+Every server that it starts has that directory in its command line or environment, so that its remains can be told from
+everything else on the machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from serverdyno.servers.documents import document_root
 from serverdyno.servers.proof import listeners
 from serverdyno.servers.registry import DRIVERS
 
-PATIENCE_S = 180.0  # for what hangs: many times what it takes on a quiet machine
+PATIENCE_S = 180.0  # many times what anything takes on a quiet machine, so that it ends only what hangs
 ENDS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 DYNO = [sys.executable, "-m", "serverdyno"]
 INSTALLED = [name for name in ("nginx", "apache", "lighttpd") if DRIVERS[name].installed()]
@@ -55,11 +55,11 @@ class Home:
         return {name: value for name, value in os.environ.items() if name not in others} | ours
 
     def dyno(self, *arguments: str | Path, **changed: str) -> subprocess.CompletedProcess[str]:
-        """Runs `dyno` to its end, away from a terminal."""
+        """Run `dyno` to its end, without a terminal."""
         return self.run([*DYNO, *map(str, arguments)], **changed)
 
     def run(self, command: Sequence[str | Path], **changed: str) -> subprocess.CompletedProcess[str]:
-        """Run a command that starts `dyno` to its end, away from a terminal."""
+        """Run a command that starts `dyno` to its end, without a terminal."""
         return subprocess.run(
             command,
             env=self.environment | changed,
@@ -72,8 +72,9 @@ class Home:
         )
 
     def here(self, *arguments: str | Path, **changed: str) -> subprocess.CompletedProcess[str]:
-        """Run `dyno` to its end in this process, which has imported everything already, where nothing is asked of
-        the process itself. A defect is raised, and not printed.
+        """Run `dyno` to its end in this process, for tests that do not examine the process itself.
+
+        This process has imported everything already. A defect is raised and not printed.
         """
         written, err = io.BytesIO(), io.StringIO()
         out = io.TextIOWrapper(written, "utf-8", write_through=True)
@@ -98,7 +99,7 @@ class Home:
 
     @contextmanager
     def started(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-        """`dyno` while it runs. It is killed in the end, where it hasn't ended."""
+        """Yield `dyno` while it runs, and kill it at the end if it still does."""
         process = subprocess.Popen(
             [*DYNO, *map(str, arguments)],
             env=self.environment,
@@ -115,7 +116,7 @@ class Home:
                 process.kill()
 
     def processes(self) -> list[psutil.Process]:
-        """Every process that names the directory: `dyno`, keepers and servers."""
+        """Return every process that names the directory: `dyno`, keepers and servers."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
@@ -125,7 +126,7 @@ class Home:
         return found
 
     def ports(self) -> list[int]:
-        """Ports on which one of them listens."""
+        """Return the ports on which one of them listens."""
         found = []
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -137,7 +138,10 @@ class Home:
         return found
 
     def assert_nothing_is_left(self, ports: Sequence[int]) -> None:
-        """No process, no listener on `ports`, no private directory; the document tree stays for the next run."""
+        """Check that no process, no listener on `ports` and no private directory is left.
+
+        The document tree stays for the next run.
+        """
         assert self.processes() == []
         assert [listeners(port) for port in ports] == [[] for _ in ports]
         assert list(self.temporary.glob("serverdyno-*-*")) == []
@@ -145,7 +149,7 @@ class Home:
 
 @contextmanager
 def new_home() -> Iterator[Home]:
-    """A home that servers' workers, who run as another user, can enter, with the document tree of all homes."""
+    """Make a home, with the common document tree, that servers' workers can enter as another user."""
     tree = document_root()
     with tempfile.TemporaryDirectory(prefix="dyno-test-") as name:
         Path(name).chmod(0o755)
@@ -156,7 +160,7 @@ def new_home() -> Iterator[Home]:
 
 
 def wait_for_line(process: subprocess.Popen[str], words: str) -> list[str]:
-    """The lines on standard error up to the first that contains `words`; the reading waits for the writer."""
+    """Return the lines on standard error up to the first that contains `words`, and wait for it."""
     assert process.stderr is not None
     lines = []
     for line in process.stderr:
@@ -167,7 +171,7 @@ def wait_for_line(process: subprocess.Popen[str], words: str) -> list[str]:
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Waits for what happens beside the test. Fails after the patience that all of them have."""
+    """Wait for something outside the test, and fail after the patience that all tests share."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"never happened: {what}"
@@ -175,7 +179,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def wait_until_missed(server: ServerDriver, words: str) -> None:
-    """Waits for the error of a server whose first process has just ended: its keeper tells of that a moment later."""
+    """Wait for the error of a server whose first process has just ended, which its keeper reports a moment later."""
     deadline = time.monotonic() + PATIENCE_S
     with pytest.raises(ServerError, match=words):
         while time.monotonic() < deadline:
@@ -195,7 +199,7 @@ ramp_up_s = 0.2
 
 
 def short_suite(path: Path, clients: Sequence[int]) -> Path:
-    """A suite in a file, for plans: mixes as short as a plan may have, and few of them."""
+    """Write a suite for plans, with the shortest levels that a plan may have."""
     path.write_text(SUITE.format(clients=list(clients)))
     path.chmod(0o644)
     return path
@@ -209,7 +213,7 @@ def experiment(
     length_s: float = 0.6,
     think_time_s: float = 0.0,
 ) -> Path:
-    """An experiment that was created and not begun, with mixes shorter than a plan may have."""
+    """Create an experiment with shorter levels than a plan may have, without starting it."""
     suite = Suite(
         name="tiny",
         title="Tiny",

@@ -18,7 +18,7 @@ from serverdyno.store.records import MixRecord
 
 
 class Listener:
-    """Remembers what the runner told of its progress."""
+    """Remembers the progress that the runner reports."""
 
     def __init__(self) -> None:
         self.stages: list[str] = []
@@ -46,7 +46,7 @@ class Listener:
 
 
 def carried_out(folder: Path, listener: Listener | None = None) -> bool:
-    """Goes on with an experiment in this process."""
+    """Carry out an experiment in this process, or resume it."""
     with Experiment.open(folder, writable=True) as opened:
         return carry_out(opened, listener or Listener())
 
@@ -59,7 +59,7 @@ def carried_out_plan(plan: Path, folder: Path, listener: Listener | None = None)
 
 
 class Breaker(Listener):
-    """Breaks something in one mix of the first run, the second unless `mix` says otherwise."""
+    """Breaks something in one level of the first run: the second unless `mix` differs."""
 
     def __init__(self, breaks: Callable[[], None], mix: int = 2) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ LEAST_WORKSPACE_BYTES = 15 << 20
 
 
 def created(folder: Path, clients: list[int], *servers: ServerPlan, workload: str = "diskmix") -> Path:
-    """An experiment that was not begun, with mixes shorter than a plan may have."""
+    """Create an experiment with shorter levels than a plan may have, without starting it."""
     suite = Suite(
         name="tiny",
         title="Tiny",

@@ -1,6 +1,6 @@
 """A private Samba for tests, and the independent clients that look at it: smbclient and smbtorture.
 
-What is left behind is looked for where the system keeps it: processes, mounts, loop devices, limits, directories.
+Remains are looked for where the system keeps them: processes, mounts, loop devices, limits, directories.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from serverdyno.servers.local import find_program
 from serverdyno.servers.registry import create
 from serverdyno.servers.samba import Samba
 
-PATIENCE_S = 180.0  # for what hangs: many times what it takes on a quiet machine
+PATIENCE_S = 180.0  # many times what anything takes on a quiet machine, so that it ends only what hangs
 ROOT = os.geteuid() == 0
 NOBODY = "games"  # on every Debian system; it owns nothing here
 needs_root = pytest.mark.skipif(not ROOT, reason="namespaces, mounts and limits of the machine need root")
@@ -38,7 +38,7 @@ def skip_unless_installed(*programs: str) -> None:
 
 @contextmanager
 def stopped_at_end(settings: Mapping[str, Any]) -> Iterator[Samba]:
-    """One that has not been prepared."""
+    """Yield a Samba that has not been prepared, and stop it at the end."""
     skip_unless_installed("smbd")
     server = create("samba", settings, documents=Path(os.devnull))
     assert isinstance(server, Samba)
@@ -50,7 +50,7 @@ def stopped_at_end(settings: Mapping[str, Any]) -> Iterator[Samba]:
 
 @contextmanager
 def samba(settings: Mapping[str, Any] | None = None) -> Iterator[Samba]:
-    """One that is ready."""
+    """Yield a running Samba."""
     with stopped_at_end(settings or {}) as server:
         server.prepare()
         server.start()
@@ -59,7 +59,7 @@ def samba(settings: Mapping[str, Any] | None = None) -> Iterator[Samba]:
 
 
 def client(server: Samba, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A client of others, inside the server's network."""
+    """Run an independent client in the server's network."""
     skip_unless_installed(program)
     access = server.access()
     inside = ["nsenter", f"--net={access.network_namespace}"] if access.network_namespace else []
@@ -74,7 +74,7 @@ def client(server: Samba, program: str, *arguments: str) -> subprocess.Completed
 
 
 def smbclient(server: Samba, commands: str, *options: str, share: str = "volume1") -> str:
-    """What it says after it has done everything without an error."""
+    """Return the output of smbclient, which must succeed."""
     done = client(server, "smbclient", f"//127.0.0.1/{share}", "-c", commands, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -84,14 +84,14 @@ FLUSHES = 2
 
 
 def flush_twice(server: Samba) -> None:
-    """smbtorture writes nothing and sends two SMB2 FLUSH, both of which must be answered with success."""
+    """Let smbtorture send two SMB2 FLUSH without writing, and check that both succeed."""
     done = client(server, "smbtorture", "//127.0.0.1/volume1", "smb2.compound_async.flush_flush")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a server must leave as it was."""
+    """The state of the machine that a server must restore."""
 
     place: Path
     mounts: tuple[str, ...]
@@ -101,8 +101,9 @@ class Machine:
 
 
 def machine(place: Path | None = None) -> Machine:
-    """Return what servers below `place` have changed; without one, below the directory for temporary files. Images and
-    mounts of others come and go.
+    """Return the state that servers below `place` (default: the temporary directory) may have changed.
+
+    Images and mounts of other programs are left out.
     """
     place = place or Path(tempfile.gettempdir())
     ours = f"{place}/serverdyno-samba-"
@@ -127,12 +128,12 @@ def machine(place: Path | None = None) -> Machine:
 def _text(path: Path) -> str:
     try:
         return path.read_text().strip()
-    except OSError:  # a loop device that went meanwhile
+    except OSError:  # a loop device that was removed meanwhile
         return ""
 
 
 def wait_until_machine_is(before: Machine) -> None:
-    """The kernel takes a mount down behind the back of the last process inside, and then its loop device."""
+    """Wait for the old state: the kernel unmounts after the last process inside ended, and frees loop devices then."""
     deadline = time.monotonic() + PATIENCE_S
     while (now := machine(before.place)) != before:
         assert time.monotonic() < deadline, (now, before)
@@ -140,7 +141,7 @@ def wait_until_machine_is(before: Machine) -> None:
 
 
 def family(server: Samba) -> list[psutil.Process]:
-    """The keeper, smbd's first process, and the others; some of smbd's live for a moment only."""
+    """Return the keeper, smbd's first process, and the others, some of which live only briefly."""
     assert server.process is not None
     found = []
     for pid in (server.process.keeper.pid, *server.pids()):
@@ -150,7 +151,7 @@ def family(server: Samba) -> list[psutil.Process]:
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that still run after a bounded wait; a zombie that waits for its reaper has ended."""
+    """Return the processes that still run after a bounded wait; a zombie that waits for its reaper has ended."""
     return [each for each in psutil.wait_procs(processes, timeout=PATIENCE_S)[1] if not _ended(each)]
 
 

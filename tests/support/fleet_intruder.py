@@ -1,7 +1,7 @@
-"""Whoever has one node's folder of a fleet and means harm: `python -m support.fleet_intruder HOW FOLDER MARKER [...]`.
+"""An intruder with one node's folder of a fleet: `python -m support.fleet_intruder HOW FOLDER MARKER [...]`.
 
 Everything that it sends would make the file MARKER wherever it is unpickled, imported or run. Ways: `dask`, Dask's own
-client and requests; `client`, requests in the form that the fleet reads; `node`, a member that answers with harm.
+client and requests; `client`, requests in the form that the fleet reads; `node`, a member with harmful answers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def tried_in_time(work: Any) -> str:
 
 
 def with_dask(folder: NodeFolder, marker: str, victim: str) -> dict[str, str]:
-    """What Dask's own client does to a scheduler and to a worker."""
+    """Attack a scheduler and a worker with Dask's own client, and return the outcomes."""
     at = {
         part: str(folder.path / name)
         for part, name in (("cert", "certificate.pem"), ("key", "certificate.key"))
@@ -79,7 +79,7 @@ def with_dask(folder: NodeFolder, marker: str, victim: str) -> dict[str, str]:
                 return do(client)
 
         said = tried(use)
-        # Dask's client that could not connect locks itself up if it is collected while the next one starts.
+        # A client of Dask that could not connect deadlocks if it is collected while the next one starts.
         gc.collect()
         return said
 
@@ -126,7 +126,7 @@ REQUESTS = (
 
 
 async def with_requests(folder: NodeFolder, marker: str, victim: str) -> dict[str, str]:
-    """The same in the form that the fleet reads."""
+    """Attack them with requests in the form that the fleet reads."""
     dask_settings.prepare()
     harm, found = pickle.dumps(Harm(marker)), {}
     connecting = dask_settings.connecting(folder.path, SCHEDULER, MOST_BYTES)
@@ -180,8 +180,9 @@ async def with_requests(folder: NodeFolder, marker: str, victim: str) -> dict[st
 
 
 def as_node(folder: NodeFolder, marker: str, kind: str) -> None:
-    """Be a member until killed, and answer what the controller asks with harm. `kind`: when, and how; of a server that
-    it serves, what of its access is false.
+    """Be a member that gives the controller harmful answers, until killed.
+
+    `kind`: when and how; or which of the facts about access to a server are false.
     """
     when, _, how = kind.partition(": ")
     harm = pickle.dumps(Harm(marker))
@@ -230,7 +231,7 @@ def as_node(folder: NodeFolder, marker: str, kind: str) -> None:
 
 
 async def at_address(folder: NodeFolder, at: str) -> None:
-    """Be a member that gives the address of somebody else, until killed."""
+    """Be a member that gives another one's address, until killed."""
     dask_settings.prepare()
     comm = await connect(folder.address, **dask_settings.connecting(folder.path, SCHEDULER, MOST_BYTES))
     await comm.write({"op": "dyno_join", "name": folder.name, "at": at.partition("//")[2]})

@@ -1,4 +1,4 @@
-"""One short mix of a fleet for tests, whatever its nodes are."""
+"""One short load level of a fleet for tests, for any kind of nodes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ CLIENTS, DIGESTED = 7, 20
 
 
 def mix(target: _native.Target, **shape: Any) -> dict[str, Any]:
-    """Of every client its first operations, many times over."""
+    """Return a level in which each client repeats its first operations many times."""
     wanted = {"clients": CLIENTS, "length_s": 0.5, "seed": 7, "digest_operations": DIGESTED} | shape
     return document(target, {"name": "webbench-static"}, {}, **wanted)
 
 
 def carried(fleet: Fleet, told: dict[str, Any]) -> dict[str, Any]:
-    """The result of a mix that has to end."""
+    """Return the result of a level, which must end."""
     load = fleet.start(told)
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()

@@ -32,7 +32,7 @@ class RunningFleet:
         return self.folder.path
 
     def start_nodes(self, names: Sequence[str], before: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Start nodes, and wait until all have joined. `before`: what the command of one is given to."""
+        """Start nodes, and wait until all have joined; `before` has the commands that run some of them."""
         for name in names:
             command = [*(before or {}).get(name, ()), *DYNO, "node", str(self.folder.node(name))]
             process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
@@ -42,12 +42,12 @@ class RunningFleet:
             wait_for_line(self.nodes[name], f"{name} has joined")
 
     def kill(self, name: str) -> None:
-        """End a node as the kernel does it when memory is short."""
+        """Kill a node, as the kernel does when memory is short."""
         self.nodes[name].kill()
         self.nodes[name].wait(PATIENCE_S)
 
     def mend(self) -> None:
-        """Start again what has ended, and let go on what is stopped."""
+        """Start again what has ended, and continue what is stopped."""
         if scheduler_process(self.folder) is None:
             start_scheduler(self.folder)
         for node in self.nodes.values():
@@ -56,12 +56,12 @@ class RunningFleet:
 
 
 def look_often(patch: pytest.MonkeyPatch) -> None:
-    """Have every node say ten times per second how its mix stands, so that a short one is seen under way."""
+    """Let every node report the state of its level ten times per second, so that a short one is seen under way."""
     patch.setattr("serverdyno.fleet.cluster.DaskNode.look_s", 0.1)
 
 
 def ended(process: subprocess.Popen[str]) -> None:
-    """Whatever state it is in."""
+    """Kill a process and wait for its end, whatever its state."""
     process.kill()
     with process:
         process.wait(PATIENCE_S)
@@ -71,7 +71,7 @@ def ended(process: subprocess.Popen[str]) -> None:
 def running_fleet(
     path: Path, names: Sequence[str] = NAMES, before: Mapping[str, Sequence[str]] | None = None
 ) -> Iterator[RunningFleet]:
-    """A fleet that is up, until the block ends."""
+    """Yield a running fleet."""
     folder = create(path, f"127.0.0.1:{free_port()}", list(names), days=1)
     with ExitStack() as stack:
         stack.callback(end_scheduler, folder)

@@ -178,7 +178,7 @@ ROWS: list[tuple[str, Any]] = [
 
 
 def cases() -> Iterator[tuple[str, Damage]]:
-    """Each with its name."""
+    """Yield each kind of damage with its name."""
     for file in (HEAD, HOST, DESCRIPTION, NOTE):
         for name, content in TEXTS.items():
             yield f"{file} is {name}", _with(file, content)
@@ -218,14 +218,14 @@ def _mixes() -> Iterator[tuple[str, Damage]]:
 
 
 def changed_at_random(folder: Path, choose: random.Random) -> None:
-    """Change one value of one JSON file, or of one or all mixes."""
+    """Change one value of one JSON file, or of one or all levels."""
     mixes, others = ([*folder.rglob(f"*.{kind}")] for kind in ("parquet", "json"))
     if choose.random() < 0.6:
         where = choose.random()
         for path in mixes if choose.random() < 0.4 else [choose.choice(mixes)]:
             [row] = table.decode(path.read_bytes()).to_pylist()
             _change_leaf(row, random.Random(where))
-            with suppress(pa.ArrowException, TypeError, OverflowError):  # no column can hold that
+            with suppress(pa.ArrowException, TypeError, OverflowError):  # no column can have that value
                 pq.write_table(pa.Table.from_pylist([row], schema=table.SCHEMA), path, store_schema=False)
     else:
         path = choose.choice(others)
@@ -250,7 +250,7 @@ def _change_leaf(whole: Any, choose: random.Random) -> None:
 
 
 def _leaves(whole: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield what holds a value, and where; a list is a value, too."""
+    """Yield each value with what contains it; a list is a value, too."""
     for place, value in whole.items() if isinstance(whole, dict) else enumerate(whole):
         if isinstance(value, dict | list):
             yield from _leaves(value)
@@ -267,7 +267,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _with_value(file: str, text: str) -> Damage:
-    """One more name, at the head of the object that a file holds."""
+    """Add a name at the start of the object in a file."""
 
     def damage(folder: Path) -> None:
         whole = (folder / file).read_text()
@@ -332,7 +332,7 @@ def _no_text(mix: pa.Table) -> pa.Table:
 
 
 def _many_clients(mix: pa.Table) -> pa.Table:
-    """So many that they are a few bytes: all alike."""
+    """Add so many equal clients that they compress to a few bytes."""
     kind = table.SCHEMA.field("by_client").type
     rows = pa.StructArray.from_arrays(
         [pa.repeat(pa.scalar(0, field.type), 2_000_000) for field in kind.value_type],

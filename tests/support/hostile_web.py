@@ -1,6 +1,6 @@
-"""Web servers that break the rules, by name: what each sends, and what has to be said of it.
+"""Web servers that break the rules, by name: what each sends, and what must be said of it.
 
-Not tests: `test_hostile_web.py` asks them all.
+`test_hostile_web.py` loads them all.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ CHUNKS = "the response's chunked coding is broken"
 LARGE_BODY = "the response's body is larger than the client's bound"
 EXCESS = "more bytes came than the response declared"
 NO_DOCUMENT = "does not serve the workload: the server answered with another status"
-ANSWERED = None  # the first look has nothing against it; what it does under load is counted there
+ANSWERED = None  # the first check accepts it; what it does under load is counted there
 
 DRIP_S = 0.05
-PATIENCE_S = 60.0  # of one connection of the server's, which nobody should use up
+PATIENCE_S = 60.0  # for one connection of the server's; nobody should need all of it
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
@@ -34,7 +34,7 @@ Sends = Callable[[socket.socket], None]
 
 
 def says(*parts: bytes) -> Sends:
-    """Sends all of it and closes."""
+    """Send all parts and close."""
 
     def send(connection: socket.socket) -> None:
         for part in parts:
@@ -44,7 +44,7 @@ def says(*parts: bytes) -> Sends:
 
 
 def drips(start: bytes, part: bytes) -> Sends:
-    """Sends `start`, and then `part` byte by byte, again and again."""
+    """Send `start`, and then `part` byte by byte, again and again."""
 
     def send(connection: socket.socket) -> None:
         connection.sendall(start)
@@ -56,11 +56,11 @@ def drips(start: bytes, part: bytes) -> Sends:
 
 
 def floods(start: bytes, part: bytes) -> Sends:
-    """Sends `start`, and then `part` again and again as fast as it is read."""
+    """Send `start`, and then `part` again and again as fast as it is read."""
 
     def send(connection: socket.socket) -> None:
         connection.sendall(start)
-        # All servers share one interpreter: many small calls of one would keep the others waiting.
+        # All servers share one interpreter: many small calls of one would delay the others.
         several = part * max(1, 4096 // len(part))
         while True:
             connection.sendall(several)
@@ -69,7 +69,7 @@ def floods(start: bytes, part: bytes) -> Sends:
 
 
 def stays_silent(start: bytes = b"") -> Sends:
-    """Sends `start` and nothing more, and keeps the connection."""
+    """Send `start` and nothing more, and keep the connection."""
 
     def send(connection: socket.socket) -> None:
         connection.sendall(start)
@@ -79,7 +79,7 @@ def stays_silent(start: bytes = b"") -> Sends:
 
 
 def resets(start: bytes = b"") -> Sends:
-    """Sends `start` and resets the connection."""
+    """Send `start` and reset the connection."""
 
     def send(connection: socket.socket) -> None:
         connection.sendall(start)
@@ -90,7 +90,7 @@ def resets(start: bytes = b"") -> Sends:
 
 MIB = b"a" * (1 << 20)
 KINDS: dict[str, tuple[Sends, str | None]] = {
-    # Nothing, or too slowly.
+    # Servers that send nothing, or send too slowly.
     "silent": (stays_silent(), LATE),
     "silent-after-status": (stays_silent(OK), LATE),
     "silent-after-head": (stays_silent(OK + b"Content-Length: 5\r\n\r\n"), LATE),
@@ -106,7 +106,7 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
     "drips-chunks": (drips(CHUNKED, b"1\r\na\r\n"), LATE),
     "drips-trailers": (drips(CHUNKED + b"0\r\n", b"A: b\r\n"), LATE),
     "drips-interim": (drips(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), LATE),
-    # Ends too early.
+    # Servers that end too early.
     "closes": (says(), CLOSED),
     "closes-in-status": (says(b"HTTP/1.1 2"), CLOSED),
     "closes-in-head": (says(OK + b"Server: a\r\n"), CLOSED),
@@ -115,7 +115,7 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
     "closes-before-last-chunk": (says(CHUNKED + b"3\r\nabc\r\n"), CLOSED),
     "closes-in-trailers": (says(CHUNKED + b"0\r\nA: b\r\n"), CLOSED),
     "resets": (resets(), RESET),
-    # No end.
+    # Servers that never end.
     "floods-status-line": (floods(b"HTTP/1.1 200 ", MIB), LARGE_HEAD),
     "floods-header-line": (floods(OK + b"A: ", MIB), LARGE_HEAD),
     "floods-headers": (floods(OK, b"A: b\r\n"), LARGE_HEAD),
@@ -126,7 +126,7 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
     "floods-chunk-size": (floods(CHUNKED, b"0" * 1000), CHUNKS),
     "floods-chunk-extension": (floods(CHUNKED + b"3;", MIB), CHUNKS),
     "floods-trailers": (floods(CHUNKED + b"0\r\n", b"A: b\r\n"), CHUNKS),
-    # Another protocol.
+    # Servers of another protocol.
     "not-http-ssh": (stays_silent(b"SSH-2.0-OpenSSH_9.2p1\r\n"), NOT_HTTP),
     "not-http-smtp": (stays_silent(b"220 mail.example ESMTP\r\n"), NOT_HTTP),
     "not-http-tls": (says(bytes([21, 3, 1, 0, 2, 2, 22])), NOT_HTTP),
@@ -139,7 +139,7 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
     "switches-protocols": (says(b"HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n"), NOT_HTTP),
     "header-without-colon": (says(OK + b"nonsense\r\n\r\n"), NOT_HTTP),
     "header-with-escape": (says(OK + b"A: \x1b[2J\x00\r\n\r\n"), NOT_HTTP),
-    # Lengths that are none.
+    # Invalid lengths.
     "length-2-to-63": (stays_silent(OK + b"Content-Length: 9223372036854775808\r\n\r\n"), LARGE_BODY),
     "length-2-to-64": (stays_silent(OK + b"Content-Length: 18446744073709551616\r\n\r\n"), NOT_HTTP),
     "length-minus-1": (stays_silent(OK + b"Content-Length: -1\r\n\r\n"), NOT_HTTP),
@@ -158,23 +158,23 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
     "chunk-2-to-68": (stays_silent(CHUNKED + b"fffffffffffffffff\r\n"), CHUNKS),
     "chunk-without-end": (says(CHUNKED + b"3\r\nabcdef\r\n0\r\n\r\n"), CHUNKS),
     "trailer-without-name": (says(CHUNKED + b"0\r\n: b\r\n\r\n"), CHUNKS),
-    # HTTP, and not the document.
+    # HTTP without the document.
     "status-500": (says(b"HTTP/1.1 500 Error\r\nContent-Length: 0\r\n\r\n"), NO_DOCUMENT),
     "redirects-to-itself": (
         says(b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"),
         NO_DOCUMENT,
     ),
-    # An answer, whatever it is worth.
+    # Odd answers that are answers.
     "floods-body": (floods(OK + b"\r\n", MIB), LATE),
     "floods-chunks": (floods(CHUNKED, b"10000\r\n" + b"a" * 65536 + b"\r\n"), LATE),
-    # More than any machine reads before the look is over.
+    # More than any machine reads before the check ends.
     "terabyte": (floods(OK + b"Content-Length: 1099511627776\r\n\r\n", MIB), LATE),
 }
 
 
 @contextmanager
 def hostile_servers() -> Iterator[dict[str, str]]:
-    """The URL of each kind, while they all listen."""
+    """Yield the URL of each kind of server, while all of them listen."""
     with contextlib.ExitStack() as listening:
         urls = {}
         for name, (sends, _) in KINDS.items():
@@ -185,7 +185,7 @@ def hostile_servers() -> Iterator[dict[str, str]]:
 
 
 def _serve(listener: socket.socket, sends: Sends) -> None:
-    with contextlib.suppress(OSError):  # the listener's end
+    with contextlib.suppress(OSError):  # the listener was closed
         while True:
             connection, _ = listener.accept()
             threading.Thread(target=_answer, args=(connection, sends), daemon=True).start()
@@ -193,6 +193,6 @@ def _serve(listener: socket.socket, sends: Sends) -> None:
 
 def _answer(connection: socket.socket, sends: Sends) -> None:
     connection.settimeout(PATIENCE_S)
-    with connection, contextlib.suppress(OSError):  # whoever asked has had enough
+    with connection, contextlib.suppress(OSError):  # the client has closed
         connection.recv(65536)
         sends(connection)

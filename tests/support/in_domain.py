@@ -1,9 +1,9 @@
-"""Run beside a domain controller (`domain.py`): mixes on its share, as a plan's run opens it. Cases come as JSON.
+"""Run beside a domain controller (`domain.py`): load levels on its share, as a plan's run opens it. Cases are JSON.
 
 A case has `host`, `settings` of the server `external`, `smb` of the suite, `environment`, and `clock_offset_s`, by
-which the ticket says that the KDC is ahead. With `close_share`, the server's configuration, the share is taken away in
-the middle of the mix. What came of it is `sessions`, `whole`, `errors` and `reconnects`, or `error` and `hint`.
-A case with `command`, a command line of `dyno`, and its `environment` gives its `returncode`, `stdout` and `stderr`.
+which the ticket says that the KDC is ahead. With `close_share`, the server's configuration, the share is taken away
+during the load level. The outcome has `sessions`, `whole`, `errors` and `reconnects`, or `error` and `hint`. A case
+with `command`, a command line of `dyno`, and its `environment` gives its `returncode`, `stdout` and `stderr`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def said(command: list[str], environment: dict[str, str]) -> dict[str, Any]:
-    """Run a command line of `dyno` in this process, which has imported everything already."""
+    """Run a `dyno` command line in this process, which has imported everything already."""
     with new_home() as home:
         done = home.here(*command, **environment)
     return {"returncode": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
@@ -56,7 +56,7 @@ def told(
     close_share: str | None = None,
     **shape: Any,
 ) -> dict[str, Any]:
-    """What came of one."""
+    """Return the outcome of one case."""
     with patch.dict(os.environ, environment or {}):
         try:
             target = opened(host, settings or {}, smb or {}, clock_offset_s)
@@ -74,7 +74,7 @@ def told(
 def opened(
     host: str, settings: dict[str, Any], smb: dict[str, Any], clock_offset_s: int | None
 ) -> _native.Target:
-    """The target, after the first look of a run. Raises DynoError."""
+    """Return the target after the first check of a run; raise DynoError if it fails."""
     asked = {"shares": ["data"], "authentication": "kerberos"} | settings
     suite = Suite(
         name="tiny",
@@ -100,7 +100,7 @@ def opened(
 
 
 def interrupted(target: _native.Target, configuration: str) -> dict[str, Any]:
-    """A client whose share is taken away from it, and which goes on."""
+    """Return the outcome of a client whose share is taken away, and which goes on."""
     load = begun(target, files={"cache": "none"}, clients=1, length_s=600.0, leave_after_errors=None)
     wait_until(load, "operations", OPERATIONS)
     command = ["smbcontrol", "-s", configuration, "smbd", "close-share", "data"]
@@ -112,7 +112,7 @@ def interrupted(target: _native.Target, configuration: str) -> dict[str, Any]:
 
 
 def wait_until(load: _native.Load, counter: Literal["operations", "errors"], count: int) -> None:
-    """Until it has counted so many. The caller of this program bounds the time."""
+    """Wait for this count; the caller of this program limits the time."""
     while load.snapshot()[counter] < count:
         assert not load.wait(0.02)
 

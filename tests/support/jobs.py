@@ -1,4 +1,4 @@
-"""A job on files that nobody leads: each gate is open once all clients have come."""
+"""A job on files without a leader: each gate is open once all clients have come."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TICK_S = 0.05
 
 
 def carried_out_alone(target: _native.Target, task: dict[str, object], most_s: float) -> list[dict[str, Any]]:
-    """Return what was counted of each level. Raises AnswerError."""
+    """Return the counts of each level. Raises AnswerError."""
     job = {"task": task, "most_ns": int(most_s * 1e9), "max_rate_per_s": None, "nonce": 7, "is_led": False}
     running = _native.Job.start(target, json.dumps(job))
     while not running.wait_for_end(TICK_S):

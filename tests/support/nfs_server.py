@@ -22,7 +22,7 @@ from support.file_server import PATIENCE_S, skip_unless_installed
 
 @contextmanager
 def ganesha(settings: Mapping[str, Any] | None = None) -> Iterator[Ganesha]:
-    """One that is ready."""
+    """Yield a running Ganesha."""
     skip_unless_installed("ganesha.nfsd", "rpcbind")
     server = create("ganesha", settings or {}, documents=Path(os.devnull))
     assert isinstance(server, Ganesha)
@@ -31,7 +31,7 @@ def ganesha(settings: Mapping[str, Any] | None = None) -> Iterator[Ganesha]:
 
 
 class Resurrecting(Ganesha):
-    """One that is started again, after an outage, whenever it has ended."""
+    """A Ganesha that is started again, after an outage, whenever it has ended."""
 
     outage_s = 2.5
 
@@ -42,7 +42,7 @@ class Resurrecting(Ganesha):
         return f"{text[:begin]}while :; do {again} || sleep {self.outage_s}; done\n"
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the server, as a crash would."""
         for process in map(psutil.Process, self.pids()):
             if process.name() == "ganesha.nfsd":
                 process.kill()
@@ -50,7 +50,7 @@ class Resurrecting(Ganesha):
 
 @contextmanager
 def resurrecting(directory: Path, settings: GaneshaSettings | None = None) -> Iterator[Resurrecting]:
-    """One that is ready."""
+    """Yield a running Ganesha that restarts."""
     skip_unless_installed("ganesha.nfsd", "rpcbind")
     server = Resurrecting(settings or GaneshaSettings(), directory, Path(os.devnull))
     with started(server):
@@ -58,7 +58,7 @@ def resurrecting(directory: Path, settings: GaneshaSettings | None = None) -> It
 
 
 def target(server: Ganesha, **section: Any) -> _native.Target:
-    """The server's exports."""
+    """Return a target of the server's exports."""
     access = server.access()
     place = {
         "url": access.url,
@@ -75,7 +75,7 @@ def mixed(
     length_s: float = 0.5,
     **files: Any,
 ) -> dict[str, Any]:
-    """One mix of two clients, from its start to its end."""
+    """Run one level of two clients to its end."""
     shape = {"clients": 2, "threads": 1, "length_s": length_s, "timeout_s": 20.0}
     load = files_mix(to, {"workload": "diskmix"} | files, workspaces, **shape).start()
     assert load.wait(PATIENCE_S), "the mix does not end"
@@ -83,13 +83,13 @@ def mixed(
 
 
 def inside(server: Ganesha, *command: str) -> list[str]:
-    """A command in the server's network."""
+    """Return a command that runs in the server's network."""
     skip_unless_installed(command[0])
     return ["nsenter", f"--net={server.access().network_namespace}", *command]
 
 
 def libnfs(server: Ganesha, program: str, path: str, *arguments: str) -> bytes:
-    """What a tool of libnfs says of a path below an export."""
+    """Return the output of a libnfs tool for a path below an export."""
     ports = f"nfsport={NFS_PORT}&mountport={MOUNT_PORT}"
     options = ports if server.settings.nfs_version == "3" else "version=4"
     url = f"nfs://127.0.0.1{path}?{options}"
@@ -102,12 +102,12 @@ def libnfs(server: Ganesha, program: str, path: str, *arguments: str) -> bytes:
 
 @contextmanager
 def captured(server: Ganesha, file: Path) -> Iterator[None]:
-    """Every packet of the server's network, into `file`."""
+    """Capture every packet of the server's network into `file`."""
     command = inside(server, "tshark", "-q", "-i", "lo", "-s", "512", "-w", str(file))
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as capture:
         try:
             assert capture.stderr is not None
-            for line in capture.stderr:  # until it has begun, or has ended
+            for line in capture.stderr:  # until the capture has begun or failed
                 if "Capturing on" in line:
                     break
             yield
@@ -117,7 +117,7 @@ def captured(server: Ganesha, file: Path) -> Iterator[None]:
 
 
 def dissected(file: Path, chosen: str) -> list[str]:
-    """A line for each packet of a capture that tshark chooses."""
+    """Return a line for each packet of a capture that tshark selects."""
     skip_unless_installed("tshark")
     command = [
         "tshark",

@@ -1,4 +1,4 @@
-"""A protocol, a kind of work and a server that do nothing: what it takes to add one, in one file.
+"""A protocol, a kind of work and a server that do nothing: one file shows what adding one takes.
 
 The data plane's part is `crates/engine/src/kinds/null.rs`. `added` puts each in its table, for one test.
 """
@@ -22,8 +22,6 @@ from serverdyno.servers.registry import DRIVERS
 
 
 class NothingSettings(SectionModel):
-    """What each operation takes, and whether all stand still for a while."""
-
     delay_s: float = Field(default=0.001, ge=0, le=60)
     stall_at_s: float = Field(default=0, ge=0)
     stall_s: float = Field(default=0, ge=0)
@@ -40,8 +38,6 @@ def mbit_per_s(record: MixCounts) -> float:
 
 
 class Nothing(Work[NothingSettings]):
-    """Work on nothing."""
-
     name = "nothing"
     workloads: ClassVar[Mapping[str, str]] = {"null": "Nothing can go wrong with nothing."}
     section = "nothing"
@@ -72,8 +68,6 @@ class Nothing(Work[NothingSettings]):
 
 
 class Null(Protocol[NoSettings]):
-    """No protocol at all."""
-
     name = "null"
     title = "null"
     schemes = ("null",)
@@ -96,7 +90,7 @@ class NullSettings(Settings):
 
 
 class NullServer:
-    """A server that is not there. See `servers/base.py` for the contract."""
+    """A server that does not exist; `servers/base.py` has the contract."""
 
     name: ClassVar[str] = "null"
     summary: ClassVar[str] = "no server at all"
@@ -167,7 +161,7 @@ class NullServer:
 
 
 def added(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line in each table."""
+    """Add one line to each table."""
     monkeypatch.setitem(WORKS, Nothing.name, Null.work)
     monkeypatch.setitem(PROTOCOLS, Null.name, Null())
     monkeypatch.setitem(DRIVERS, NullServer.name, NullServer)

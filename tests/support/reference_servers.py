@@ -1,4 +1,4 @@
-"""Reference servers of this process, as the models of their options start them.
+"""Reference servers of this process, started as the models of their options do.
 
 `options`: fields of the model, and other keys of the document that the data plane reads.
 """

@@ -45,9 +45,9 @@ def mixed(
     meanwhile: Callable[[], object] | None = None,
     **shape: Any,
 ) -> dict[str, Any]:
-    """One mix from its start to its end: two clients for a second, unless `shape` says otherwise.
+    """Run a level to its end: two clients for a second, unless `shape` differs.
 
-    `meanwhile` is done once it has gone on for half a second.
+    `meanwhile` is called after half a second.
     """
     wanted = {"clients": 2, "threads": 1, "length_s": 1.0, "timeout_s": 20.0} | shape
     load = files_mix(to, files, None, **wanted).start()
@@ -60,5 +60,5 @@ def mixed(
 
 
 def counts(result: dict[str, Any]) -> dict[str, int]:
-    """Successes in the window by class."""
+    """Return the successes in the window by class."""
     return {row["operation"]: row["count"] for row in result["by_operation"]}

@@ -35,7 +35,7 @@ GOLDEN = TESTS / "golden"
 
 
 def check_golden(name: str, found: str) -> None:
-    """Compares with the kept text; DYNO_UPDATE_GOLDEN=1 keeps the new one instead."""
+    """Compare a text with the stored one, or store it if DYNO_UPDATE_GOLDEN=1."""
     path = GOLDEN / name
     if os.environ.get("DYNO_UPDATE_GOLDEN"):
         path.write_text(found, encoding="utf-8", newline="")

@@ -1,4 +1,4 @@
-"""Searches for the capacity of servers whose capacity is known, and how close they come to it.
+"""Searches for a known capacity, and how close they come to it.
 
 `python -m tests.support.searches` prints a table of docs/simulations.md. Nothing is measured: whether a trial holds is
 drawn with a fixed seed, and goes through the rules that `dyno load` and plans use.
@@ -21,7 +21,7 @@ Server = Callable[[float, np.random.Generator], Callable[[int], bool]]
 
 
 def searched(within: Range, held: Callable[[int], bool]) -> tuple[Estimate, list[Trial]]:
-    """Return what a search finds, and its trials. `held`: whether a trial at a rate holds."""
+    """Return the result of a search and its trials; `held` returns whether a trial at a rate holds."""
     trials: list[Trial] = []
     while (rate := rules.next_rate(within, trials)) is not None:
         trials.append(Trial(rate, held(rate)))
@@ -29,7 +29,7 @@ def searched(within: Range, held: Callable[[int], bool]) -> tuple[Estimate, list
 
 
 def queue(capacity_s: float, random: np.random.Generator) -> Callable[[int], bool]:
-    """M/M/1 with p99 <= 50 ms at `capacity_s`; the p99 of a trial scatters by a fifth."""
+    """Return M/M/1 with p99 <= 50 ms at `capacity_s`, where the p99 of a trial scatters by a fifth."""
     most_s = capacity_s + math.log(100) / 0.05
 
     def held(rate: int) -> bool:
@@ -40,7 +40,7 @@ def queue(capacity_s: float, random: np.random.Generator) -> Callable[[int], boo
 
 
 def power(exponent: float, scatter: float, chance: float = 0.0) -> Server:
-    """p99 grows with a power of the rate and scatters; so large a share of the trials fails whatever their rate."""
+    """Return a server whose p99 scatters around a power of the rate; a share `chance` of its trials always fails."""
 
     def server(capacity_s: float, random: np.random.Generator) -> Callable[[int], bool]:
         def held(rate: int) -> bool:
@@ -53,7 +53,7 @@ def power(exponent: float, scatter: float, chance: float = 0.0) -> Server:
 
 
 def disturbed(capacity_s: float, random: np.random.Generator) -> Callable[[int], bool]:
-    """Exact, but one trial in twenty fails whatever its rate."""
+    """Return an exact server, of which one trial in twenty fails at any rate."""
     return lambda rate: rate <= capacity_s and bool(random.random() > 0.05)
 
 
@@ -67,8 +67,10 @@ SERVERS: dict[str, Server] = {
 
 @dataclass(frozen=True)
 class Searches:
-    """What many searches came to. `off`: of each, the distance from the truth as a share, growing; `covered`: intervals
-    that hold the truth; `trials`: of each; `highest`: the highest rate that was tried, over the capacity.
+    """The outcome of many searches.
+
+    `off`: distance of each from the truth as a share, sorted; `covered`: intervals with the truth; `trials`: number of
+    each; `highest`: the highest rate tried, over the capacity.
     """
 
     off: list[float]
@@ -91,7 +93,7 @@ def searches(server: Server, count: int, seed: int = 1) -> Searches:
 
 
 def table(count: int) -> Iterator[str]:
-    """The table as Markdown, a line at a time."""
+    """Yield the lines of a Markdown table."""
     yield "| server | within | interval covers | trials |"
     yield "|---|---|---|---|"
     for name, server in SERVERS.items():

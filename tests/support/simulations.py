@@ -46,7 +46,7 @@ Experiment = NDArray[np.float64]  # configurations x repetitions x levels
 
 
 class Noise(StrEnum):
-    """What makes equal runs differ."""
+    """The sources of variation between equal runs."""
 
     NORMAL = "normal"
     HEAVY_TAILS = "heavy tails (Student's t, 3)"
@@ -56,11 +56,11 @@ class Noise(StrEnum):
 
 @dataclass(frozen=True)
 class Design:
-    """An experiment: `factors` are the true throughputs of its configurations over that of the first.
+    """An experiment; `factors` are the true throughputs of its configurations over that of the first.
 
-    `spreads`: noise of each configuration, over the usual one; empty: 1 each. `own`, `shared`: noise of a level alone,
-    and of all levels of a run. `odd`: one run of the experiment, any one, has 70 % of its speed. `below_plateau`: the
-    factors are those of the levels below the plateau alone, so that all peaks are equal.
+    `spreads`: noise of each configuration, relative to the usual one; empty: 1 each. `own`, `shared`: noise of a single
+    level, and of all levels of a run. `odd`: one random run of the experiment has 70 % of its speed. `below_plateau`:
+    the factors apply only below the plateau, so that all peaks are equal.
     """
 
     repetitions: int
@@ -75,12 +75,12 @@ class Design:
 
 
 def curve() -> NDArray[np.float64]:
-    """Return a rise to a plateau of eleven equal levels: the worst case for whoever reads a peak."""
+    """Return a rise to a plateau of eleven equal levels: the worst case for reading a peak."""
     return np.asarray(np.minimum(1.0, np.linspace(0.3, 2.4, MIXES)) * 10_000)
 
 
 def experiments(design: Design, count: int, seed: int) -> NDArray[np.float64]:
-    """Return `count` experiments. The interleaved order is A B C, C B A, A B C ...; a random one is drawn for each."""
+    """Return `count` experiments in the order A B C, C B A, A B C ...; a random order is drawn for each."""
     random = np.random.default_rng(seed)
     configurations, repetitions = len(design.factors), design.repetitions
     runs = configurations * repetitions
@@ -114,7 +114,7 @@ def _drawn(random: np.random.Generator, noise: Noise, shape: tuple[int, ...]) ->
 
 
 def _shared(random: np.random.Generator, noise: Noise, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """What the levels of each run share, in the order of the runs."""
+    """Return the noise that the levels of each run share, in the order of the runs."""
     drawn = _drawn(random, noise, shape)
     if noise is Noise.AUTOCORRELATED:
         for place in range(1, shape[1]):
@@ -130,7 +130,7 @@ def runs_of(rows: NDArray[np.float64]) -> Runs:
 
 
 def verdicts(experiment: Experiment) -> Mapping[tuple[int, int, Metric], Verdict]:
-    """Return what a report says of every pair of configurations, in each figure."""
+    """Return a report's verdict on every pair of configurations, for each figure."""
     pairs = list(combinations(range(len(experiment)), 2))
     found = compare([runs_of(rows) for rows in experiment], pairs, paired=True, margins=MARGINS)
     return {
@@ -140,8 +140,10 @@ def verdicts(experiment: Experiment) -> Mapping[tuple[int, int, Metric], Verdict
 
 @dataclass(frozen=True)
 class Claims:
-    """Shares of experiments. `false`: that claim any difference where there is none, or in the wrong direction;
-    `average`, `peak`: of pairs that differ, those whose difference is claimed.
+    """Shares of experiments.
+
+    `false`: those that claim a nonexistent difference, or one in the wrong direction; `average`, `peak`: pairs that
+    differ and are found to differ.
     """
 
     false: float
@@ -150,7 +152,7 @@ class Claims:
 
 
 def claims(design: Design, count: int, seed: int = 1) -> Claims:
-    """Return how often experiments of this design claim what isn't, and what is."""
+    """Return how often experiments of this design make false claims, and how often they find true differences."""
     false = 0
     true: dict[Metric, list[bool]] = {figure: [] for figure in Metric}
     for experiment in experiments(design, count, seed):
@@ -198,8 +200,9 @@ def at_equal_load(design: Design, count: int, seed: int = 1) -> float:
 
 
 def coverage(percent: float, count: int, most: int = 30, seed: int = 1) -> tuple[float, float]:
-    """Return how often the interval holds the truth if two equal servers are repeated until it is narrow, and how many
-    repetitions that takes in the mean.
+    """Return how often the interval contains the truth, and the mean number of repetitions.
+
+    Two equal servers are repeated until the interval is narrow.
     """
     covered, taken = 0, 0
     for experiment in experiments(Design(most), count, seed):
@@ -252,7 +255,7 @@ def found_claims(count: int) -> Iterator[tuple[str, list[Claims]]]:
 
 
 def tables(count: int) -> Iterator[str]:
-    """Yield the tables as Markdown, a line at a time."""
+    """Yield the lines of the Markdown tables."""
     heads = " | ".join(f"n = {n}" for n in REPETITIONS)
     yield f"| false claims, % of {count:,} experiments | {heads} |"
     yield "|---|" + "---:|" * len(REPETITIONS)

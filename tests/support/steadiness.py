@@ -1,4 +1,4 @@
-"""Steady windows with noise that resembles itself for a while, and how often they are told to drift.
+"""Steady windows with noise that is correlated for a while, and how often they are reported to drift.
 
 `python -m tests.support.steadiness` prints the table of `analysis/steady.py`: why it asks for whole seconds. Nothing is
 measured: counts of 100 ms are drawn with a fixed seed, and go through the function that reports use.
@@ -24,8 +24,10 @@ REPETITIONS = 3
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of so many seconds. `noise`: standard deviation of a second, relative; `memory_s`: after which it
-    resembles itself by 1/e; `drop`: of the second half.
+    """Windows of this many seconds.
+
+    `noise`: relative standard deviation of a second; `memory_s`: time in which its correlation falls to 1/e; `drop`:
+    share by which the second half is slower.
     """
 
     length_s: int
@@ -34,7 +36,7 @@ class Windows:
     drop: float = 0.0
 
     def drawn(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Counts of 100 ms, windows x tenths of a second."""
+        """Return counts per 100 ms, windows x tenths of a second."""
         alike = math.exp(-1 / TENTHS / self.memory_s) if self.memory_s else 0.0
         apart = np.abs(np.subtract.outer(np.arange(TENTHS), np.arange(TENTHS)))
         of_second = math.sqrt(float(np.mean(np.where(apart == 0, 1.0, alike**apart))))
@@ -47,7 +49,7 @@ class Windows:
 
 
 def told(windows: Windows, bin_tenths: int, points: int, seed: int = 1) -> float:
-    """Return the share of windows that are told to drift, of so many load levels with three repetitions each."""
+    """Return the share of windows that are reported to drift, among load levels with three repetitions each."""
     random = np.random.default_rng(seed)
     found = 0
     for _ in range(points):
@@ -59,7 +61,7 @@ def told(windows: Windows, bin_tenths: int, points: int, seed: int = 1) -> float
 
 
 def table(points: int) -> Iterator[str]:
-    """The table, a line at a time."""
+    """Yield the lines of the table."""
     yield "| window, noise, memory | 100 ms | 500 ms | 1 s |"
     yield "|---|---:|---:|---:|"
     for windows in (

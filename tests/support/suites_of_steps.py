@@ -12,13 +12,12 @@ length_s = 600
 
 
 def bonnie_suite(name: str, *, clients: int = 1, **settings: int) -> str:
-    """Return a suite of Bonnie with these settings."""
     table = "".join(f"{key} = {value}\n" for key, value in settings.items())
     return HEAD.format(name=name, workload="bonnie", clients=clients) + f"[files.bonnie]\n{table}"
 
 
 def steps_suite(name: str, steps: str) -> str:
-    """Return a suite of steps. `steps`: trees, local files and steps, as tables of their own."""
+    """Return a suite of steps; `steps` has trees, local files and steps as TOML tables."""
     for table in ("[trees.", "[local.", "[[steps]]"):
         inside = (
             table.replace("[", "[files.scenario.") if table != "[[steps]]" else "[[files.scenario.steps]]"

@@ -1,6 +1,6 @@
-"""Experiments made of figures that a test chooses: records as the store returns them, without measuring.
+"""Experiments with chosen figures: records as the store returns them, without measuring.
 
-Deterministic: the same arguments give the same bytes. Histograms are encoded here, apart from the decoder.
+Deterministic: the same arguments give the same bytes. Histograms are encoded here, independently of the decoder.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Values = NDArray[np.int64]
 
 
 def histogram(values_ns: Sequence[int] | Values) -> bytes:
-    """HDR V2 encoding of values below 2^42 ns, 3 significant digits (HdrHistogram, "V2 encoding")."""
+    """Encode values below 2^42 ns as HDR V2 with 3 significant digits (HdrHistogram, "V2 encoding")."""
     values = np.asarray(values_ns, dtype=np.int64)
     buckets = np.maximum(0, np.frexp(values)[1] - 11)
     indices, counts = np.unique(buckets * 1024 + (values >> buckets), return_counts=True)
-    # Before each count how many empty buckets there are, as a negative number.
+    # Each count follows the number of empty buckets before it, as a negative number.
     gaps = np.append(-1, indices[:-1]) + 1 - indices
     rows = np.stack([gaps, counts], axis=1)
     payload = _zigzag(rows[rows != 0])
@@ -56,7 +56,7 @@ def histogram(values_ns: Sequence[int] | Values) -> bytes:
 
 
 def _zigzag(values: Values) -> bytes:
-    """ZigZag, then seven bits per byte, the lowest first; all bytes of a value but its last have the eighth."""
+    """Encode by ZigZag, then seven bits per byte, the lowest first; every byte but the last has the eighth bit set."""
     rest = (values << 1) ^ (values >> 63)
     lengths = np.maximum(1, (np.frexp(rest)[1] + 6) // 7)
     places = np.cumsum(lengths) - lengths
@@ -69,7 +69,7 @@ def _zigzag(values: Values) -> bytes:
 
 @dataclass(frozen=True)
 class Shape:
-    """A server that reaches `peak_s` requests/s at `knee` clients and loses `fall` of it by the last mix.
+    """A server that reaches `peak_s` requests/s at `knee` clients and loses `fall` of it by the last level.
 
     `waiting`: the share of round trips spent in or for the generator; None: not measured.
     """
@@ -83,7 +83,7 @@ class Shape:
 
 
 def throughput_s(shape: Shape, clients: int, most: int) -> float:
-    """Requests/s without noise."""
+    """Return requests per second without noise."""
     if clients <= shape.knee:
         return shape.peak_s * clients / shape.knee * (1.6 - 0.6 * clients / shape.knee)
     return shape.peak_s * (1 - shape.fall * (clients - shape.knee) / (most - shape.knee))
@@ -100,7 +100,7 @@ def experiment(
     max_rate_per_s: float | None = None,
     generator_cpus: Sequence[int] = (0,),
 ) -> Source:
-    """A finished experiment of those servers."""
+    """Return a finished experiment of those servers."""
     suite = Suite(
         name="webbench-4.1-static",
         title="WebBench 4.1 static suite",
@@ -148,7 +148,7 @@ def experiment(
 
 
 def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
-    """One mix of that server: counts that agree with each other, and response times by Little's law."""
+    """Return one level of that server, with consistent counts and response times by Little's law."""
     random = np.random.default_rng([key.number, mix.index])
     rate = throughput_s(shape, mix.clients, most) * math.exp(random.normal(0, shape.noise))
     operations = int(rate * mix.window_s)
@@ -221,7 +221,7 @@ def _operations(
 
 
 def with_error(record: MixRecord, side: str, count: int, *, left: int = 0) -> MixRecord:
-    """The record with errors of one side, and the first `left` clients gone a second into the mix."""
+    """Return the record with errors of one side, and the first `left` clients gone a second into the level."""
     clients = [
         replace(row, left_at_s=1.0, errors=1) if row.client < left else row for row in record.by_client
     ]
@@ -230,7 +230,7 @@ def with_error(record: MixRecord, side: str, count: int, *, left: int = 0) -> Mi
 
 
 def scaled(record: MixRecord, share: float) -> MixRecord:
-    """The record of a mix in which that share of everything was done, each class and client alike."""
+    """Return the record of a level in which this share of everything was done, by each class and client."""
     by_operation = []
     for row in record.by_operation:
         count = int(row.count * share)
@@ -257,7 +257,7 @@ def scaled(record: MixRecord, share: float) -> MixRecord:
 
 
 def without_success(record: MixRecord) -> MixRecord:
-    """The record of a mix in which every client failed at once."""
+    """Return the record of a level in which every client failed at once."""
     rows = [
         replace(row, count=0, bytes_read=0, response_time_hdr=histogram([])) for row in record.by_operation
     ]

@@ -1,6 +1,6 @@
-"""Experiments with file servers, of figures that a test chooses: records as the store returns them.
+"""Experiments with file servers and chosen figures: records as the store returns them.
 
-As `synthetic_experiment` for web servers. Deterministic; counts agree with each other as those of a run do.
+Like `synthetic_experiment` for web servers. Deterministic; counts are consistent, as those of a run are.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ CLIENT_CACHE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class FileShape:
-    """A server that moves `mbit_s` at `knee` clients and loses `fall` of it by the last mix.
+    """A server that moves `mbit_s` at `knee` clients and loses `fall` of it by the last level.
 
-    `syncs_a_flush` None: nobody counted. `sessions`: what they agreed on, as a run's note has it. `settings`: those of
-    its configuration.
+    `syncs_a_flush` None: nobody counted. `sessions`: what they negotiated, as in a run's note. `settings`: those of its
+    configuration.
     """
 
     mbit_s: float
@@ -97,7 +97,7 @@ class FileShape:
 
 
 def experiment(shapes: Mapping[str, FileShape], *, repetitions: int = 3) -> Source:
-    """A finished experiment of those servers."""
+    """Return a finished experiment of those servers."""
     suite = SUITE
     mixes = expand.mixes(suite, 1.0)
     plan = Plan(
@@ -149,7 +149,7 @@ def _note(shape: FileShape) -> RunNote:
 
 
 def _layers(shape: FileShape) -> list[dict[str, Any]]:
-    """All but the last lie on a loop device, overlays on none."""
+    """Return the layers below the volume: all but the last are on a loop device, and an overlay on none."""
     found = [_layer(*layer, "loop0", "write back") for layer in shape.layers[:-1]]
     last = _layer(*shape.layers[-1], "vda1", shape.write_cache)
     return [*found, {**last, "unfollowed": shape.unfollowed}]
@@ -236,7 +236,7 @@ def _client(place: int, operations: int) -> ClientRow:
 
 
 def _share(operations: int, name: str) -> int:
-    """Operations of one class among those of a client; opens make up what rounding leaves over."""
+    """Return the operations of one class among a client's; opens get the rounding remainder."""
     if name == "open":
         return operations - sum(_share(operations, other) for other in OPERATIONS if other != "open")
     return int(operations * OPERATIONS[name])
@@ -258,7 +258,7 @@ def _operations(
 
 
 def without_clients(record: MixRecord, left: int) -> MixRecord:
-    """The record with the first `left` clients gone a second into the mix, each with an error."""
+    """Return the record with the first `left` clients gone a second into the level, each with an error."""
     clients = [
         replace(row, left_at_s=1.0, errors=1) if row.client < left else row for row in record.by_client
     ]

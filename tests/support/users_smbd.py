@@ -1,6 +1,6 @@
-"""An smbd as a user of ours runs one: started, killed and started again behind the tool's back, on one address.
+"""An smbd as a user runs one: started, killed and restarted without the tool, on one address.
 
-Not for experiments of ours: those have the driver, `serverdyno.servers.samba`.
+Not for our own experiments: those have the driver, `serverdyno.servers.samba`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CONFIGURATION = """[global]
 
 
 class UsersSmbd:
-    """Its directory is `at`, which others must be able to enter: users work there. Needs root."""
+    """An smbd in the directory `at`, which other users must be able to enter; it needs root."""
 
     def __init__(self, at: Path, settings: str = "", shares: Mapping[str, str] = SHARES) -> None:
         skip_unless_installed("smbd", "smbpasswd", "smbcontrol")
@@ -77,9 +77,9 @@ class UsersSmbd:
         return f"smb://127.0.0.1:{self.port}/"
 
     def start(self) -> None:
-        """Returns once it answers."""
+        """Start the server and wait until it answers."""
         command = ["smbd", "--foreground", "--no-process-group", "--configfile", str(self.at / "smb.conf")]
-        # It ends, with its process group, when its input does: also where the tests are killed.
+        # It ends, with its process group, when its input does, even if the tests are killed.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -97,17 +97,17 @@ class UsersSmbd:
                 time.sleep(0.02)
 
     def processes(self) -> list[psutil.Process]:
-        """All of it, the first one first."""
+        """Return its processes, the first one first."""
         assert self._process is not None
         first = psutil.Process(self._process.pid)
         return [first, *first.children(recursive=True)]
 
     def kill(self) -> None:
-        """Every process of it, at once and without a warning."""
+        """Kill all its processes at once, without a warning."""
         if self._process is None:
             return
         for process in self.processes():
-            with suppress(psutil.NoSuchProcess):  # one that has just served its last client
+            with suppress(psutil.NoSuchProcess):  # a process that has just served its last client
                 process.kill()
         self._process.wait()
         assert self._process.stdin is not None
@@ -115,13 +115,13 @@ class UsersSmbd:
         self._process = None
 
     def close_share(self, name: str) -> None:
-        """Ends the use of a share for everybody who uses it now, as an administrator can."""
+        """Disconnect every user of a share, as an administrator can."""
         command = ["smbcontrol", "-s", str(self.at / "smb.conf"), "smbd", "close-share", name]
         subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
 
 
 def opened_to_others(at: Path) -> None:
-    """Servers' users may enter the directory of a test."""
+    """Let servers' users enter a test's directory."""
     for directory in (at, *at.parents):
         if directory == Path(tempfile.gettempdir()):
             break
@@ -129,7 +129,7 @@ def opened_to_others(at: Path) -> None:
 
 
 def started(at: Path, settings: str = "", shares: Mapping[str, str] = SHARES) -> UsersSmbd:
-    """One that runs; the caller kills it. `shares`: with the lines of each in its configuration."""
+    """Start a server for the caller to kill; `shares` have the lines of their configuration."""
     opened_to_others(at)
     server = UsersSmbd(at / "users-smbd", settings, shares)
     server.start()
@@ -137,5 +137,5 @@ def started(at: Path, settings: str = "", shares: Mapping[str, str] = SHARES) ->
 
 
 def left_on(server: UsersSmbd, *shares: str) -> list[str]:
-    """What stands on the shares."""
+    """Return the names of everything on the shares."""
     return sorted(f"{share}/{path.name}" for share in shares for path in (server.at / share).iterdir())

@@ -1,6 +1,6 @@
-"""Web servers as users of ours run them: from a configuration of their own, on a port of loopback.
+"""Web servers as users run them: with a configuration of their own, on a port of loopback.
 
-Not for experiments of ours: those have the drivers of `serverdyno.servers`.
+Not for our own experiments: those have the drivers of `serverdyno.servers`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ hosts: {{default: {{paths: {{"/": {{file.dir: {at}}}}}}}}}
 
 @contextmanager
 def nginx(at: Path, settings: str) -> Iterator[int]:
-    """nginx with these settings of `http`, in which `{port}` is its port."""
+    """Run nginx with these settings of `http`, in which `{port}` is its port."""
     port = free_port()
     logged = "" if "access_log " in settings else "access_log off; "
     (at / "nginx.conf").write_text(NGINX.format(settings=logged + settings.replace("{port}", str(port))))
@@ -50,7 +50,7 @@ def nginx(at: Path, settings: str) -> Iterator[int]:
 
 @contextmanager
 def caddy(at: Path, site: str, settings: str = "") -> Iterator[int]:
-    """Caddy with one site, in the clear, and these settings of all."""
+    """Run Caddy with one site without TLS, and these global settings."""
     port = free_port()
     (at / "Caddyfile").write_text(CADDY.format(port=port, site=site, settings=settings))
     with _running(["caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile"], at, port):
@@ -59,7 +59,7 @@ def caddy(at: Path, site: str, settings: str = "") -> Iterator[int]:
 
 @contextmanager
 def h2o(at: Path, settings: str) -> Iterator[int]:
-    """H2O with the documents of a directory, in the clear, and these settings of all."""
+    """Run H2O without TLS, with the documents of a directory and these global settings."""
     port = free_port()
     user = "\nuser: root" if os.geteuid() == 0 else ""
     (at / "h2o.conf").write_text(H2O.format(port=port, at=at, settings=settings + user))

@@ -1,4 +1,4 @@
-"""Bonnie: the rows byte for byte, the phases on a directory, and the file that nobody finds afterwards."""
+"""Bonnie: the rows byte for byte, the phases on a directory, and its file, of which nothing is left."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from support.users_smbd import PASSWORD, USER, left_on, started
 
 MIB = 1 << 20
 PHASES = ["putc", "rewrite", "write", "getc", "read", "seeks"]
-# Of the report on Services for UNIX 3.0 (eTesting Labs, 2002), figures 5 to 7.
+# Figures 5 to 7 of the report on Services for UNIX 3.0 (eTesting Labs, 2002).
 SFU = {
     "putc": Rate(10394, 97.3),
     "write": Rate(10485, 7.9),
@@ -83,7 +83,7 @@ def test_each_phase_makes_the_calls_of_the_original_and_nothing_is_left(home: Ho
     assert counts["getc"]["read"] == pages + 1
     assert counts["read"]["read"] == chunks + 1
     assert counts["seeks"]["read"] == seeks
-    # Each of three seekers writes at its first seek and at every tenth after it; one may have had no turn at all.
+    # Each of three seekers writes at its first seek and at every tenth after it; one may have made no seek at all.
     assert seeks // 10 <= counts["seeks"]["write"] <= seeks // 10 + 3
     assert all(phase["elapsed_s"] > 0 and phase["p50_us"] <= phase["max_us"] for phase in found.values())
     for name, phase in found.items():
@@ -105,7 +105,7 @@ def test_everything_that_is_read_is_compared_unless_that_is_left_out(home: Home,
 
 
 def test_seekers_that_write_by_close_to_open_rules_accuse_nobody(home: Home) -> None:
-    """What another seeker has written comes to the server as late as at its close, and in any order."""
+    # Another seeker's writes reach the server at its close at the latest, and in any order.
     server = start_nfs()
     try:
         url = f"nfs://127.0.0.1:{server.port}/volume1?vers=4.1&nfsport={server.port}"
@@ -181,7 +181,7 @@ def test_an_interrupt_removes_the_file(home: Home, tmp_path: Path) -> None:
 
 
 def test_phases_of_bonnie_plus_plus_are_timed_from_what_it_says() -> None:
-    """Each message comes once the one before it was read: the clock goes on by one second with each look at it."""
+    # Each message comes once the one before it was read, because each look at the clock advances it by a second.
     reads, writes = os.pipe()
     said = [b"Using uid:0, gid:0.\nWriting intelligently...", b"done\nRewriting...", b"do", b"ne\n"]
     said += [b"Reading intelligently...done\n", b"start 'em...done\n"]
@@ -204,17 +204,17 @@ def test_phases_of_bonnie_plus_plus_are_timed_from_what_it_says() -> None:
 
 @pytest.mark.skipif(bench.missing(), reason="bonnie++ is not installed")
 def test_a_run_of_the_bench_has_each_phase_of_the_peer_and_its_cpu_time(tmp_path: Path) -> None:
-    """Of a file so small that the peer gives no figure itself."""
+    # The file is so small that the peer itself gives no figure.
     effort = Effort(rounds=1, patience_s=0, attempts=1)
     runs = bench.one_call(bench.peer(tmp_path, 16), cpus(), effort, size_mib=16)
     assert sorted(run.case for run in runs) == ["bonnie-read", "bonnie-rewrite", "bonnie-write"]
-    # A phase can't use more of its one CPU than it took, but for the moments of the looks at both clocks.
+    # A phase can't use more of its one CPU than its duration, except for the time between reading the two clocks.
     assert all(0 < run.generator_cpu_s <= run.measured_s + 0.05 for run in runs)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_of_the_bench_has_each_phase_of_ours(tmp_path: Path) -> None:
-    """The peer gives no figure of a file of this size."""
+    # The peer gives no figure for a file of this size.
     effort = Effort(rounds=1, patience_s=0, attempts=1)
     runs = bench.one_call(bench.ours(tmp_path, 2), cpus(), effort, size_mib=2)
     assert {run.case for run in runs} == {"bonnie-rewrite", "bonnie-write", "bonnie-read"}
@@ -224,7 +224,7 @@ def test_a_run_of_the_bench_has_each_phase_of_ours(tmp_path: Path) -> None:
 
 @needs_root
 def test_over_smb_the_phases_are_reads_and_writes() -> None:
-    """Through the client cache of a workstation, against a real Samba, in its own network."""
+    # A workstation's client cache, against a real Samba in its own network.
     size = 2 * MIB
     with samba() as server:
         volume = server.data_directories()[0]
@@ -305,7 +305,7 @@ def test_what_a_killed_server_leaves_is_removed_or_named(
 
 
 def wait_until(is_so: Callable[[], bool], tool: subprocess.Popen[str]) -> None:
-    """Fail if the tool ends before."""
+    """Wait for a condition, and fail if the tool ends first."""
     deadline = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < deadline and tool.poll() is None
@@ -313,7 +313,7 @@ def wait_until(is_so: Callable[[], bool], tool: subprocess.Popen[str]) -> None:
 
 
 def carried_out(to: _native.Target, size: int) -> dict[str, dict[str, Any]]:
-    """Return what was counted of each phase, with its requests by name."""
+    """Return the counts of each phase, with its requests by name."""
     spec = {
         "clients": 1,
         "file": f"Bonnie.{os.getpid()}",
@@ -333,7 +333,7 @@ def carried_out(to: _native.Target, size: int) -> dict[str, dict[str, Any]]:
 
 @needs_root
 def test_over_nfs_the_phases_are_reads_writes_and_commits() -> None:
-    """Through the client cache of a workstation, against a real Ganesha, in its own network."""
+    # A workstation's client cache, against a real Ganesha in its own network.
     size = 2 * MIB
     with ganesha() as server:
         phases = carried_out(nfs_target(server), size)

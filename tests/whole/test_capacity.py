@@ -1,4 +1,4 @@
-"""Capacity at an objective: the search on servers whose capacity is known, and what is said of what it found."""
+"""Capacity at an objective: the search on servers of known capacity, and how its result is reported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_capacity_that_is_found_is_the_true_one_and_its_interval_covers_it(
     server: Server, within_share: float
 ) -> None:
     found = searches(server, 60)
-    # All but three of sixty; the interval promises 57.
+    # All but three of sixty; the interval promises 57 of them.
     assert found.off[-4] <= within_share
     assert found.covered >= 54
     assert max(found.trials) <= WITHIN.most_trials
@@ -169,7 +169,7 @@ def test_dyno_load_searches_between_the_rates_that_are_given_or_below_the_bound(
 
 
 def trial_record(change: Callable[[MixRecord], MixRecord] = lambda mix: mix) -> MixRecord:
-    """1,000 requests, of which 15 took 80 ms."""
+    """Return the record of 1,000 requests, of which 15 took 80 ms."""
     closed = experiment({"nginx": Shape(1000.0)}, clients=(64,), repetitions=1)
     return change(
         replace(
@@ -211,7 +211,7 @@ def test_a_server_that_does_not_keep_up_holds_nothing() -> None:
 
 
 def of_trials(capacities_s: dict[str, float], repetitions: int = 1, late_ms: float = 0.02) -> Source:
-    """Searches of servers like `queue`, as records. `late_ms`: how late the generator sent each request."""
+    """Return searches on servers like `queue` as records; the generator sends each request `late_ms` late."""
     shapes = dict.fromkeys(capacities_s, Shape(1000.0))
     closed = experiment(shapes, clients=(64,), repetitions=repetitions, scale=0.005)
     opened = OpenLoad(rate_per_s=[100, 20_000], objective="p99<50ms")
@@ -300,7 +300,7 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(
 ) -> None:
     (tmp_path / "home").mkdir()
     home, folder = Home(tmp_path / "home"), tmp_path / "e"
-    # Two connections of 20 ms each answer 100 requests/s at most, so no rate far above that can hold: within 0.6 s
+    # Two connections of 20 ms each answer at most 100 requests/s, so no rate far above that can hold: within 0.6 s,
     # chance may leave out a few arrivals.
     options = ("--rate", "20,640", "-c", "2", "-d", "0.6s", "--trials", "9", "--into", folder)
     done = home.here("load", slow_server, "--objective", "p90<400ms", *options)
@@ -315,7 +315,7 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(
     assert {holds(record, objective) for record in records} == {True, False}
     assert not any(holds(record, objective) for record in records if (record.rate_per_s or 0) > 200)
     assert {note.state for note in notes.values()} == {"done"}
-    # What is over is not begun again.
+    # A search that is complete is not begun again.
     again = home.here("resume", folder)
     assert again.returncode == 0, again.stderr
     with Experiment.open(folder) as kept:

@@ -1,4 +1,4 @@
-"""The check before load asks as the load does, as seldom as the question allows, and stops only what can never work."""
+"""The check before load asks as the load does, as rarely as possible, and stops only what can never work."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_check_has_the_method_the_headers_and_the_host_of_the_load_and_asks_
     assert {tuple(line[1:]) for line in lines(tmp_path)} == {
         ("POST", "/", "HTTP/1.1", "200", "b", "www.test")
     }
-    assert len(lines(tmp_path)) == 3 + 2  # before the runs, and at the beginning of the run
+    assert len(lines(tmp_path)) == 3 + 2  # before the runs, and at the start of the run
 
 
 def test_a_server_that_limits_the_rate_is_measured_at_a_rate_below_that(home: Home, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_server_that_fails_now_and_then_is_measured_and_its_errors_are_counted
 
 @contextmanager
 def failing_first(failures: int) -> Iterator[int]:
-    """A server whose first requests fail, as of one that is still warming up."""
+    """Run a server whose first requests fail, like one that is still starting."""
     left = failures
 
     class Answers(BaseHTTPRequestHandler):
@@ -110,7 +110,7 @@ def failing_first(failures: int) -> Iterator[int]:
 
 def test_a_bad_answer_in_the_check_is_a_warning_if_another_is_right(home: Home) -> None:
     with failing_first(1 + 2) as port:
-        # The question before the runs meets the first; those of the run meet two.
+        # The check before the runs meets the first failure; those of the run meet two.
         done = home.here("load", f"http://127.0.0.1:{port}/", *SHORT)
     assert done.returncode == 0, done.stderr
     assert "No request failed" in done.stdout
@@ -120,7 +120,7 @@ def test_a_bad_answer_in_the_check_is_a_warning_if_another_is_right(home: Home) 
 
 
 class FirstOfEachConnection(BaseHTTPRequestHandler):
-    """Refuses the first request of each connection, as what wakes a server behind it does."""
+    """Refuses the first request of each connection, like a server that has to wake its back end."""
 
     protocol_version = "HTTP/1.1"
     asked = 0
@@ -148,7 +148,7 @@ def test_a_server_that_refuses_the_first_request_of_each_connection_is_measured(
 
 @contextmanager
 def cutting(port: int, cuts: int) -> Iterator[int]:
-    """What stands before a server and loses its first connections once they carry load."""
+    """Run a proxy that cuts its first connections once they carry load."""
     left = cuts
 
     def carry(theirs: socket.socket) -> None:
@@ -231,7 +231,7 @@ def test_five_wrong_answers_of_five_stop_a_run_before_the_load(home: Home, tmp_p
     assert done.returncode == 1 and "status 500 (5 of 5 requests)" in done.stderr, done.stderr
     moments = [float(line[0]) for line in lines(tmp_path)]
     assert len(moments) == 5
-    # One may be late and the next in time, so that they are nearer to each other than the pause.
+    # One may be late and the next in time, so their distance may be shorter than the pause.
     assert moments[-1] - moments[0] >= 4 * 0.19
 
 

@@ -1,4 +1,4 @@
-"""Bodies in a content coding that the load asks for: a sample is decoded, and one that can't be is an error."""
+"""Bodies in a content coding that the load asks for: a sample is decoded, and a broken one is an error."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def home(tmp_path: Path) -> Home:
 
 @contextmanager
 def answering(coding: str, *bodies: bytes) -> Iterator[str]:
-    """The URL of a server that answers with a body of its right length, whatever is asked for: with the first where one
-    connection is open, with the last where there are more.
+    """Yield the URL of a server whose bodies have the right length.
+
+    It answers with the first body while one connection is open, and with the last while there are more.
     """
     opened: set[Any] = set()
 
@@ -77,7 +78,7 @@ def answering(coding: str, *bodies: bytes) -> Iterator[str]:
 
 
 def loaded(home: Home, url: str, accepted: str | None, *options: str) -> MixRecord:
-    """The record of a load that asks for these codings."""
+    """Return the record of a load that accepts these codings."""
     asked = () if accepted is None else ("-H", f"Accept-Encoding: {accepted}")
     folder = home.temporary / "e"
     done = home.here("load", url, *SHORT, *asked, *options, "--into", folder)
@@ -94,7 +95,7 @@ def counts_of(record: MixRecord) -> dict[str, int]:
 
 @contextmanager
 def live(server: str, at: Path) -> Iterator[str]:
-    """The URL of a document of a server that codes it."""
+    """Yield the URL of a document that a server codes."""
     (at / "text.html").write_bytes(TEXT)
     if server == "nginx":
         settings = f"gzip on; server {{ listen 127.0.0.1:{{port}}; root {at}; }}"
@@ -150,7 +151,6 @@ def test_nothing_is_decoded_that_was_not_asked_for(home: Home, tmp_path: Path) -
 
 
 def fresh(at: Path, name: str | None) -> Path:
-    """A new directory."""
     (made := at / f"of-{name}").mkdir()
     return made
 
@@ -178,7 +178,7 @@ def test_a_body_that_is_cut_short_is_an_error_although_all_of_its_length_came(
 
 
 def test_bodies_that_are_cut_short_under_load_are_counted_by_name(home: Home) -> None:
-    """The look and the preflight use one connection."""
+    # The checks before load use one connection, so they get the complete body.
     folder = home.temporary / "e"
     right = gzip.compress(TEXT)
     with answering("gzip", right, right[:-1]) as url:

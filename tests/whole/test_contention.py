@@ -1,4 +1,4 @@
-"""Contention as a workload: all clients on the same files, over a directory, SMB and NFS, and no update is lost."""
+"""Contention as a workload: all clients use the same files, over a directory, SMB and NFS, and no update is lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SHARED = {
 def started(
     to: _native.Target, files: dict[str, Any], workspaces: _native.Workspaces | None = None, **shape: Any
 ) -> _native.Load:
-    """A mix of six clients for a second, unless `shape` says otherwise."""
+    """Start a level of six clients for a second, unless `shape` differs."""
     wanted = {"clients": 6, "threads": 1, "length_s": 1.0, "timeout_s": 30.0} | shape
     return files_mix(to, SHARED | files, workspaces, **wanted).start()
 
@@ -52,7 +52,7 @@ def ended(load: _native.Load) -> dict[str, Any]:
 def mixed(
     to: _native.Target, files: dict[str, Any], workspaces: _native.Workspaces | None = None
 ) -> dict[str, Any]:
-    """One mix from its start to its end."""
+    """Run a level to its end."""
     return ended(started(to, files, workspaces))
 
 
@@ -62,7 +62,7 @@ def calls(result: dict[str, Any], call: str) -> dict[str, int]:
 
 
 def updates(file: Path) -> int:
-    """How often the blocks of a shared file were written since it was made, by the numbers of their versions."""
+    """Return how often blocks of a shared file were written since it was made, by their version numbers."""
     content = file.read_bytes()
     assert len(content) == BLOCKS * BLOCK_BYTES
     heads = (content[place : place + 24] for place in range(0, len(content), BLOCK_BYTES))
@@ -72,7 +72,7 @@ def updates(file: Path) -> int:
 
 
 def check_whole(result: dict[str, Any]) -> None:
-    """Nobody failed, every block that was read was checked, and clients met."""
+    """Check that nobody failed, every block that was read was checked, and clients competed for locks."""
     assert result["errors"] == []
     counts = {row["operation"]: row["count"] for row in result["by_operation"]}
     assert counts["write"] > 0 and counts["read"] > counts["write"]
@@ -85,7 +85,7 @@ def test_no_update_is_lost_below_a_directory(tmp_path: Path) -> None:
     to = directory_target(f"file://{tmp_path}")
     workspaces = _native.Workspaces()
     written = 0
-    for _ in range(2):  # the second mix goes on with the files of the first
+    for _ in range(2):  # the second level continues with the files of the first
         result = mixed(to, {}, workspaces)
         check_whole(result)
         written += calls(result, "write")["done"]
@@ -142,7 +142,7 @@ def test_the_reference_server_takes_leases_back_and_loses_nothing() -> None:
 def test_a_version_that_is_old_or_torn_is_an_error(
     tmp_path: Path, damage: Callable[[bytes, bytes], bytes], fault: str
 ) -> None:
-    """The first block is put back to what it was when the file was made, or half of it, and no client holds it open."""
+    # All of the first block, or half of it, gets its first version back while no client holds the file open.
     to = directory_target(f"file://{tmp_path}")
     workspaces = _native.Workspaces()
 
@@ -156,7 +156,7 @@ def test_a_version_that_is_old_or_torn_is_an_error(
     while (now := shared.read_bytes()) == made:
         short_mix(100)
     reading = started(to, {"blocks": 1, "writes_percent": 0}, workspaces, length_s=600.0)
-    # By then one client at least has read the block: of those that have not, one alone gets further than to open it.
+    # By now at least one client has read the block: of those that have not, only one can be further than its open.
     wait_until(lambda: reading.snapshot()["operations"] > 10, "a read")
     with shared.open("r+b") as file:
         file.write(damage(made, now))

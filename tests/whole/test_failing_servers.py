@@ -1,4 +1,4 @@
-"""A server that refuses most requests, or is away for a while: the answer says so, and blames no generator."""
+"""A server that refuses most requests, or is away for a while: the answer says so, and does not blame the generator."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_server_that_fails_before_the_window_is_why_there_is_no_comparison(
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Ends its server after 200 answers, if it is to end."""
+    """Ends its server after `left` answers, unless it is None."""
 
     protocol_version = "HTTP/1.1"
     left: int | None = 200
@@ -101,7 +101,7 @@ class Staying(Answers):
 
 @contextmanager
 def restarting() -> Iterator[int]:
-    """A server that is away for 0.3 s after 200 answers."""
+    """Run a server that is away for 0.3 s after 200 answers."""
     first = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     stopped = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Whole experiments of the disk mix as users run them: the report's durability, the user's own server, an interrupt."""
+"""Experiments of the disk mix as users run them: the report's durability, the user's own server, an interrupt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ SHARED_MEMORY = "/dev/shm"
 
 
 def is_memory(path: str) -> bool:
-    """Whether a tmpfs is mounted there."""
     return any(
         each.mountpoint == path and each.fstype == "tmpfs" for each in psutil.disk_partitions(all=True)
     )
@@ -37,7 +36,6 @@ FLUSHING_S = 2.0
 
 
 def created(folder: Path, servers: list[ServerPlan], clients: list[int], length_s: float = 0.6) -> Path:
-    """An experiment that was not begun, with mixes shorter than a plan may have."""
     suite = Suite(
         name="tiny",
         title="Tiny",
@@ -57,7 +55,7 @@ def created(folder: Path, servers: list[ServerPlan], clients: list[int], length_
 
 @pytest.fixture(scope="module")
 def flushed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """An experiment with a server that syncs, one that does not, and one on a file system that always does."""
+    """Measure a server that syncs, one that does not, and one on a file system that always does."""
     unsynced = {"strict_sync": False, "file_system": "ext4", "mount_options": "sync", "image_mib": 64}
     servers = [
         ServerPlan(server="samba", factors={"strict_sync": [True, False]}),
@@ -69,7 +67,7 @@ def flushed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def outcome(experiment: Experiment, configuration: str) -> str:
-    """What a report says that a flush did on a configuration."""
+    """Return the report's statement on what a flush did on a configuration."""
     source = source_of(experiment)
     return str(outcomes(promises(source, source.records))[configuration])
 
@@ -82,7 +80,7 @@ def test_the_record_and_the_report_say_what_a_flush_cost(flushed: Experiment) ->
         syncs[mix.configuration] = sum(row.count for row in mix.syncs)
         flushes[mix.configuration] = next(row.count for row in mix.by_operation if row.operation == "flush")
     on, off = "samba-strict-sync-on", "samba-strict-sync-off"
-    # The sync of a flush under way at the opening of the window is before it.
+    # A flush that is under way at the start of the window may have made its sync before it.
     assert flushes[on] > 0 and syncs[on] >= flushes[on] - 2
     assert syncs[off] == 0 and flushes[off] > 0
     for note in flushed.run_notes().values():
@@ -95,7 +93,7 @@ def test_the_record_and_the_report_say_what_a_flush_cost(flushed: Experiment) ->
     page = write_report(made, flushed.report_folder()).read_text()
     agreed = "SMB 3.1.1, log-on by NTLMv2, unsigned, not encrypted, reads and writes of up to 1 MiB, leases."
     assert f"Negotiated: {agreed}" in page
-    # More is said behind it where a sync fell before the window.
+    # The text continues if a sync was made before the window.
     assert re.search(rf"\({flushes[on]} flush(es)?, {syncs[on]} syncs?", page)
     assert re.search(rf"answered without any sync \({flushes[off]} flush(es)?, 0 syncs\)", page)
 
@@ -109,7 +107,7 @@ def test_writes_of_a_file_system_mounted_sync_are_not_called_unsynced(flushed: E
     [[layer, *below]] = note.media
     assert layer.file_system == "ext4" and "sync" in layer.options and below
     assert note.disk_fsync_ms.count == note.disk_fsync_after_ms.count == 100
-    # What the page makes of that is in `test_report_durability.py`.
+    # `test_report_durability.py` checks the page.
     said = outcome(flushed, "mounted-sync")
     assert said == "not known: the file system writes synchronously (mount option sync)"
 
@@ -124,7 +122,7 @@ def test_files_in_memory_are_called_that_at_the_head(tmp_path: Path) -> None:
         servers = [ServerPlan(server="samba", settings=settings, factors={"file_system": ["none", "ext4"]})]
         folder = created(tmp_path / "e", servers, [2])
         assert carried_out(folder, listener), listener.failures
-    # What the page makes of the flushes is in `test_report_durability.py`.
+    # `test_report_durability.py` checks what the page says of the flushes.
     said = [
         warning for warning in build(Experiment.open(folder)).warnings if "Nothing is on a disk" in warning
     ]
@@ -145,7 +143,7 @@ def test_a_file_server_of_the_user_is_measured_by_its_url(home: Home, tmp_path: 
         server.check()
     records = Experiment.open(folder).mixes()
     assert [(mix.clients, mix.errors) for mix in records] == [(1, []), (2, [])]
-    # It runs on this machine: its processes are found by the port, and their syncs are counted.
+    # It runs on this machine, so its processes are found by the port, and their syncs are counted.
     assert all(mix.operations > 0 and mix.syncs_known for mix in records)
     kept = "".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
     assert access.password and access.password not in kept
@@ -157,7 +155,7 @@ def test_an_interrupted_experiment_leaves_nothing_running_and_is_finished_later(
     before = machine(home.temporary)
     folder = created(tmp_path / "e", [ServerPlan(server="samba")], [1, 2, 2])
     with home.started("resume", folder) as dyno:
-        wait_for_line(dyno, "1 clients")  # the first mix has ended
+        wait_for_line(dyno, "1 clients")  # the first level has ended
         dyno.send_signal(signal.SIGINT)
         _, told = dyno.communicate(timeout=PATIENCE_S)
     assert dyno.returncode == 130, told

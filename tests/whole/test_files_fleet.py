@@ -1,5 +1,6 @@
-"""File clients on the nodes of a fleet: each has the ledger of its clients, a node may have the server, and of a lost
-node's clients nothing stays.
+"""File clients on the nodes of a fleet: each node has the ledger of its clients.
+
+A node may run the server, and nothing is left of a lost node's clients.
 """
 
 from __future__ import annotations
@@ -72,14 +73,13 @@ SEEN = {"length_s": 4.0, "think_time_s": 0.02}
 
 
 def suite(clients: list[int], length_s: float = 0.6, think_time_s: float = 0.0) -> Suite:
-    """Mixes shorter than a plan may have."""
+    """Return a suite with shorter levels than a plan may have."""
     sections = {"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)}
     shape: dict[str, Any] = {"workload": "diskmix", "length_s": length_s, "sections": sections}
     return Suite(name="tiny", source="a test", clients=clients, think_time_s=think_time_s, **shape)
 
 
 def planned(folder: Path, fleet: Path, servers: list[ServerPlan], clients: list[int], **shape: float) -> Path:
-    """An experiment that was not begun."""
     plan = Plan(
         name="tiny",
         suite="tiny",
@@ -93,7 +93,7 @@ def planned(folder: Path, fleet: Path, servers: list[ServerPlan], clients: list[
 
 
 def counted_alike(note: RunNote, server: str) -> bool:
-    """Whether the server has counted the requests that its clients made, if it tells its count."""
+    """Return whether the server counted the requests that its clients made, or counts none."""
     if server not in COUNTING:
         return note.requests_by_server_count is None
     return note.requests_by_server_count == note.requests_answered is not None
@@ -145,7 +145,7 @@ def test_clients_on_hosts_of_a_testbed_reach_file_servers_on_the_servers_host(tm
             assert counted_alike(note, run.configuration), run
         if run.configuration.startswith("reference"):
             continue  # its files are in memory
-        # As on this machine alone, it is known what the files lie on and which syncs were made.
+        # As without a fleet, the medium of the files is known and syncs are counted.
         assert note.media
         assert note.syncs_by_kernel is not None
         if run.configuration == "samba":
@@ -191,7 +191,7 @@ def test_a_packed_load_file_is_the_same_and_a_part_of_one_is_refused(tmp_path: P
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """A file system of its own with room for the workspaces and little more, which smbd's user can enter."""
+    """Mount a file system with little more room than the workspaces need, which smbd's user can enter."""
     place = Path(tempfile.mkdtemp(prefix="dyno-disk-"))
     place.chmod(0o755)
     size = f"size={SMALL_DISK_BYTES},mode=755"
@@ -204,14 +204,14 @@ def small_disk() -> Iterator[Path]:
 
 
 def filled(place: Path) -> None:
-    """Take all the room that is left."""
+    """Use up the remaining space."""
     with (place / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(bytes(1 << 16)):
             pass
 
 
 class Filler(Listener):
-    """Fills the disk in the middle of a mix."""
+    """Fills the disk in the middle of a level."""
 
     def __init__(self, place: Path) -> None:
         super().__init__()
@@ -256,7 +256,7 @@ def test_a_server_nodes_disk_without_room_is_told_before_the_load(
 
 
 class Killer(Listener):
-    """Kills a node in the middle of a mix, for good: its test is the last one."""
+    """Kills a node for good in the middle of a level; the test that uses it must be the last."""
 
     def __init__(self, fleet: RunningFleet) -> None:
         super().__init__()

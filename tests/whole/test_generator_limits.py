@@ -1,4 +1,4 @@
-"""Real loads that the generator holds up: every mix knows it by itself."""
+"""Real loads that the generator slows down: every load level detects it by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CPU = min(os.sched_getaffinity(0))
 SPIN = f"import os\nos.sched_setaffinity(0, [{CPU}])\nprint(flush=True)\nwhile True: pass"
 
 
-# What waits for this one waits for whole slices of it: a fair scheduler would let a generator that sleeps go first.
+# A process that waits for this one waits for whole time slices: a fair scheduler would prefer a generator that sleeps.
 FIRST = f"""import os, time
 os.sched_setaffinity(0, [{CPU}])
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
@@ -38,7 +38,7 @@ while True:
 
 @contextmanager
 def busy_loop(program: str = SPIN) -> Iterator[None]:
-    """A process that does nothing else on the generator's CPU."""
+    """Run a process that keeps the generator's CPU busy."""
     with subprocess.Popen([sys.executable, "-I", "-S", "-c", program], stdout=subprocess.PIPE) as other:
         try:
             assert other.stdout is not None
@@ -49,7 +49,7 @@ def busy_loop(program: str = SPIN) -> Iterator[None]:
 
 
 def measured(threads: int = 1, added_cpu_ns: int = 0, **options: Any) -> dict[str, Any]:
-    """A mix of a second against the reference server."""
+    """Run a level of one second against the reference server."""
     server = start_http(body_bytes=100, **options)
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")
@@ -87,7 +87,7 @@ def waiting(result: dict[str, Any]) -> float:
 
 @needs_root
 def test_a_generator_that_another_process_starves_is_marked_though_it_uses_little_cpu() -> None:
-    """The server waits 20 ms with each answer: next to nothing of a round trip is the generator's own."""
+    # The server waits 20 ms before each answer, so the generator's share of a round trip is almost nothing.
     with busy_loop(FIRST):
         result = measured(fault="delay=20ms")
     used_s = result["generator_cpu_user_s"] + result["generator_cpu_system_s"]
@@ -96,12 +96,12 @@ def test_a_generator_that_another_process_starves_is_marked_though_it_uses_littl
 
 
 def marks(result: dict[str, Any]) -> frozenset[Mark]:
-    """By what the generator sees itself; the server's CPU is not asked."""
+    """Return the marks that come from the generator itself, without the server's CPU."""
     return generator_marks(hidden_speed(waiting(result), None))
 
 
 def test_two_engine_threads_on_one_cpu_are_seen_to_hold_each_other_up() -> None:
-    """A plan may not say so; the engine can be told. A millisecond of work a request leaves no doubt."""
+    # A plan may not say so, but the engine can. A millisecond of work per request leaves no doubt.
     result = measured(threads=2, added_cpu_ns=MS)
     assert result["generator_threads"] == 2
     assert machine_marks(None, run_delay_share(result)) == {Mark.NOISY}

@@ -1,4 +1,4 @@
-"""What is said of a certificate that can't be trusted: its chain, its purpose and its dates."""
+"""What is said of an untrusted certificate: its chain, its purpose and its dates."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ subjectAltName = IP:127.0.0.1
 
 
 def told(home: Home, port: int, authority: Path) -> str:
-    """Return the words of a load that can't work."""
+    """Return the error of a load that cannot work."""
     url = f"https://127.0.0.1:{port}/"
     done = home.here("load", url, "--ca-file", authority, "--clients", "1", "--length", "0.5s")
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
@@ -57,7 +57,7 @@ def told(home: Home, port: int, authority: Path) -> str:
 
 @pytest.fixture(scope="module")
 def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority, one that it signed, and certificates that the second signed."""
+    """Make a folder with an authority, one that it signed, and certificates that the second signed."""
     skip_unless_installed("openssl")
     at = tmp_path_factory.mktemp("chained")
     (at / "extensions").write_text(CHAIN)

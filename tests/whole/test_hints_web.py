@@ -1,4 +1,4 @@
-"""What is said of a web server that answers wrongly or not at all: each row of the table, provoked by a real server."""
+"""What is said of a web server that answers wrongly or not at all: each row of the table, with a real server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ server { listen 127.0.0.1:{port} ssl default_server; %s location / { return 200 
 
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority, a server's certificate, and two of clients that have signed themselves."""
+    """Make a folder with an authority, a server's certificate, and two self-signed client certificates."""
     at = tmp_path_factory.mktemp("certified")
     authority = Authority()
     (at / "ca.pem").write_text(authority.pem)
@@ -62,7 +62,7 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(home: Home, *options: str | Path) -> str:
-    """Return the words of a load that can't work."""
+    """Return the error of a load that cannot work."""
     done = home.here("load", *options, *SHORT)
     assert done.returncode in (1, 2) and "Traceback" not in done.stderr, done.stderr
     return f"{done.stderr}"
@@ -222,7 +222,7 @@ def test_each_server_of_a_plan_is_shown_its_own_client_certificate(home: Home, c
 
 @contextmanager
 def s_server(at: Path, *options: str) -> Iterator[int]:
-    """OpenSSL's own server."""
+    """Run OpenSSL's own server."""
     skip_unless_installed("openssl")
     port = free_port()
     command = [
@@ -302,7 +302,7 @@ MODULES = ("mpm_event", "authz_core", "socache_shmcb", "ssl")
 
 @contextmanager
 def apache(at: Path, settings: str) -> Iterator[int]:
-    """Apache with one site over TLS."""
+    """Run Apache with one site over TLS."""
     skip_unless_installed("apache2")
     port = free_port()
     modules = "\n".join(
@@ -347,7 +347,7 @@ def test_apache_is_understood_too(
 
 @contextmanager
 def saying(answer: bytes) -> Iterator[int]:
-    """A server that says the same on each connection, and ends it."""
+    """Run a server that sends the same answer on each connection and closes it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -486,7 +486,7 @@ def test_an_answer_without_an_end_is_told_as_one(home: Home) -> None:
 
 @contextmanager
 def endless(answer: bytes) -> Iterator[int]:
-    """A server that begins an answer, and neither goes on nor ends."""
+    """Run a server that begins an answer, and neither continues nor closes."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         held = []
 

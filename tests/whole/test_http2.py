@@ -1,4 +1,4 @@
-"""HTTP/2: what our client counts is what servers count, and what our server says is what other clients understand.
+"""HTTP/2: servers count what our client counts, and other clients understand what our server says.
 
 Against nginx, Apache and lighttpd, curl and nghttp. Hostile servers are in the tests of the data plane.
 """
@@ -51,7 +51,7 @@ SERVERS: list[tuple[str, dict[str, Any]]] = [
 
 @contextmanager
 def reference(*, secure: bool, tmp_path: Path, **options: Any) -> Iterator[tuple[str, Any, str]]:
-    """The reference server with HTTP/2: its URL, itself, and the file with its authority."""
+    """Run the reference server with HTTP/2; yield its URL, itself, and the file of its authority."""
     authority = _native.Authority()
     (tmp_path / "ca.pem").write_text(authority.pem)
     certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
@@ -71,21 +71,21 @@ def reference(*, secure: bool, tmp_path: Path, **options: Any) -> Iterator[tuple
 
 
 def result_of(target: _native.Target, **mix: Any) -> dict[str, Any]:
-    """One mix to its end, which must come."""
+    """Run a level to its end."""
     load = web_mix(target, **({"workload": "webbench-static"} | MIX | mix)).start()
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
 
 
 def streams_of(result: dict[str, Any]) -> int:
-    """All but those that the server left unprocessed, and that were sent again."""
+    """Return the number of streams, without those that the server refused and that were sent again."""
     counts: dict[str, int] = {row["request"]: row["count"] for row in result["requests"]}
     return 2 * counts["HTTP/2 stream"] - sum(counts.values())
 
 
 def connections_logged(server: RunningServer) -> int:
-    """Of HTTP/2, by lighttpd."""
-    server.requests_served()  # for the log to be written
+    """Return the number of HTTP/2 connections in lighttpd's log."""
+    server.requests_served()  # this waits for the log
     log: str = (server.directory / "access.log").read_text()  # type: ignore[attr-defined]
     return log.count("PRI * ")
 
@@ -118,7 +118,7 @@ def test_the_servers_own_counts_of_requests_and_connections_are_ours(
         if name == "nginx":
             first = [line for line in ours if line.rsplit(" ", 1)[1] == "1"]
             assert len(first) == result["connections"]
-        if name == "lighttpd":  # a line for each connection, once it has closed it
+        if name == "lighttpd":  # it logs a line per connection, once it has closed it
             wait_until(lambda: connections_logged(server) == result["connections"], "its lines")
 
 
@@ -189,7 +189,7 @@ def test_a_server_that_speaks_no_http2_is_told_by_that_name(tmp_path: Path) -> N
         finally:
             server.stop()
         faults = {error["fault"] for error in result["errors"]}
-        # OpenSSL, rustls and others refuse the handshake where no protocol is common, as they may (RFC 7301).
+        # OpenSSL, rustls and others refuse the handshake if no protocol is common, as they may (RFC 7301).
         assert faults <= {"not_http2", "nothing_in_common"} and faults, result["errors"]
         assert {error["side"] for error in result["errors"]} == {"server"}
         advices = [error["advice"] for error in result["errors"] if error["fault"] == "not_http2"]

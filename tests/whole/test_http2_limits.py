@@ -1,4 +1,4 @@
-"""HTTP/2 at the limits that live servers set: windows for uploads, and streams at a time."""
+"""HTTP/2 at the limits that real servers set: windows for uploads, and concurrent streams."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Readers(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 @contextmanager
 def reading() -> Iterator[int]:
-    """The port of a server that reads what it is sent."""
+    """Yield the port of a server that reads the bodies of requests."""
     with Readers(("127.0.0.1", 0), Reader) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
@@ -61,7 +61,7 @@ def reading() -> Iterator[int]:
 
 @contextmanager
 def handing_on(server: str, at: Path, to: int) -> Iterator[int]:
-    """The port of a server that hands requests on to that port."""
+    """Yield the port of a proxy that forwards requests to another port."""
     if server == "caddy":
         with caddy(at, f"reverse_proxy 127.0.0.1:{to}", "servers {\n protocols h1 h2 h2c\n }") as port:
             yield port
@@ -73,7 +73,7 @@ def handing_on(server: str, at: Path, to: int) -> Iterator[int]:
 
 @pytest.mark.parametrize("server", ["caddy", "nginx"])
 def test_large_uploads_succeed_on_all_streams_at_once(server: str, tmp_path: Path) -> None:
-    """Caddy answers each read by two WINDOW_UPDATEs, thousands before a response. nginx opens its windows to 2 GiB."""
+    # Caddy answers each read by two WINDOW_UPDATEs, thousands before a response. nginx opens its windows to 2 GiB.
     with reading() as upstream, handing_on(server, tmp_path, upstream) as port:
         request = {
             "method": "POST",
@@ -105,7 +105,7 @@ def test_large_uploads_succeed_on_all_streams_at_once(server: str, tmp_path: Pat
 
 @pytest.mark.usefixtures("short_windows")
 def test_no_client_leaves_a_server_that_allows_fewer_streams_than_are_asked_for(tmp_path: Path) -> None:
-    """nginx refuses what was sent before its limit was known, and nothing after that."""
+    # nginx refuses streams that were sent before its limit was known, and none after that.
     limit, streams, clients = 4, 50, 4
     authority = _native.Authority()
     certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
@@ -131,7 +131,7 @@ def test_no_client_leaves_a_server_that_allows_fewer_streams_than_are_asked_for(
     assert not any(row.left_at_s for row in record.by_client)
     counts = {row.request: row.count for row in record.requests}
     assert 0 < counts[REFUSED] <= clients * (streams - limit)
-    # nginx ends each connection after 1,000 requests; on the next one its limit is known from the first stream on.
+    # nginx ends each connection after 1,000 requests; on the next one the client knows its limit from the first stream.
     again = counts[REFUSED] + counts.get("HTTP/2 stream above GOAWAY", 0)
     assert counts["HTTP/2 stream"] == record.operations_total + again
     assert record.connections >= clients

@@ -1,4 +1,4 @@
-"""What is counted is what happened: against servers' own counts, and against faults that are known beforehand."""
+"""What is counted is what happened: compared with servers' own counts, and with faults that are known beforehand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL_IN_TIME: dict[str, Any] = {
 }
 TREE, URL = "webbench-static", "url"
 OK = None
-# What each fault of the reference server is to be called, and whose it is; OK where the answer is right.
+# The name of each fault of the reference server, and whose fault it is; OK if the answer is right.
 EXPECTED: dict[str, tuple[str, set[str]] | None] = {
     "delay=5ms": OK,
     "random-delay=5ms": OK,
@@ -34,10 +34,10 @@ EXPECTED: dict[str, tuple[str, set[str]] | None] = {
     "short-body": ("server", {"closed_early"}),
     "long-body": ("server", {"excess_data"}),
     "bad-chunk": ("server", {"malformed_chunk"}),
-    # The server gives up after a while; on a fast machine before the client's patience is at its end.
+    # The server gives up after a while; on a fast machine, before the client's timeout.
     "endless-chunks": ("server", {"closed_early", "response_timeout"}),
     "early-close": ("server", {"closed_early"}),
-    # Which of the two depends on whether the request was there before the close.
+    # The name depends on whether the request arrived before the close.
     "close-at-once": ("server", {"closed_early", "connection_reset"}),
     "reset": ("server", {"connection_reset"}),
     "garbage": ("server", {"malformed_head"}),
@@ -47,7 +47,7 @@ EXPECTED: dict[str, tuple[str, set[str]] | None] = {
     "close-idle=2": OK,
     "chunked": OK,
     "close-delimited": OK,
-    "truncate": OK,  # in the clear nothing more than close-delimited
+    "truncate": OK,  # without TLS this equals a body that ends with the connection
     "slow-drip=100": OK,
     "interim": OK,
 }
@@ -63,14 +63,14 @@ def reference(**options: Any) -> Iterator[tuple[_native.ReferenceServer, _native
 
 
 def result_of(target: _native.Target, workload: Any = TREE, **mix: Any) -> dict[str, Any]:
-    """One mix to its end, which must come."""
+    """Run a level to its end."""
     load = web_mix(target, workload=workload, **(ALL_IN_TIME | mix)).start()
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
 
 
 def assert_sums_agree(result: dict[str, Any]) -> None:
-    """Every breakdown adds up to its total, and no part is larger than its whole."""
+    """Check that every breakdown adds up to its total, and that no part exceeds its whole."""
     by_operation, by_client, by_second = result["by_operation"], result["by_client"], result["by_second"]
     errors = result["errors"]
     assert sum(row["count"] for row in by_operation) == result["operations"]
@@ -134,7 +134,7 @@ def test_what_the_server_delays_no_percentile_hides() -> None:
     assert found == sorted(found)
     assert times.min >= 20e6 and found[0] >= 20e6
     assert times.mean >= 20e6
-    # Six request streams, none of which can have had more answers than fit into the window one after another.
+    # There are six request streams; each has at most as many answers as fit into the window in sequence.
     assert 0 < result["operations"] <= 6 * (result["window_s"] / 0.020 + 1)
     assert result["bytes_read"] == 1000 * result["operations"]
 
@@ -148,9 +148,10 @@ def test_a_fault_is_counted_once_with_its_name_and_side(fault: str) -> None:
     expected = EXPECTED[fault]
     assert expected is not None
     side, names = expected
-    # Patience ends soon only where that is the fault.
+    # The timeout is short only where it is the fault.
     is_late = "response_timeout" in names
-    # The mix ends once all have left, however long each takes. What is late is an error within the window alone.
+    # The level ends once all clients have left, however long that takes. Late answers are errors within the window
+    # only.
     once = {
         "threads": 1,
         "leave_after_errors": 1,
@@ -190,7 +191,7 @@ def test_clients_that_stay_have_each_of_their_errors_counted() -> None:
 
 
 def test_what_the_window_closes_upon_is_counted_apart_and_followed_to_its_end() -> None:
-    """Eight answers that take longer than the window: none is in its figures, and none is forgotten."""
+    # Eight answers take longer than the window: its figures have none of them, and all are followed to their end.
     server = start_http(body_bytes=100, fault="delay=700ms")
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")

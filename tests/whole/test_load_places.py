@@ -1,6 +1,6 @@
-"""Where `dyno load` connects (a socket of this machine, another address), requests sent ahead, and its result as JSON.
+"""Where `dyno load` connects (a Unix socket, another address), pipelined requests, and its result as JSON.
 
-Against nginx, whose own log says what came.
+Against nginx, whose own log shows what came.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def home(tmp_path: Path) -> Home:
 
 
 class Nginx:
-    """A user's own nginx, on a port and on a socket in the file system."""
+    """A user's nginx that listens on a port and on a Unix socket."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port = folder, port
@@ -65,7 +65,7 @@ def nginx() -> Iterator[Nginx]:
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # A path of a socket has 107 bytes at most.
+    # The path of a Unix socket has at most 107 bytes.
     folder = Path(
         subprocess.run(
             ["mktemp", "-d", "/tmp/ngXXXXXX"], capture_output=True, text=True, check=True
@@ -103,7 +103,7 @@ def test_a_socket_in_the_file_system_is_loaded_as_the_host_of_the_url(home: Home
     assert record.operations > 0 and not record.errors
     load = [line for line in log if line[4] == "/x"]
     assert {tuple(line[2:]) for line in load} == {("shop.example", "GET", "/x", "200")}
-    # A mix that lacked CPU time is made again, so that there may be more.
+    # A level without enough CPU time is repeated, so there may be more.
     assert len(load) >= record.operations_total
     for place, said in (("/tmp/absent/socket", "is not there"), (__file__, "is no socket")):
         refused = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", place)
@@ -182,7 +182,7 @@ def test_requests_that_are_sent_ahead_are_answered_though_nginx_closes_connectio
     assert "sent ahead (pipelining)" in done.stderr
     with Experiment.open(home.temporary / "e") as experiment:
         [record] = experiment.mixes()
-    # nginx closes after 500 requests of a connection; what it had not answered then was asked again.
+    # nginx closes a connection after 500 requests; those that it has not answered are sent again.
     assert record.operations_total > 0 and not record.errors
     connections = len({line[0] for line in log})
     assert connections > 2
@@ -233,7 +233,7 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
     ):
         done = home.here("load", "http://127.0.0.1:9/", *habit)
         assert done.returncode == 2 and said in done.stderr, (habit, done.stderr)
-    for letter in "BefgiIlPqrsSuvVwxyzZA":  # of ab
+    for letter in "BefgiIlPqrsSuvVwxyzZA":  # options of ab
         option = f"-{letter}"
         done = home.here("load", "http://127.0.0.1:9/", option, "1")
         assert done.returncode == 2 and f"{option}: " in done.stderr, done.stderr
@@ -244,7 +244,7 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
         "--script",
         "--latency",
         "--version",
-    ):  # of wrk
+    ):  # options of wrk
         done = home.here("load", "http://127.0.0.1:9/", option, "1")
         assert done.returncode == 2 and "No such option" not in done.stderr, done.stderr
     posted = ("-p", tmp_path / "body", "-T", "application/x-www-form-urlencoded", "-H", "X-A: -n")

@@ -1,4 +1,4 @@
-"""`dyno load` as the tool for any request: it sends what was asked for, and what was said to be right counts."""
+"""`dyno load` as the tool for any request: it sends what was asked for, and counts what was defined as right."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Home:
 
 
 class Asked:
-    """What a server was asked."""
+    """The requests that a server received."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str]] = Counter()
@@ -150,7 +150,7 @@ def test_paths_of_a_file_are_asked_for_by_weight_and_counted_by_themselves(
 
 def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Home, tmp_path: Path) -> None:
     authority = _native.Authority()
-    # Bundles name their authorities in their own letters, as that of curl does.
+    # A bundle names its authorities in any encoding, as curl's does.
     (tmp_path / "ca.pem").write_text(
         f"F\u0151tan\u00fas\u00edtv\u00e1ny\n===\n{authority.pem}", encoding="utf-8"
     )

@@ -1,4 +1,4 @@
-"""What takes minutes: shipped plans from command to report, and a thousand clients; see `make test-long`."""
+"""Tests that take minutes: shipped plans from command to report, and a thousand clients; see `make test-long`."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ def mixed(to: _native.Target, files: dict[str, Any] | None = None, **shape: Any)
 
 
 def check_whole(result: dict[str, Any], clients: int = 2, file_bytes: int = 100) -> None:
-    """Nobody failed, all phases went by, and every byte that was read was compared."""
+    """Check that nobody failed, all phases were done, and every byte that was read was compared."""
     assert result["errors"] == []
     assert result["clients_participating"] == result["clients_planned"] == clients
     found = counts(result)
     assert [*found] == PHASES
-    # A client is within one pass at each end of the window.
+    # At each end of the window, a client is in the middle of one pass.
     assert max(found.values()) - min(found.values()) <= 2 * 5 * clients
     assert min(found.values()) > 0
     assert result["bytes_read"] == found["read"] * file_bytes
@@ -55,7 +55,7 @@ def test_a_directory_goes_through_all_phases_and_is_left_as_it_was(
     created = counts(result)["create"]
     assert requests["unlink"] >= created - 10
     assert (requests["write"] > 0) == (file_bytes > 0)
-    # The load's own directory is taken away at the end of a run.
+    # The load's own directory is removed at the end of a run.
     assert not [path for path in tmp_path.rglob("*") if path.parent != tmp_path]
 
 
@@ -92,7 +92,7 @@ def test_leases_of_a_directory_spare_the_server_listings_and_look_ups(directory_
 
 
 def test_in_a_shared_directory_all_files_lie_side_by_side(tmp_path: Path) -> None:
-    """The files of both clients are seen while they work: in one directory, which has no other files."""
+    # While they work, the files of both clients are in one directory, which has no other files.
     seen: set[tuple[str, str]] = set()
 
     def look() -> None:
@@ -190,7 +190,7 @@ def test_an_experiment_runs_from_plan_to_report(tmp_path: Path, clients: list[in
         assert record.errors == [] and record.operations > 0
         assert contradictions(record, None, closed=not rest) == []
         assert unaccounted(record) == 0
-    # What counts is operations, also where not a byte moves.
+    # Operations count, even if no byte is moved.
     assert made.results.terms.unit == "operations/s"
     for result in made.results.configurations:
         assert result.throughput is not None and result.throughput.peak.mean > 0

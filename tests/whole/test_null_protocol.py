@@ -1,4 +1,4 @@
-"""A null protocol, kind of work and server run through plan, engine, records and report: nothing else knows of them."""
+"""A null protocol, kind of work and server go through plan, engine, records and report, which don't know them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ factors = { colour = ["grey", "red"] }
 
 
 class SilentProgress:
-    """Hears nothing but failures, which it raises."""
+    """Ignores everything but failures, which it raises."""
 
     def stage(self, text: str) -> None:
         pass
@@ -75,12 +75,12 @@ class SilentProgress:
 
 @pytest.fixture(autouse=True)
 def tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the three of them stand for a test."""
+    """Add the protocol, the kind of work and the server for one test."""
     added(monkeypatch)
 
 
 def measured(folder: Path) -> Experiment:
-    """The experiment of the plan, carried out."""
+    """Carry out the plan, and return its experiment."""
     suite = suites.parse(SUITE, "nothing.toml")
     plan = parse_plan(PLAN, "plan.toml", settings_types(), known=[suite])
     shorter = suite.model_copy(update={"length_s": 0.5, "ramp_up_s": 0.1, "ramp_down_s": 0.1})
@@ -94,7 +94,7 @@ def test_a_null_protocol_runs_through_plan_engine_records_and_report(tmp_path: P
     records = experiment.mixes()
     assert len(records) == 2 * 2 * 2
     for record in records:
-        # Each of its clients does one operation after another, of 2 ms and a little.
+        # Each client does operations in sequence, which take a little more than 2 ms each.
         assert 0 < record.operations <= record.clients * record.window_s / 0.002
         assert [row.operation for row in record.by_operation] == ["nothing"]
         assert not record.errors

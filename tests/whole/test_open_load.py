@@ -1,4 +1,4 @@
-"""Open load from the command line to the report: what comes is accounted for, and what is said of it is so."""
+"""Open load from the command line to the report: every request is accounted for, and every statement is true."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def test_a_rate_above_what_the_server_can_do_is_called_so(
     with Experiment.open(tmp_path / "e") as kept:
         [mix] = kept.mixes()
     assert unaccounted(mix) == 0
-    # Two connections of 20 ms each answer 100 requests/s at most.
+    # Two connections of 20 ms each answer at most 100 requests/s.
     assert mix.operations_total <= 65 and (mix.overdue_at_end or 0) > 350
 
 
 def open_source(change: Callable[[MixRecord], MixRecord] = lambda mix: mix, **p99_ms: float) -> Source:
-    """Configurations with those times in the slowest hundredth, at `RATES`, in six repetitions."""
+    """Return configurations with these p99 response times at `RATES`, in six repetitions."""
     closed = experiment(dict.fromkeys(p99_ms, Shape(1000.0)), clients=(64,), repetitions=6)
     suite = closed.head.suite.model_copy(
         update={"open": OpenLoad(rate_per_s=list(RATES)), "axis": "rate", "clients": [64]}
@@ -201,7 +201,7 @@ def test_an_arrival_that_is_in_no_count_is_a_contradiction() -> None:
 
 
 def test_requests_without_an_answer_count_alike_in_both_tables() -> None:
-    """A hundredth of them beyond every answer is where the 99th percentile begins to be theirs."""
+    # With 1 % beyond every answer, the 99th percentile is just about to be theirs.
 
     def without_answers(mix: MixRecord) -> MixRecord:
         count = mix.operations // 50 if mix.configuration == "apache" else 0

@@ -1,4 +1,4 @@
-"""Files below a directory of this machine: the disk mix by system calls, its bounds, and a whole experiment."""
+"""Files below a directory of this machine: the disk mix by system calls, its bounds, and a complete experiment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def target(directory: Path, **section: object) -> _native.Target:
 def mixed(
     to: _native.Target, *, clients: int = 2, workspaces: _native.Workspaces | None = None, **files: object
 ) -> dict[str, Any]:
-    """One mix from its start to its end."""
+    """Run a level to its end."""
     shape = {"clients": clients, "threads": 1, "length_s": 1.0, "timeout_s": 20.0}
     load = files_mix(to, {"workload": "diskmix"} | files, workspaces, **shape).start()
     assert load.wait(PATIENCE_S), "the mix does not end"
@@ -48,11 +48,11 @@ def test_the_disk_mix_on_a_directory_reads_what_it_wrote_and_leaves_what_was_the
 
 
 def test_every_client_has_a_thread_of_its_own(tmp_path: Path) -> None:
-    """More of them than CPUs: one that waits in a system call keeps no other from its work."""
+    # There are more threads than CPUs: one that waits in a system call stops no other.
     result = mixed(target(tmp_path), clients=12, keep_workspace=False)
     assert whole(result)
     assert result["generator_threads"] == 12
-    assert result["ready_work_s"] is None  # the file system's work is done by the same threads
+    assert result["ready_work_s"] is None  # the same threads do the file system's work
 
 
 def test_a_workspace_is_used_again_by_the_next_mix(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_plan_whose_url_names_no_directory_is_refused(url: str, said: str) -> 
 
 
 def test_an_experiment_on_a_directory_runs_from_plan_to_report(home: Home, tmp_path: Path) -> None:
-    """By the suite's own definition, but with short mixes."""
+    # The suite is the shipped one, with short levels.
     place = tmp_path / "a disk"
     place.mkdir()
     suite = tmp_path / "short.toml"

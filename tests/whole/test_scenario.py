@@ -1,4 +1,4 @@
-"""Scenarios: the steps of a user over a directory, NFS and SMB, what others see of them, and what is left: nothing."""
+"""Scenarios: a user's steps over a directory, NFS and SMB, what others see of them, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from support.suites_of_steps import steps_suite
 
 MIB = 1 << 20
 KEEP = "not of the scenario"
-# A page of every kind of step.
+# One step of every kind.
 EVERYTHING = """
 [trees.t]
 directories = 2
@@ -120,7 +120,7 @@ def posix(directory: Path) -> _native.Target:
 
 @dataclass
 class StepResult:
-    """A step, and what was counted of its passes or phases."""
+    """A step, and the counts of its passes or phases."""
 
     name: str
     passes: list[dict[str, Any]]
@@ -147,7 +147,7 @@ def results(
     then: Callable[[str], None] = lambda _: None,
     block_bytes: int = MIB,
 ) -> dict[str, StepResult]:
-    """By name. `then`: what is looked at after each step but the last, by its name."""
+    """Carry out a scenario and return its steps by name; `then` gets the name of each step but the last."""
     suite = suites.parse(steps_suite("steps", EVERYTHING), "steps")
     suite = suite.with_settings(WORK, suite.settings(WORK).model_copy(update={"scenario": scenario}))
     setup = LoadSetup(suite, to, GeneratorPlan(), (), None)
@@ -185,12 +185,12 @@ def everything() -> Scenario:
 
 
 def check_counts(found: dict[str, StepResult]) -> None:
-    """What does not depend on the protocol."""
+    """Check the counts that do not depend on the protocol."""
     assert list(found) == STEPS
     entries = {name: [one["entries"] for one in each.passes] for name, each in found.items()}
     assert entries["make t"] == [DIRECTORIES + FILES]
     assert entries["ls a*"] == [3, 3] and entries["ls -l"] == [7, 7]
-    assert entries["find t"] == [FILES + 2] * 2  # all but the topmost
+    assert entries["find t"] == [FILES + 2] * 2  # all but the topmost directory
     assert entries["ls"] == [12, 12]  # an object beside each of five files
     moved = {name: [one["bytes"] for one in each.passes] for name, each in found.items()}
     assert moved["make t"] == [FILES_OF_A * 5000] and moved["read t"] == [FILES_OF_A * 5000] * 2
@@ -200,7 +200,7 @@ def check_counts(found: dict[str, StepResult]) -> None:
     for each in found.values():
         for one in each.passes:
             assert one["elapsed_s"] > 0 and one["user_s"] >= 0 and one["system_s"] >= 0
-        assert each.passes[0]["requests"]  # a cache may answer all of a warm one
+        assert each.passes[0]["requests"]  # a cache may answer everything in a warm pass
 
 
 def test_over_a_directory_each_step_is_its_system_calls_and_nothing_is_left(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ random = true
 
 
 def check_clients(found: dict[str, StepResult]) -> None:
-    """Each phase has the files of all clients, and each stream its whole blocks."""
+    """Check that each phase has the files of all clients, and each stream its whole blocks."""
     own, shared, streams = found.values()
     for step, size in ((own, 3901), (shared, 0)):
         assert [one["phase"] for one in step.passes] == ["create", "stat", "read", "remove"]
@@ -303,7 +303,7 @@ def test_a_client_that_fails_ends_the_others_and_nothing_is_left(tmp_path: Path)
     made: list[Path] = []
 
     def then(_name: str) -> None:
-        if not made:  # so that the directory of the next step is there already
+        if not made:  # the directory of the next step must exist by then
             [base] = tmp_path.glob("serverdyno-scenario-*")
             made.append(base / "files")
             made[0].mkdir()
@@ -360,7 +360,7 @@ def test_what_the_report_of_2002_says_stands_below_each_step(home: Home, tmp_pat
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["2002:", "SFU", "3.0", "2.069", "0.030", "0.890"] in lines  # figure 8
     assert ["2002:", "SFU", "3.0", "986.415", "7.090", "94.660"] in lines  # figure 13
-    assert ["2002:", "SFU", "2.0", *[wording.NOTHING] * 3] in lines  # it could not make so large a file
+    assert ["2002:", "SFU", "2.0", *[wording.NOTHING] * 3] in lines  # it could not make such a large file
     share = "10 of the suite's 60,003 files and directories, 1.1 of its 11,240.7 MB"
     assert f"Scale 0.0001: {share}" in done.stderr
     assert "not results of the original" in done.stderr.lower()
@@ -495,7 +495,7 @@ def test_over_nfs_each_step_is_the_requests_of_a_client_of_its_time_and_libnfs_s
         assert list(volume.glob("serverdyno-scenario-*")) == []
     of = {name: each.passes[0]["requests"] for name, each in plus.items()}
     old = {name: each.passes[0]["requests"] for name, each in era.items()}
-    # A client without READDIRPLUS asks LOOKUP for what a pattern found, and for each name of `ls -l`.
+    # A client without READDIRPLUS sends LOOKUP for each name that a pattern finds, and for each name of `ls -l`.
     lookups = {"ls aaa*": matches, "ls -l": names, "ls": 0}
     for name, count in lookups.items():
         walk = 2  # the two directories above, once in a fresh session
@@ -505,7 +505,7 @@ def test_over_nfs_each_step_is_the_requests_of_a_client_of_its_time_and_libnfs_s
         assert of[name]["READDIRPLUS"] >= old[name]["READDIR"] and "READDIR" not in of[name]
     size, transfer = 3_000_001, MIB
     copied = of["cp to big"]
-    # The cache sends what it keeps in runs that may be shorter than the server's largest.
+    # The cache writes in runs that may be shorter than the server's largest request.
     assert copied["CREATE"] == 1 and copied["WRITE"] >= -(-size // transfer) and copied["COMMIT"] >= 1
     assert of["cp from big"]["READ"] >= -(-size // transfer)
     made = of["mkfile 2,000,001 bytes"]
@@ -537,7 +537,7 @@ def test_over_smb_each_step_has_its_requests_and_smbclient_sees_what_it_left(tmp
 
 
 def test_a_phase_after_a_new_session_may_last(tmp_path: Path) -> None:
-    """Longer than the two seconds that the end of a session has."""
+    # The phase is longer than the two seconds that the end of a session may take.
     step = '[[steps]]\ndo = "metadata"\nclients = 1\nfiles = 20\nbytes = 1000\n'
     server = start_nfs(fault="delay=60ms")
     try:

@@ -1,4 +1,4 @@
-"""Sessions: users who log in, against the application of the reference server and against its faults."""
+"""Sessions: users who log in, with the application of the reference server and with its faults."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def serving(fault: str | None = None, **options: Any) -> Iterator[_native.Refere
 
 
 def session_file(folder: Path) -> Path:
-    """The steps of the suite that the documentation shows, as a file of steps."""
+    """Write the steps of the suite in the documentation as a file of steps."""
     text = SHOP.read_text()
     file = folder / "session.toml"
     file.write_text(text[text.index("[[documents.steps]]") :].replace("documents.steps", "steps"))
@@ -49,7 +49,7 @@ def session_file(folder: Path) -> Path:
 
 
 def asked(port: int, version: str, *arguments: str) -> tuple[int, str, str]:
-    """Status, head and body of one answer to curl, whose last argument is a path."""
+    """Return status, head and body of an answer to curl, whose last argument is a path."""
     *options, path = arguments
     curl = ["curl", "--silent", "--show-error", "--include", CURL[version], *options]
     done = subprocess.run(
@@ -78,7 +78,7 @@ def test_the_application_of_the_reference_server_lets_in_who_has_what_it_gave(ve
         sid = head.partition("sid=")[2].partition(";")[0]
         assert (status, sid.partition(".")[0]) == (302, "u1")
         for body in (
-            f"user=u1&password=secret&token={token}",  # not encoded: the + is a blank
+            f"user=u1&password=secret&token={token}",  # not encoded: the + means a space
             f"user=u1&password=wrong&token={encoded}",
             f"user=&password=secret&token={encoded}",
             "user=u1&password=secret",
@@ -129,7 +129,7 @@ def test_users_log_in_and_order_step_by_step_and_each_step_is_a_class(
     counts = {row.operation: row.count for row in record.by_operation}
     assert list(counts) == ["form", "log in", "account", "order"]
     assert not record.errors and min(counts.values()) > 0
-    # Every session is whole, but for those at the edges of the window.
+    # Every session is complete, except for those at the edges of the window.
     assert max(counts.values()) - min(counts.values()) <= 2 * 2 * streams
     assert served >= record.operations_total
     assert [row.request for row in record.requests] == (["HTTP/2 stream"] if http2 else [])

@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 
 @contextmanager
 def under_way(fault: str) -> Iterator[_native.Load]:
-    """A mix against the reference server."""
+    """Start a level against the reference server."""
     server = start_http(body_bytes=100, fault=fault)
     try:
         yield web_mix(
@@ -36,7 +36,7 @@ def under_way(fault: str) -> Iterator[_native.Load]:
 
 
 def by_second(load: _native.Load) -> list[int]:
-    """Answers in each second of the window."""
+    """Return the answers in each second of the window."""
     assert load.wait(PATIENCE_S), "the mix does not end"
     counted = {row["second"]: row["operations"] for row in load.result()["by_second"]}
     return [counted.get(second, 0) for second in range(FIRST_S, FIRST_S + WINDOW_S)]

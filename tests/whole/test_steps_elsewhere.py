@@ -1,4 +1,4 @@
-"""Levels that end when done against a server that is not on loopback: consent, a bounded rate, a kill and a resume."""
+"""Levels that end when their work is done, against a remote server: consent, a bounded rate, a kill and a resume."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def inside(namespace: str, *arguments: str | Path) -> list[str]:
 
 @contextmanager
 def serving(namespace: str, home: Home) -> Iterator[None]:
-    """A server of another machine, as far as its address tells, that consents to the load of this user."""
+    """Run a server that looks like another machine's by its address, and consents to this user's load."""
     config = home.temporary / "config" / "serverdyno"
     config.mkdir(parents=True, exist_ok=True)
     (config / "token").write_text(f"{TOKEN}\n")
@@ -114,6 +114,6 @@ def test_a_run_that_is_killed_between_two_suites_goes_on_with_the_second(
     with Experiment.open(folder) as opened:
         made, removed = opened.mixes()[6:]
     assert (made.step, removed.step) == ("make t", "rm -r t")
-    # A directory and 200 files, each opened, written and closed.
+    # One directory and 200 files, each of which is opened, written and closed.
     assert made.operations == 601 and made.operations / made.window_s <= RATE * 1.01
     assert made.response_time_hdr and (folder / "report").is_dir()

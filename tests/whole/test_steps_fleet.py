@@ -1,4 +1,4 @@
-"""Levels that end when done, on several nodes and processes: one begin and one end for all, and nothing is left."""
+"""Levels that end when their work is done, on several nodes and processes: one start, one end, and nothing left."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ def both() -> list[Suite]:
 
 
 def planned(folder: Path, servers: list[ServerPlan], **where: Any) -> Path:
-    """An experiment that was not begun."""
     plan = Plan(name="p", suites=["bonnies", "steps"], repetitions=1, servers=servers, **where)
     with create_experiment(folder, "# made by a test\n", plan, both()):
         pass
@@ -72,7 +71,7 @@ def planned(folder: Path, servers: list[ServerPlan], **where: Any) -> Path:
 
 
 def check_levels(records: Sequence[MixRecord], nodes: Mapping[str, int]) -> None:
-    """What all nodes have done together. `nodes`: of each the Bonnies that it has."""
+    """Check what all nodes did together; `nodes` gives the number of Bonnies on each."""
     assert [record.step for record in records[:6]] == PHASES
     for record in records:
         assert record.started_unix_s > 0

@@ -1,4 +1,4 @@
-"""Streams as a workload: over a directory, NFS and SMB, with several blocks under way, and at a rate of their own."""
+"""Streams as a workload: over a directory, NFS and SMB, with several blocks under way, and at a given rate."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ STREAMS = {"workload": "streams", "cache": "none", "file_bytes": FILE_BYTES, "bl
 
 
 def mixed(to: _native.Target, *, files: dict[str, Any] | None = None, **shape: Any) -> dict[str, Any]:
-    """One mix of readers and writers, as many of both unless `files` says otherwise."""
+    """Run a level with as many readers as writers, unless `files` differs."""
     return reference_targets.mixed(to, STREAMS | {"writers_percent": 50} | (files or {}), **shape)
 
 
 def check_whole(result: dict[str, Any]) -> None:
-    """Nobody failed, both sides worked, and every block that was read was compared."""
+    """Check that nobody failed, both sides worked, and every block that was read was compared."""
     assert result["errors"] == []
     assert result["clients_participating"] == result["clients_planned"]
     found = counts(result)
@@ -55,7 +55,7 @@ def test_several_blocks_may_be_under_way_and_each_is_a_request(server: Any, thre
     with server() as (to, _):
         result = mixed(to, threads=threads, files={"random": threads > 1}, ramp_up_s=0.2)
     check_whole(result)
-    # Little's law: between the first block and the last, each place is always taken.
+    # Little's law: from the first block to the last, each place in the queue is always taken.
     places = result["clients_planned"] * threads * result["window_s"]
     assert result["outstanding_s"] == pytest.approx(places, rel=0.05)
     requests = {row["request"]: row["count"] for row in result["requests"]}
@@ -73,7 +73,7 @@ def test_blocks_of_wrong_content_are_errors(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_server_that_is_started_anew_may_have_lost_what_was_not_flushed(threads: int) -> None:
-    """The verifier of NFS tells so. Writers notice, open their files again and go on; readers lose nothing."""
+    # The verifier of NFS shows a restart: writers open their files again and go on, and readers lose nothing.
     with nfs() as (to, server):
         result = mixed(
             to, threads=threads, length_s=3.0, leave_after_errors=100, clients=4, meanwhile=server.restart
@@ -120,7 +120,7 @@ def test_blocks_that_come_at_a_rate_of_their_own_are_counted_to_the_operation(la
 
 
 def test_a_server_that_is_away_for_a_second_reads_as_a_second() -> None:
-    """A third of what comes waits for it, the one that comes first the longest."""
+    # A third of all requests wait for the server, the first one longest.
     with nfs() as (to, server):
         result = mixed(
             to,
@@ -188,7 +188,7 @@ def test_an_experiment_runs_from_plan_to_report(
         assert unaccounted(record) == 0
     if not rest:
         return
-    # What was answered is in operations, as what came, and not in Mbit/s as throughput of files.
+    # Answers are shown in operations, like arrivals, and not in Mbit/s like the throughput of files.
     [table] = [each for each in made.tables if each.key == "open"]
     came, answered = (
         next(place for place, column in enumerate(table.columns) if column.label == name)
@@ -197,12 +197,12 @@ def test_an_experiment_runs_from_plan_to_report(
     assert table.columns[came].unit == table.columns[answered].unit == "operations/s"
     for row in table.rows:
         rates = [float(row[place].text.split()[0].replace(",", "")) for place in (came, answered)]
-        # A busy machine answers late; in Mbit/s it would be an eighth.
+        # A busy machine answers late; a figure in Mbit/s would be an eighth.
         assert rates[1] == pytest.approx(rates[0], rel=0.5)
 
 
 def problems(**changes: Any) -> str:
-    """What is wrong with the shipped suite where it is changed."""
+    """Return the problems of the shipped suite with these changes."""
     document = suites.load("quick-streams").model_dump()
     files = document["files"] | changes.pop("files", {})
     suite = Suite.model_validate(document | changes | {"files": files})

@@ -1,5 +1,7 @@
-"""TLS: what was negotiated is what is disclosed, handshakes are those that the server counted, and whatever is wrong
-with a handshake, a certificate or an end is counted under its own name. Against OpenSSL, nginx and our own server.
+"""TLS: what was negotiated is disclosed, and handshakes are those that the server counted.
+
+Any fault in a handshake, a certificate or an end is counted under its own name. Against OpenSSL, nginx and our own
+server.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def authority() -> _native.Authority:
 
 
 def result_of(target: _native.Target, **mix: Any) -> dict[str, Any]:
-    """One mix of one URL to its end, which must come."""
+    """Run a level of one URL to its end."""
     load = web_mix(target, **({"workload": "url"} | ALL_IN_TIME | mix)).start()
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
@@ -81,7 +83,7 @@ def reference(authority: _native.Authority, trust: Any = None, **options: Any) -
 def openssl_server(
     directory: Path, authority: _native.Authority, *arguments: str
 ) -> Iterator[tuple[int, Any]]:
-    """`openssl s_server -www`, which answers every GET: its port, and the process."""
+    """Run `openssl s_server -www`, which answers every GET; yield its port and process."""
     certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
     (directory / "s.crt").write_text(certificate)
     (directory / "s.key").write_text(key)
@@ -175,7 +177,7 @@ def test_so_many_handshakes_resume_a_session_as_were_asked_for(
     resumed = sum(row["count"] for row in result["handshakes"] if row["resumed"])
     whole = sum(row["count"] for row in result["handshakes"])
     assert not result["errors"]
-    # The first that offers one has none yet; the last may be under way.
+    # The first connection that offers a session has none yet; the last one may be under way.
     clients = ALL_IN_TIME["clients"]
     assert share * whole - 3 * clients <= resumed <= share * whole
 
@@ -190,9 +192,9 @@ def test_a_server_without_resumption_gives_full_handshakes_whatever_is_offered(
 
 
 LOGGED = {
-    # nginx: whether the session was reused, the number of the request on its connection, from 1.
+    # nginx logs whether the session was reused, and the number of the request on its connection from 1.
     "nginx": r" ([r.]) 1$",
-    # Apache: the same from 0.
+    # Apache logs the same, from 0.
     "apache": r" (Resumed|Initial) 0$",
 }
 
@@ -218,7 +220,7 @@ def test_servers_count_the_same_handshakes_and_the_same_resumptions(name: str, v
 
 
 def sessions_of(server: ServerDriver) -> dict[bool, int]:
-    """First requests of connections by whether the server calls the session resumed, once its log stands still."""
+    """Count the first requests of connections by whether the server's log, once complete, calls the session resumed."""
     server.requests_served()
     text = (server.directory / "access.log").read_text()  # type: ignore[attr-defined]
     first = Counter(re.findall(LOGGED[server.name], text, re.MULTILINE))
@@ -415,7 +417,7 @@ def test_what_is_no_handshake_is_counted_by_what_it_is() -> None:
 def test_a_renegotiation_is_declined_and_told_where_the_server_gives_up(
     authority: _native.Authority, tmp_path: Path
 ) -> None:
-    """`s_server` renegotiates at the line "r"; refused, it ends the session."""
+    # `s_server` renegotiates at the line "r", and ends the session if that is refused.
     with openssl_server(tmp_path, authority, "-tls1_2", "-legacy_renegotiation") as (port, process):
         target = http_target(f"https://127.0.0.1:{port}/", trust=authorities(authority.pem))
         load = web_mix(

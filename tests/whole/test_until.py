@@ -1,4 +1,4 @@
-"""Repeating until an experiment is precise enough, and before and after in one experiment: for real, on tiny loads."""
+"""Repeating until an experiment is precise enough, and before and after in one experiment, on tiny real loads."""
 
 from __future__ import annotations
 
@@ -158,11 +158,11 @@ def test_a_selftest_says_whether_the_machine_is_fit_and_keeps_its_noise_floor_if
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
     done = home.here("selftest", "--scale", "0.1", "--repetitions", "2", "--into", tmp_path / "s", **state)
-    # Whether a machine that runs tests is fit is not the question.
+    # The test is not about the machine's fitness.
     assert done.returncode in (0, 1), done.stderr
     if (
         "too few complete runs" in done.stderr
-    ):  # a level is void in which the generator had no CPU for half a second
+    ):  # a level is void if the generator had no CPU for half a second
         assert noise_floor.load() is None
         return
     assert "noise floor: " in done.stdout

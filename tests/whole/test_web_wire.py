@@ -1,4 +1,4 @@
-"""What goes over the wire, as tshark reads it: every request that was counted is there, and nothing is malformed.
+"""Packets as tshark reads them: every counted request is there, and nothing is malformed.
 
 TLS is decrypted with the keys that the load leaves where SSLKEYLOGFILE asks for them.
 """
@@ -30,7 +30,7 @@ KEY_LOG = "SSLKEYLOGFILE"
 MIX: dict[str, Any] = {
     "workload": "webbench-static",
     "clients": 2,
-    # A bound on the requests, so that dissecting takes seconds.
+    # The number of requests is bounded, so that dissecting takes seconds.
     "think_time_s": 0.05,
     "length_s": 1.0,
     "ramp_up_s": 0.0,
@@ -76,7 +76,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
 
 @contextmanager
 def captured(port: int, into: Path) -> Iterator[None]:
-    """Every packet of a port of loopback. Fails where one was dropped."""
+    """Capture every packet of a port of loopback, and fail if one was dropped."""
     skip_unless_installed("tshark", "dumpcap")
     command = ["dumpcap", "-q", "-i", "lo", "-B", "64", "-f", f"tcp port {port}", "-w", str(into)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
@@ -93,7 +93,7 @@ def captured(port: int, into: Path) -> Iterator[None]:
 
 
 def await_marker(port: int, capture: Path) -> None:
-    """Until an empty connection, made now, has reached the file: so has all that came before it."""
+    """Wait until a new empty connection is in the file, and so everything before it."""
     with socket.create_connection(("127.0.0.1", port)) as marker:
         ports = struct.pack("!HH", marker.getsockname()[1], port)
     deadline = time.monotonic() + PATIENCE_S
@@ -103,7 +103,7 @@ def await_marker(port: int, capture: Path) -> None:
 
 
 def dissected(capture: Path, port: int, keys: Path, carried: str, *arguments: str) -> list[str]:
-    """The lines that tshark prints about a capture."""
+    """Return the lines that tshark prints about a capture."""
     layers = [f"tcp.port=={port},{'tls' if keys.exists() else carried}"]
     if carried == HTTP1:
         layers.append(f"tls.port=={port},http")
@@ -114,7 +114,7 @@ def dissected(capture: Path, port: int, keys: Path, carried: str, *arguments: st
 
 
 def values(capture: Path, port: int, keys: Path, carried: str, *fields: str) -> list[Counter[str]]:
-    """How often each value of each field came."""
+    """Return how often each value of each field occurs."""
     named = [word for field in fields for word in ("-e", field)]
     lines = dissected(capture, port, keys, carried, "-T", "fields", *named)
     columns = zip(*(line.split("\t") for line in lines), strict=True)

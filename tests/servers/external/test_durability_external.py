@@ -1,4 +1,4 @@
-"""A file server that the user runs on this machine: its syncs are counted, and what its files lie on is known."""
+"""A file server that the user runs on this machine: its syncs are counted, and the medium of its files is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file server that the user runs: looked at once, believed nothing more, and left alone."""
+"""A file server that the user runs: checked once, trusted no further, and left alone."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_file_server_of_the_user_is_looked_at_once_and_left_alone(monkeypatch:
         assert described.version == "SMB 3.0.2"
         assert inside.password and inside.password not in repr(described)
         assert users.requests_served() is None
-        assert users.cpu_s() and users.rss_bytes()  # it is on this machine, so its processes are known
+        assert users.cpu_s() and users.rss_bytes()  # it runs on this machine, so its processes are known
         users.stop()
         smbclient(server, "ls")
 

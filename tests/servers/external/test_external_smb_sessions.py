@@ -1,5 +1,6 @@
-"""Sessions with a file server of the user: those that don't come about are told before any load, with what to try;
-those that are lost in the middle of a mix are counted and made anew.
+"""Sessions with a user's file server: refused ones are reported before any load, with what to try.
+
+Sessions that are lost during a load level are counted and made again.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from support.file_server import needs_root
 from support.users_smbd import PASSWORD, USER, UsersSmbd, started
 
 OPERATIONS = 300
-PAUSE_STEP_S, LONGEST_PAUSE_S = 0.01, 1.0  # after each failure in a row, docs/file-servers.md
+PAUSE_STEP_S, LONGEST_PAUSE_S = 0.01, 1.0  # after each failure in a row, see docs/file-servers.md
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
-    """One that no test changes."""
+    """Start a server that no test changes."""
     running = started(tmp_path_factory.mktemp("users"))
     yield running
     running.kill()
 
 
 def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, password: str) -> DynoError:
-    """What a run says before its first mix, which must be nothing good."""
+    """Return the error of a run before its first level."""
     suite = Suite(
         name="tiny",
         title="Tiny",
@@ -94,7 +95,7 @@ def test_a_session_that_is_refused_is_told_before_any_load(
     error = refusal(server.url, **wanted)
     assert said in str(error)
     assert hint in (error.hint or "")
-    assert "wrong" not in str(error)  # no password in it
+    assert "wrong" not in str(error)  # it does not show the password
 
 
 @needs_root
@@ -180,7 +181,7 @@ def until(load: _native.Load, operations: int) -> None:
 
 
 def faults(result: dict[str, Any]) -> dict[str, int]:
-    """Of the server's side or the way to it; nothing wrong was read, and nothing missed that should be there."""
+    """Return the faults with their counts, after checking that all are the server's or the network's."""
     assert {each["side"] for each in result["errors"]} <= {"server", "network"}, result["errors"]
     return {each["fault"]: each["count"] for each in result["errors"]}
 
@@ -190,7 +191,7 @@ def faults(result: dict[str, Any]) -> dict[str, int]:
 def test_a_server_that_is_killed_and_started_again_is_used_on(
     tmp_path_factory: pytest.TempPathFactory, cache: str
 ) -> None:
-    """What was under way is an error and its outcome unknown, so that whatever is found later is not called wrong."""
+    # Calls under way fail with an unknown outcome, so no later content counts as wrong.
     clients = 2
     server = started(tmp_path_factory.mktemp("users"))
     try:
@@ -203,7 +204,7 @@ def test_a_server_that_is_killed_and_started_again_is_used_on(
         while load.snapshot()["errors"] < 5 * clients:
             assert not load.wait(0.02)
         server.start()
-        # So many that one client can't have done them all while the other paused after a failure.
+        # Too many for one client to have done them all while the other paused after a failure.
         until(load, load.snapshot()["operations"] + 10 * OPERATIONS)
         away_s = time.monotonic() - killed
         load.stop()
@@ -212,12 +213,12 @@ def test_a_server_that_is_killed_and_started_again_is_used_on(
         server.kill()
     found = faults(result)
     assert found["connection_refused"] >= clients
-    # The n-th failure in a row costs a pause of n steps: nobody asks a dead server as fast as it can.
+    # The n-th failure in a row costs a pause of n steps, so a dead server is not asked as fast as possible.
     pauses = math.sqrt(2 * away_s / PAUSE_STEP_S) + away_s / LONGEST_PAUSE_S
     assert sum(found.values()) <= clients * (pauses + 5)
     assert result["clients_participating"] == clients
     assert result["reconnects"] == clients
-    # Some are accepted by processes that are being killed.
+    # Processes that are being killed may accept some.
     assert result["connections"] >= 2 * clients
     checked = result["bytes_checked"]
     assert checked is not None and checked > 0
@@ -228,7 +229,7 @@ def test_a_server_that_is_killed_and_started_again_is_used_on(
 def test_a_share_that_is_taken_away_and_comes_back_costs_its_users_a_session(
     tmp_path_factory: pytest.TempPathFactory, cache: str
 ) -> None:
-    clients = 1  # of several, one can do all the work while the others are still logging on
+    clients = 1  # of several clients, one could do all the work while the others are still logging on
     server = started(tmp_path_factory.mktemp("users"))
     try:
         load = begun(

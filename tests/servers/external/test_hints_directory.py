@@ -19,9 +19,9 @@ NOBODY = 65534
 
 
 def bonnie(home: Home, place: str | Path, *before: str, size_mib: int = 4) -> str:
-    """Return what Bonnie says that can't do its work at a place. `before`: what it is run by."""
+    """Return the error of Bonnie on a place where it cannot work; `before` is a command that runs it."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o777)  # for whoever runs it
+        Path(folder).chmod(0o777)  # for the user of `before`
         done = subprocess.run(
             [
                 *before,
@@ -50,7 +50,7 @@ def bonnie(home: Home, place: str | Path, *before: str, size_mib: int = 4) -> st
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of two MiB."""
+    """Mount a file system of two MiB."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", tmp_path], check=True, timeout=60)
     try:
         yield tmp_path

@@ -1,4 +1,4 @@
-"""What an smbd of the user's can refuse, and the hint that leads to its cause: a row of `advice.rs` each."""
+"""What a user's smbd can refuse, and the hint that leads to its cause: a row of `advice.rs` each."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
 
 
 class Asked(NamedTuple):
-    """A share, by the URL's path, as a user; empty: a guest."""
+    """A share, by its URL path, and the user of the run; empty for a guest."""
 
     share: str
     path: str = ""
@@ -66,7 +66,6 @@ class Asked(NamedTuple):
 
 
 def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked) -> str:
-    """Return what `dyno run` says of one run on a share, or in a directory of it."""
     (folder / "tiny.toml").write_text(SUITE)
     plan = folder / "plan.toml"
     who = f', user = "{asked.user}"' if asked.user else ""
@@ -126,7 +125,7 @@ def test_a_recycle_bin_is_told_of_bonnie_too(home: Home, server: UsersSmbd) -> N
 def test_a_share_that_takes_too_few_connections_is_told(home: Home, server: UsersSmbd) -> None:
     done = bonnie(home, f"smb://127.0.0.1:{server.port}/few")
     assert done.returncode == 1 and "(Samba: max connections)" in done.stderr, done.stderr
-    # The check before load opens a session per seeker, so that no phase is carried out in vain.
+    # The check before load opens a session per seeker, so that no phase is wasted.
     assert "could not be carried out" not in done.stderr
     assert bonnie(home, f"smb://127.0.0.1:{server.port}/few", "--seekers", "2").returncode == 0
 

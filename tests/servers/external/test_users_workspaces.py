@@ -1,4 +1,4 @@
-"""What a run leaves on a file server of the user's: nothing, or what it names."""
+"""What a run leaves on a user's file server: nothing, or what it names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support.users_smbd import PASSWORD, USER, UsersSmbd, left_on, started
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
-    """One that runs whenever a test begins."""
+    """Return a server that runs at the start of each test."""
     running = started(tmp_path_factory.mktemp("users"))
     yield running
     running.kill()
@@ -44,7 +44,6 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def created(folder: Path, url: str, clients: list[int], length_s: float, *shares: str) -> Path:
-    """An experiment that was not begun, with mixes shorter than a plan may have."""
     suite = Suite(
         name="tiny",
         title="Tiny",
@@ -63,7 +62,7 @@ def created(folder: Path, url: str, clients: list[int], length_s: float, *shares
 
 
 def test_a_run_that_ends_well_leaves_the_shares_as_they_were(server: UsersSmbd, tmp_path: Path) -> None:
-    """Also the share that no client of the mixes works on, which the preflight has looked at."""
+    # This includes a share that no client uses, because the preflight looks at it, too.
     folder = created(tmp_path / "e", server.url, [1], 0.5, "data", "more")
     listener = Listener()
     assert carried_out(folder, listener)
@@ -88,7 +87,7 @@ def test_an_interrupted_run_takes_its_workspaces_away(
 
 
 def wait_until_made(dyno: subprocess.Popen[str], share: Path, client: str) -> None:
-    """The file system is asked; nothing announces it."""
+    """Wait until a client's workspace exists; only the file system shows it."""
     deadline = time.monotonic() + PATIENCE_S
     while not [*share.glob(f"{CLIENTS_DIRECTORY}-*/{client}/bulk/complete.mrk")]:
         if time.monotonic() >= deadline or dyno.poll() is not None:
@@ -99,7 +98,7 @@ def wait_until_made(dyno: subprocess.Popen[str], share: Path, client: str) -> No
 
 @contextmanager
 def held_still(server: UsersSmbd) -> Iterator[None]:
-    """Its processes are there and do nothing."""
+    """Stop the server's processes without ending them."""
     processes = server.processes()
     for process in processes:
         process.suspend()
@@ -142,7 +141,7 @@ def test_what_a_second_interrupt_leaves_is_named_with_a_command_that_removes_it(
 
 
 class Killer(Listener):
-    """Ends the server in the middle of a mix of so many clients."""
+    """Ends the server in the middle of the level with this number of clients."""
 
     def __init__(self, server: UsersSmbd, clients: int) -> None:
         super().__init__()
@@ -166,7 +165,7 @@ def test_a_mix_whose_server_is_gone_is_no_measurement(
         killer = Killer(server, 2)
         assert not carried_out(folder, killer)
         assert "nothing accepted the connection" in killer.failures[0]
-        assert Experiment.open(folder).finished() == {(1, 1)}  # the others are done by a resume
+        assert Experiment.open(folder).finished() == {(1, 1)}  # a resume does the others
     finally:
         server.kill()
 

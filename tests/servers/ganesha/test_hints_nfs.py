@@ -23,7 +23,7 @@ pytestmark = needs_root
 
 
 class Altered(Ganesha):
-    """One whose configuration is another: each pattern with what stands in its place."""
+    """Ganesha with a changed configuration: each pattern is replaced by its value."""
 
     changes: tuple[tuple[str, str], ...] = ()
 
@@ -35,7 +35,7 @@ class Altered(Ganesha):
         return text
 
     def answers_as_ours(self) -> bool:
-        """It need not let us in."""
+        """Return True, because this server need not let us in."""
         return True
 
 
@@ -52,7 +52,7 @@ def altered(
 
 
 def first_hint(server: Ganesha, more: str = "") -> str:
-    """Return what is said of the first error: of the look before the load, or of a mix."""
+    """Return the hint for the first error, whether of the check before the load or of a level."""
     place = server.access().url
     to = target(server, url=f"{place}{'&' if '?' in place else '?'}{more}")
     [look] = to.look(0)
@@ -63,7 +63,7 @@ def first_hint(server: Ganesha, more: str = "") -> str:
 
 
 class Elsewhere(Altered):
-    """One on a port that is not NFS's own."""
+    """Ganesha on another port than that of NFS."""
 
     def choose_port(self) -> int:
         return 2649
@@ -116,7 +116,7 @@ def test_the_pseudo_root_and_a_file_are_told_as_such(tmp_path: Path) -> None:
 
 def test_an_export_for_calls_of_nobody_is_tried_as_linux_does(tmp_path: Path) -> None:
     with altered(tmp_path / "g", "3", ("SecType = sys", "SecType = none")) as server:
-        # It is mounted; this server takes no credential at all, which only the calls show.
+        # It can be mounted; the server accepts no credential at all, which only calls show.
         assert "Else allow sec=sys on it" in first_hint(server)
 
 

@@ -1,4 +1,4 @@
-"""NFSv3 and NFSv4.1 from the mix to Ganesha: contents, requests, syncs, held against server, libnfs and tshark."""
+"""NFSv3 and NFSv4.1 load on Ganesha: contents, requests and syncs, compared with server, libnfs and tshark."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_each_flush_and_stable_write_of_the_disk_mix_is_synced_by_ganesha(cache:
     assert passed(result)["flush"] <= durable
     if syncs is None:
         pytest.skip(f"syncs can't be counted here: {counter.reason}")
-    # Workspaces are made before the window, with syncs of their own.
+    # Workspaces are made before the window, with additional syncs.
     assert sum(syncs.values()) >= durable > 0
 
 
@@ -78,10 +78,10 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_mal
             assert libnfs(server, "nfs-cat", f"/volume1/{path.relative_to(volume)}") == path.read_bytes()
         listed = libnfs(server, "nfs-ls", f"/volume1/{top.name}", "-R").decode().splitlines()
     assert sum(line.startswith("-") for line in listed) == len(files)
-    # Packets are cut to their beginnings, so only what contradicts itself there can be told.
+    # Only the starts of packets are captured, so only contradictions in them can be found.
     assert len(dissected(capture, "nfs")) > 1000
     assert dissected(capture, "rpc.state_accept != 0 || rpc.replystat != 0") == []
-    # A port of ours may be one that tshark takes for another protocol's.
+    # tshark may take one of our ports for that of another protocol.
     assert dissected(capture, "rpc && _ws.malformed && !(frame.len > 512)") == []
 
 
@@ -100,15 +100,15 @@ def test_over_udp_ganesha_serves_every_byte_and_syncs_each_flush(tmp_path: Path)
         [volume] = server.data_directories()
         files = [path for path in clients_directory(volume).rglob("*") if path.is_file()]
         assert len(files) > 100
-        # Another client reads over TCP what came over UDP.
+        # Another client reads over TCP what was written over UDP.
         for path in sorted(files)[::10]:
             assert libnfs(server, "nfs-cat", f"/volume1/{path.relative_to(volume)}") == path.read_bytes()
-        # Nobody names a port: the portmapper is asked over UDP.
+        # No port is given, so the client asks the portmapper over UDP.
         [look] = target(server, url="nfs://127.0.0.1/volume1?proto=udp", shares=[]).look(0)
         assert look["why"] is None
     assert len(dissected(capture, "nfs && udp")) > 1000
     assert dissected(capture, "nfs && tcp") == []
-    # A port of ours may be one that tshark takes for another protocol's.
+    # tshark may take one of our ports for that of another protocol.
     assert dissected(capture, "rpc && _ws.malformed && !(frame.len > 512)") == []
     if syncs is not None:
         assert sum(syncs.values()) >= passed(result)["flush"] > 0
@@ -160,7 +160,7 @@ def test_ganesha_counts_as_many_requests_as_its_clients(version: str) -> None:
         assert before is not None and operations_before is not None
         result = mixed(target(server), cache="leases", keep_workspace=False)
         assert whole(result) and result["protocol_requests"]
-        # It may count a request after it has answered it.
+        # The server may count a request after answering it.
         deadline = time.monotonic() + PATIENCE_S
         while (after := server.requests_served()) != before + result["protocol_requests"]:
             assert time.monotonic() < deadline, (before, after, result["protocol_requests"])
@@ -189,7 +189,7 @@ def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_a
         deadline = time.monotonic() + PATIENCE_S
         while (
             load.snapshot()["elapsed_s"] < 0.5
-        ):  # its verifier is the second of its start, which is gone by then
+        ):  # its verifier is the second of its start, which is over by then
             assert time.monotonic() < deadline
             time.sleep(0.05)
         server.kill()
@@ -205,16 +205,16 @@ def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_a
 
 
 def is_half_made(error: dict[str, Any]) -> bool:
-    """Whether it may be a creation in whose middle Ganesha was killed, of which each client has one at most.
+    """Return whether the error may come from a creation during which Ganesha was killed; a client has at most one.
 
-    Ganesha makes a file by openat and keeps the creation's verifier by utimensat. Between the two the file is nobody's,
-    so the creation fails when it is sent again (RFC 1813, 3.3.8).
+    Ganesha creates a file by openat and stores the verifier by utimensat. Between the two, nobody owns the file, so a
+    repeated creation fails (RFC 1813, 3.3.8).
     """
     return error["fault"] == "already_there" and "ERR_EXIST" in error["example"]
 
 
 def test_a_file_that_is_locked_is_unlocked_and_closed(tmp_path: Path) -> None:
-    """Ganesha refuses to close a file of which a range is locked, and keeps the lock until the client's lease ends."""
+    # Ganesha refuses to close a file with a locked range, and keeps the lock until the client's lease ends.
     lines = [
         r'NTCreateX "\clients\client1\locked" 0x40 0x5 1 NT_STATUS_OK',
         "LockX 1 0 100 NT_STATUS_OK",
@@ -235,7 +235,7 @@ def test_a_file_that_is_locked_is_unlocked_and_closed(tmp_path: Path) -> None:
 def test_more_clients_than_ganesha_takes_by_default_work_and_its_limit_is_named_where_it_is_reached(
     tmp_path: Path,
 ) -> None:
-    """Each client has a connection for NFS, and one for MOUNT for a moment."""
+    # Each client has one connection for NFS, and briefly one for MOUNT.
     load_file = _native.LoadFile.read(str(load_files.office(tmp_path / "office.load")))
     files = {"workload": "loadfile", "load_file": load_file, "cache": "none", "keep_workspace": False}
 

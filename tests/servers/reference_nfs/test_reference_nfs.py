@@ -1,4 +1,4 @@
-"""The reference NFS server with clients of others and of ours: libnfs, the disk mix, restarts, driver, command."""
+"""The reference NFS server with foreign clients and ours: libnfs, the disk mix, restarts, driver, command."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RESENT = "(sent again after a lost connection)"
 
 @contextmanager
 def reference(**options: Any) -> Iterator[_native.ReferenceNfsServer]:
-    """On threads of this process."""
+    """Run the reference server on threads of this process."""
     server = start_nfs(**options)
     try:
         yield server
@@ -53,12 +53,12 @@ def target(server: _native.ReferenceNfsServer, version: str = "3", **section: An
 
 
 def url(port: int, path: str) -> str:
-    """As libnfs wants it."""
+    """Return the URL in the form that libnfs expects."""
     return f"nfs://127.0.0.1{EXPORT}{path}?nfsport={port}&mountport={port}"
 
 
 def tool(*command: str) -> bytes:
-    """What a tool of libnfs says after it has done what it should."""
+    """Return the output of a libnfs tool that must succeed."""
     skip_unless_installed(command[0])
     done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
@@ -66,7 +66,7 @@ def tool(*command: str) -> bytes:
 
 
 def counted_otherwise(result: dict[str, Any], counted: dict[str, int]) -> dict[str, tuple[int, int]]:
-    """Where the server's count of requests is not the generator's, in all or by procedure: ours, and the server's."""
+    """Return where the counts of requests differ, in total or by procedure: ours, and the server's."""
     sent = {each["request"]: each["count"] for each in result["requests"]}
     pairs = {name: (sent.get(name, 0), counted[name]) for name in OF_THE_MIX_ALONE}
     pairs["all"] = (result["protocol_requests"] or 0, sum(counted.values()))
@@ -104,7 +104,7 @@ def test_the_disk_mix_is_served_whole_and_counted_as_the_generator_counts_it(
     cache: str, threads: int, version: str
 ) -> None:
     with reference(threads=threads) as server:
-        # Each client comes to a flush after some 250 operations, also on a busy machine.
+        # Each client comes to a flush after about 250 operations, also on a busy machine.
         result = ended(begun(target(server, version), clients=4, length_s=1.0, files={"cache": cache}))
         counted = server.requests()
     assert whole(result)
@@ -113,7 +113,7 @@ def test_the_disk_mix_is_served_whole_and_counted_as_the_generator_counts_it(
 
 
 def asked_and_broken(result: dict[str, Any]) -> tuple[int, int]:
-    """Delegations that were granted, and the breaks by which they were recalled."""
+    """Return the numbers of delegations granted and recalled."""
     sent = {each["request"]: each["count"] for each in result["requests"]}
     return sent.get("(read delegations granted)", 0), result["breaks"]
 
@@ -132,7 +132,7 @@ def test_delegations_are_asked_for_given_back_and_counted_or_not_asked_for_at_al
 
 
 def libnfs_changes_modes(port: int, paths: list[str]) -> None:
-    """Sets the mode of files over NFSv3, by the library of libnfs's tools. It takes no JUKEBOX for an answer."""
+    """Set the mode of files over NFSv3 with the library of libnfs's tools, which does not retry on JUKEBOX."""
     library = ctypes.util.find_library("nfs")
     if library is None:
         pytest.skip("libnfs is not installed")
@@ -180,7 +180,7 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte(version: str) -> Non
         assert len(files) > 100
         for name, size in list(zip(files, sizes, strict=True))[::20]:
             assert len(tool("nfs-cat", url(server.port, f"/{name.lstrip('/')}"))) == size
-        # What they contain is checked by a second mix, which reads what the first one left.
+        # A second level checks their contents, because it reads what the first one left.
         again = ended(begun(target(server), workspaces=workspaces, files={"cache": "none"}))
     assert whole(again)
 
@@ -191,10 +191,11 @@ def test_a_restart_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_co
 ) -> None:
     length_s, outage_s = 4.0, 2.2
     with reference(udp=True) as server:
-        # By rules alone: who looks for recalls may notice between two requests, and has nothing to send again.
+        # With cache rules only: a client that looks for recalls may see one between two requests, and then sends
+        # nothing again.
         load = begun(target(server, version), clients=4, length_s=length_s, files={"cache": "oplocks"})
         deadline = time.monotonic() + PATIENCE_S
-        while server.requests()["READ"] < 50:  # the mix itself has begun
+        while server.requests()["READ"] < 50:  # the level itself has begun
             assert time.monotonic() < deadline
             time.sleep(0.01)
         server.restart(outage_s=outage_s)
@@ -236,7 +237,7 @@ def test_a_restart_while_delegations_are_held_ends_them_and_all_contents_are_rig
     with reference() as server:
         load = begun(target(server, "4.1"), clients=4, length_s=2.0, files={"cache": "leases"})
         deadline = time.monotonic() + PATIENCE_S
-        while server.requests()["READ"] < 50:  # the mix itself has begun
+        while server.requests()["READ"] < 50:  # the level itself has begun
             assert time.monotonic() < deadline
             time.sleep(0.01)
         server.restart(outage_s=0.2)
@@ -244,7 +245,7 @@ def test_a_restart_while_delegations_are_held_ends_them_and_all_contents_are_rig
         assert server.restarts == 1
     assert whole(result)
     counted = {each["request"]: each["count"] for each in result["requests"]}
-    # What was held then is neither given back nor reclaimed.
+    # State of that time is neither returned nor reclaimed.
     assert asked_and_broken(result)[0] > counted.get("DELEGRETURN", 0) > 0
 
 

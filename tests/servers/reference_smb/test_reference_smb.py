@@ -1,5 +1,6 @@
-"""The reference file server under its driver and from the command line: it serves the disk mix whole, counts what the
-generator counts, and does wrong what it is told to.
+"""The reference SMB server under its driver and from the command line.
+
+It serves the complete disk mix, counts what the generator counts, and makes the faults that it is told to make.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LOAD_FILE = Path("/usr/share/dbench/client.txt")
 
 @contextmanager
 def reference(**options: Any) -> Iterator[_native.ReferenceSmbServer]:
-    """On threads of this process."""
+    """Run the reference server on threads of this process."""
     server = start_smb(**{"user": USER, "password": PASSWORD} | options)
     try:
         yield server
@@ -55,7 +56,7 @@ OF_THE_MIX_ALONE = ("READ", "FLUSH", "QUERY_DIRECTORY", "OPLOCK_BREAK")
 
 
 def counted_otherwise(result: dict[str, Any], counted: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Where the server's count of requests is not the generator's, in all or by command: ours, and the server's."""
+    """Return where the counts of requests differ, in total or by command: ours, and the server's."""
     sent = {
         each["request"]: each["count"] for each in result["requests"] if each["request"] in OF_THE_MIX_ALONE
     }
@@ -121,7 +122,7 @@ def test_contents_that_are_wrong_are_found_wrong() -> None:
 
 
 def test_every_fault_ends_in_counted_errors_and_the_mix_ends() -> None:
-    # All but the first need a second client, or a connection that is lost.
+    # All but the first need a second client, or a lost connection.
     harmless = {"delay=5ms", "no-breaks", "no-directory-breaks", "forgotten-handles", "undone-writes"}
     for name, _ in _native.reference_faults("smb"):
         with reference(fault=name) as server:
@@ -195,7 +196,7 @@ def test_its_settings_are_what_it_does(settings: dict[str, Any], smb: dict[str, 
     assert whole(result)
     asked = {each["operation"]: each["count"] for each in result["by_operation"]}
     if settings.get("oplocks") is False:
-        # Nothing is kept at the client, so that every read passes.
+        # The client caches nothing, so that every read reaches the server.
         assert passed(result)["read"] >= asked["read"]
     else:
         assert passed(result)["read"] < 0.8 * asked["read"]

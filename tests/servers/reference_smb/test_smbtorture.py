@@ -1,4 +1,4 @@
-"""What the reference SMB server has to pass of Samba's own tests; `tools/smbtorture.py` runs all of them."""
+"""Samba's own tests that the reference SMB server must pass; `tools/smbtorture.py` runs all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mix of work on files counts, however it ends; and that a write that was lost between two mixes is found."""
+"""The counts of file work, however it ends; and that a write lost between two load levels is found."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from support.file_server import samba
 OPERATIONS = 500
 """Among so many of the disk mix are reads."""
 
-# A file that is made before the mix, and read and written anew by every pass.
+# A file that is made before the load level; every pass reads it and writes it again.
 ONE_FILE = r"""
 NTCreateX "\clients\client1\kept.dat" 0x40 0x2 1 NT_STATUS_OK
 WriteX 1 0 4096 4096 NT_STATUS_OK
@@ -61,7 +61,7 @@ def test_a_mix_that_is_stopped_keeps_what_it_has_counted(cache: str) -> None:
     checked, requests = result["bytes_checked"], result["protocol_requests"]
     assert checked is not None and checked > 0
     in_mix = sum(each["count"] for each in result["requests"])
-    # Those that logged on and made the workspaces stand in no other figure.
+    # No other figure includes the sessions that made the workspaces.
     assert requests is not None and 0 < in_mix < requests
     assert sum(each["done"] + each["not_there"] for each in result["calls"]) > 0
     assert result["connections"] == 2
@@ -78,7 +78,7 @@ def test_a_mix_that_is_stopped_before_its_start_has_done_nothing() -> None:
 
 
 def processes_of_sessions(server: Samba) -> set[int]:
-    """smbd has one for each connection."""
+    """Return the process IDs of the smbd processes, one per connection."""
     access = server.access()
     inside = ["nsenter", f"--net={access.network_namespace}"] if access.network_namespace else []
     listed = subprocess.run(
@@ -101,7 +101,7 @@ def test_connections_and_sessions_that_were_set_up_again_are_counted() -> None:
         assert len(sessions) == 2
         for pid in sessions:
             psutil.Process(pid).kill()
-        # Each loses its session in the one operation, and has another in the next.
+        # Each loses its session in one operation, and has another in the next.
         while load.snapshot()["errors"] < 2 or len(processes_of_sessions(server) - sessions) < 2:
             assert not load.wait(0.05)
         before = load.snapshot()["operations"]
@@ -117,7 +117,7 @@ def test_connections_and_sessions_that_were_set_up_again_are_counted() -> None:
 def test_a_workspace_that_is_made_anew_has_other_contents_than_the_one_before_it() -> None:
     with samba() as server:
         for _ in range(2):
-            # Of one seed, and each in a directory of its own.
+            # All have the same seed, and each a directory of its own.
             assert whole(mixed(server, clients=1, seed=7))
         made = server.data_directories()[0].glob(f"{CLIENTS_DIRECTORY}-*")
         former, present = (contents(directory / "0") for directory in made)
@@ -131,7 +131,7 @@ def test_a_write_that_is_lost_between_two_mixes_of_one_seed_is_wrong_content(tmp
     load_file, workspaces = _native.LoadFile.read(str(path)), _native.Workspaces()
 
     def one_pass(server: Samba) -> dict[str, Any]:
-        # What a client thinks of between two passes lasts longer than the mix.
+        # A client's think time between two passes is longer than the level.
         files = {"workload": "loadfile", "load_file": load_file, "cache": "none"}
         shape = {"clients": 1, "length_s": 0.5, "think_time_s": 60.0, "seed": 7}
         load = files_mix(target(server), files, workspaces, **shape).start()

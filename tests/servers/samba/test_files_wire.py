@@ -1,11 +1,11 @@
-"""The disk mix's calls below the client cache, over a real Samba, against the wire of the captures of 2004."""
+"""The disk mix's calls below the client cache, over a real Samba, compared with the packet captures of 2004."""
 
 from __future__ import annotations
 
 from support.disk_mix import mixed, passed, served, whole
 from support.file_server import samba
 
-# Once a pass (Windows XP, batch oplocks). A call that finds nothing is in a line of its own.
+# Counts per pass (Windows XP, batch oplocks). A call that finds nothing has its own line.
 WIRE_2004 = {
     "open": 450.5,
     "open, not there": 163.0,
@@ -26,7 +26,7 @@ WIRE_2004 = {
     "unlock": 2.0,
 }
 SHARE = 0.05
-# Requests of each kind of call, as SMB 2 spells it: what the table of 2004 counts once may be a compound here.
+# SMB 2 requests of each kind of call: one call in the table of 2004 may be a compound here.
 REQUESTS = {
     "CREATE": ("open", "query path", "query space", "find", "delete", "rename"),
     "CLOSE": ("close", "query path", "query space", "find", "delete", "rename"),
@@ -41,7 +41,7 @@ REQUESTS = {
 
 def test_a_pass_over_samba_is_on_the_wire_what_it_was_in_2004() -> None:
     clients = 2
-    # The room that the server keeps for a growing file decides how often the client asks for more: once, in 2004.
+    # The space that the server reserves for a growing file decides how often the client extends it: once, in 2004.
     with samba({"allocation_roundup_bytes": 1 << 20}) as server:
         before = served(server)
         result = mixed(
@@ -58,7 +58,7 @@ def test_a_pass_over_samba_is_on_the_wire_what_it_was_in_2004() -> None:
     lines |= {f"{each['call']}, not there": float(each["not_there"]) for each in result["calls"]}
     done = result["passes"]
     assert done is not None and done >= clients, "no whole pass to count"
-    # A client may be anywhere in the pass that the end of the mix cuts off.
+    # The end of the level stops a client anywhere in its pass.
     missed = {
         name: (lines[name] / done, fact)
         for name, fact in WIRE_2004.items()

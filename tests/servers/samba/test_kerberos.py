@@ -1,4 +1,4 @@
-"""A log-on by Kerberos, to a domain that refuses NTLM: Samba's own domain controller."""
+"""Logging on by Kerberos, to a domain that refuses NTLM: Samba's own domain controller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = needs_root
 
 @pytest.fixture(scope="module")
 def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
-    """One for all tests; its user has a ticket."""
+    """Make one domain for all tests, whose user has a ticket."""
     made = Domain(tmp_path_factory.mktemp("domain"))
     try:
         made.start()
@@ -41,7 +41,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 def sessions(told: dict[str, Any]) -> dict[str, Any]:
-    """Of the only kind, of a mix without an error."""
+    """Return the only kind of sessions of a level, after checking that no error occurred."""
     assert "error" not in told, told
     assert told["whole"], told["errors"]
     [session] = told["sessions"]
@@ -169,7 +169,7 @@ processes = 2
 
 
 def planned(directory: Path, plan: str) -> Path:
-    """The plan in a file, beside its suite."""
+    """Write the plan to a file beside its suite."""
     (directory / "tiny.toml").write_text(SUITE)
     (directory / "plan.toml").write_text(plan)
     return directory / "plan.toml"
@@ -229,7 +229,7 @@ tree = "t"
 
 
 def bonnie(*options: str, host: str = HOST) -> list[str]:
-    """A command line of the smallest Bonnie on the server's share, which lets nobody in by NTLM."""
+    """Return the command line of the smallest Bonnie on the server's share, which refuses NTLM."""
     return ["bonnie", "-d", f"smb://{host}/data", "-s", "1", "--seeks", "20", *options]
 
 

@@ -1,4 +1,4 @@
-"""A private Samba under its driver: it serves, is ours alone, does what it was set to, and leaves nothing behind."""
+"""A private Samba under its driver: it serves, is ours alone, follows its settings, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NETWORKS = [pytest.param("namespace", marks=needs_root), "loopback"]
 
 @pytest.fixture
 def document(tmp_path: Path) -> Path:
-    """A file that is larger than one request."""
+    """Make a file that is larger than one request."""
     path = tmp_path / "document"
     path.write_bytes(os.urandom(3_000_000))
     return path
@@ -64,7 +64,7 @@ def document(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(own_tmpdir: Path) -> Iterator[None]:
-    """Whatever a test does, the machine and the place of temporary files are as they were."""
+    """Check after each test that the machine and the temporary directory are as before."""
     before = machine()
     yield
     assert machine() == before
@@ -169,7 +169,7 @@ SETTINGS: list[tuple[dict[str, Any], str, str]] = [
     ({"aio_write_size": 70000}, "aio write size", "70000"),
     ({"socket_options": "TCP_NODELAY IPTOS_LOWDELAY"}, "socket options", "TCP_NODELAY IPTOS_LOWDELAY"),
     ({"min_dialect": "3.0"}, "server min protocol", "SMB3_00"),
-    ({"max_dialect": "2.1"}, "server max protocol", "SMB2"),  # its name for 2.1
+    ({"max_dialect": "2.1"}, "server max protocol", "SMB2"),  # Samba's name for 2.1
     ({"signing": "required"}, "server signing", "required"),
     ({"encryption": "off"}, "server smb encrypt", "no"),
     ({"encryption": "required"}, "server smb encrypt", "required"),
@@ -312,7 +312,7 @@ def test_what_a_flush_is_worth_is_disclosed_and_the_password_is_not() -> None:
     assert any("without fsync" in note for note in notes[False])
     assert not any("without fsync" in note for note in notes[True])
     [differs] = [note for note in notes[False] if note.startswith("Differs from Samba's own defaults")]
-    # What it always sets, and what was asked for; not what is as Samba has it, and no place.
+    # The settings that the driver always makes, and those of the plan; no defaults of Samba, and no paths.
     always = ("case sensitive = Yes (Auto)", "server multi channel support = No (Yes)")
     assert all(parameter in differs for parameter in (*always, "strict sync = No (Yes)"))
     assert "oplocks" not in differs and "/tmp" not in differs
@@ -488,7 +488,7 @@ def test_limits_that_tool_and_keeper_were_killed_with_are_put_back_by_the_next_s
         keeper = psutil.Process(int(pid))
         everyone = [keeper, *keeper.children(recursive=True)]
         assert machine().limits != before
-        keeper.kill()  # first: it would put them back
+        keeper.kill()  # first, because it would restore them
         tool.kill()
     assert alive(everyone) == []
     with samba():
@@ -505,7 +505,7 @@ with samba() as server:
     assert (server.data_directories()[0] / "x").read_bytes() == open("/etc/hostname", "rb").read()
     assert server.access().network_namespace is None
     served = server.operations_served()
-    assert served is None or served["write"] == 1  # smbstatus may insist on root
+    assert served is None or served["write"] == 1  # smbstatus may need root
 """
     )
 
@@ -533,7 +533,7 @@ with stopped_at_end({settings!r}) as server:
 
 
 def for_everybody(python: str) -> bool:
-    """Whether it is our version, and every user can reach it and its library."""
+    """Return whether a Python has our version, and every user can run it and read its library."""
     told = "import sys; print(sys.version_info[:2], sys.base_prefix)"
     done = subprocess.run([python, "-I", "-c", told], capture_output=True, text=True, check=False, timeout=30)
     version, _, prefix = done.stdout.strip().rpartition(" ")
@@ -543,7 +543,7 @@ def for_everybody(python: str) -> bool:
 
 
 def check_as_nobody(program: str) -> None:
-    """Runs it as a user without rights, in a place of its own, to its end without an error."""
+    """Run a program to its end as an unprivileged user in a place of its own, without an error."""
     skip_unless_installed("smbd", "smbclient")
     become = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"] if os.geteuid() == 0 else []
     others = [place for place in sys.path if place and not place.startswith(sys.base_prefix)]

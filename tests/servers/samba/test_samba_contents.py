@@ -1,5 +1,7 @@
-"""What clients have left at a real server when their mix ended, byte by byte: as the workload says, in the server's own
-directory, and through an independent client."""
+"""The files that clients leave at a real server, byte by byte.
+
+As the workload says, in the server's own directory, and through an independent client.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from support.file_server import samba, smbclient
 SEED = 2004
 CLIENTS = 6
 VOLUMES = 2
-# The clock cuts each client off somewhere in its pass; in one place of eight a file of its workspace is open, with data
-# that a client with a cache has not sent.
+# The clock stops each client anywhere in its pass; in an eighth of the places, a file of its workspace is open, with
+# data that a caching client has not sent.
 LENGTHS_S = (0.5, 1.1)
 
 
 def differences(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> list[str]:
-    """Each file that is not as it should be, in words: without 20 MiB of contents."""
+    """Return a sentence per file that differs, instead of 20 MiB of contents."""
     told = [f"{path} is missing" for path in sorted(expected.keys() - found.keys())]
     told += [f"{path} should not be there" for path in sorted(found.keys() - expected.keys())]
     for path in sorted(found.keys() & expected.keys()):
@@ -37,7 +39,7 @@ def differences(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> li
 
 
 def read_by_another(server: Samba, share: str, workspace: str, into: Path) -> dict[str, bytes]:
-    """A client's workspace, as smbclient gets it."""
+    """Return a client's workspace as smbclient reads it."""
     into.mkdir()
     commands = f"cd {workspace}; lcd {into}; prompt off; recurse on; mget *"
     smbclient(server, commands, share=share)
@@ -47,8 +49,10 @@ def read_by_another(server: Samba, share: str, workspace: str, into: Path) -> di
 def as_the_workload_says(
     workspaces: _native.Workspaces, result: dict[str, Any], client: int
 ) -> list[dict[str, bytes]]:
-    """What a client should have left. Its last operation may have ended after the window, which counts until then: so
-    this is one of two."""
+    """Return the two contents that a client may have left.
+
+    Its last operation may have ended after the window, and counts only if it did not.
+    """
     counted = next(each["operations"] for each in result["by_client"] if each["client"] == client)
     candidates = [counted, counted + 1] if result["operations_total"] > result["operations"] else [counted]
     expected = [
@@ -61,7 +65,7 @@ def as_the_workload_says(
 def mixed(
     server: Samba, clients: int, length_s: float, files: Mapping[str, Any]
 ) -> tuple[_native.Workspaces, dict[str, Any]]:
-    """A mix from nothing that ends by the clock, and what is known of its workspaces."""
+    """Run a level from scratch until its time is up; return its workspaces and its result."""
     workspaces = _native.Workspaces()
     load = begun(
         target(server),
@@ -83,7 +87,7 @@ def test_the_server_has_what_the_workload_wrote_and_nothing_else(
         workspaces, result = mixed(server, CLIENTS, length_s, {"cache": cache})
         assert whole(result)
         shares, directories = server.access().shares, server.data_directories()
-        # Clients are spread over the volumes in their order.
+        # Clients are assigned to the volumes in order.
         for volume, directory in enumerate(directories):
             there = {each.name for each in clients_directory(directory).iterdir()}
             assert there == {str(client) for client in range(volume, CLIENTS, VOLUMES)}
@@ -123,7 +127,7 @@ def test_every_operation_is_in_what_a_single_client_leaves(files: dict[str, Any]
     # Compared before they are asserted: pytest would print all files.
     wrong, written = differences(on_disk, after(result["operations_total"])), differences(on_disk, after(0))
     assert wrong == []
-    # Something had been written by then: the workspace isn't as it was made.
+    # Something was written: the workspace is not as it was made.
     assert written != []
 
 
