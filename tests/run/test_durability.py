@@ -126,7 +126,7 @@ def test_counts_that_fell_are_no_counts() -> None:
         [instance] = [path for call, path in counter._instances.items() if call == "fsync"]
         (instance / "trace").write_text("")  # forgets them, and those of before
         assert counter.counts() is None
-        assert counter.reason == "the kernel's counts are incomplete: those of fsync fell"
+        assert counter.reason == "the kernel's counts of syncs can't be used: the counts of fsync decreased"
 
 
 @needs_root
