@@ -106,7 +106,10 @@ def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(  # noqa:
     # The rest of the experiment needs the node, too: it stops, with the words of its last look.
     with (
         monkeypatch.context() as impatient,
-        pytest.raises(DynoError, match=r"b of the 3 nodes of the fleet lab have not joined|b of the fleet lab did not answer"),
+        pytest.raises(
+            DynoError,
+            match=r"b of the 3 nodes of the fleet lab have not joined|b of the fleet lab did not answer",
+        ),
     ):
         carried_out(folder, breaker)
         pytest.fail(f"not missed: {breaker.broken}, {breaker.failures}, {breaker.notices}, {breaker.stages}")

@@ -260,9 +260,13 @@ def test_a_node_in_the_schedulers_place_is_told_by_its_certificate(tmp_path: Pat
     scheduler = [sys.executable, "-m", "serverdyno.fleet.scheduler", str(folder.path)]
     with subprocess.Popen(scheduler) as process:
         try:
-            with pytest.raises(DynoError, match="has the certificate of b, not that of the fleet's scheduler"):
+            with pytest.raises(
+                DynoError, match="has the certificate of b, not that of the fleet's scheduler"
+            ):
                 link.wait_for(folder.at, folder.path / CONTROLLER, PATIENCE_S)
-            with pytest.raises(DynoError, match="has the certificate of b, not that of the fleet's scheduler"):
+            with pytest.raises(
+                DynoError, match="has the certificate of b, not that of the fleet's scheduler"
+            ):
                 link.check(folder.at, folder.node("a"))
         finally:
             process.kill()

@@ -204,7 +204,8 @@ def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_nex
     )
     [notice] = stopper.notices
     assert (
-        "reference-smb, 3_client is void: no client could be prepared: the server let no client log on" in notice
+        "reference-smb, 3_client is void: no client could be prepared: the server let no client log on"
+        in notice
     )
     assert f"dyno resume {folder} measures it again" in notice
     [left_out] = [warning for warning in made.warnings if warning.startswith("Left out")]

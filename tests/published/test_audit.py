@@ -303,7 +303,11 @@ def test_repetitions_are_averaged_before_the_peak_is_taken() -> None:
         ("1", {"table": "peaks", "column": "seconds"}, 'no column "seconds"'),
         ("1", {"table": "averages", "column": "mbits_per_s"}, 'no table "averages"'),
         ("lots", cell("A", 1), "not a number"),
-        ("a bit more", {"kind": "greater", "of": cell("A", 1), "than": [cell("B", 1)]}, "not a known word of order"),
+        (
+            "a bit more",
+            {"kind": "greater", "of": cell("A", 1), "than": [cell("B", 1)]},
+            "not a known word of order",
+        ),
     ],
 )
 def test_a_claim_that_names_what_is_not_there_is_an_error_and_no_verdict(

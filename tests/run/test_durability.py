@@ -318,7 +318,7 @@ def test_what_cannot_be_looked_at_is_not_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said", "not_said"),
     [
-        ({"strict_sync": False}, "what was acknowledged can be lost with the power", "synchronously"),
+        ({"strict_sync": False}, "a power cut can lose acknowledged data", "synchronously"),
         (
             {"strict_sync": False, "file_system": "ext4", "mount_options": "noatime,sync"},
             "writes synchronously (mount option sync)",
