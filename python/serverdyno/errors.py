@@ -66,10 +66,10 @@ def no_answer(url: str, protocol: str, error: Exception) -> ServerError:
     """Return the error of a server that gave no answer. `error` is the data plane's `AnswerError`."""
     fault, side, words, advice = error.args
     if side == "client":
-        return ServerError(f"{url} can't be reached from here: {words}", hint=advice)
+        return ServerError(f"{url} can't be reached from this machine: {words}", hint=advice)
     if fault in NOBODY_THERE:
         return GoneError(f"nothing answers {protocol} at {url}: {words}", hint=advice)
-    return ServerError(f"{url} gives no usable answer: {words}", hint=advice)
+    return ServerError(f"{url} gave no usable answer: {words}", hint=advice)
 
 
 def gone(url: str, protocol: str, error: Exception) -> ServerError | None:
@@ -79,7 +79,7 @@ def gone(url: str, protocol: str, error: Exception) -> ServerError | None:
         return None
     return ServerError(
         f"nothing answers {protocol} at {url} any more: {words}",
-        hint="Look at the server's log. `dyno resume` repeats the run.",
+        hint="Check the server's log. `dyno resume` repeats the run.",
     )
 
 

@@ -11,12 +11,12 @@ from serverdyno.analysis.medium import FASTEST_FLUSH_MS, TOO_FAST, Device, Layer
 
 DISK_MS, NVME_MS, NOTHING_MS = 0.11, 0.02, 0.0005
 """Medians of real ones: a virtual disk, a fast disk, and a sync that does nothing."""
-EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
+EACH = "at least as many syncs as flushes at each load level, except at the start of its window"
 SYNCED = "at least as many syncs as flushes, but "
-MEMORY = "synced to memory: nothing is on a disk"
-IGNORED = f"{EACH}, and syncs are ignored: mounted volatile"
+MEMORY = "synced to memory only: no data reach a disk"
+IGNORED = f"{EACH}, and syncs are ignored (mount option volatile)"
 IN_CACHE = f"{EACH}, and syncs go no further than the device's cache: "
-NO_DEVICE = f"and syncs reach no device: {TOO_FAST}"
+NO_DEVICE = f"and syncs do not reach a device: {TOO_FAST}"
 
 VDA = Device("vda", "write back")
 
@@ -39,7 +39,7 @@ FUSE = Layer("fuse.bindfs", ("rw",), "bindfs")
 MAPPED = Layer("xfs", ("rw", "wsync"), "dm-0", (Device("dm-0", "write back"), VDA))
 MAPPED_THROUGH = replace(MAPPED, devices=(Device("dm-0", "write through"), VDA))
 PERSISTENT = on_disk("ext4", "dax=always", device=Device("pmem0p1", "write back"))
-HIDDEN = replace(laid(), unfollowed="the file system below is mounted out of sight")
+HIDDEN = replace(laid(), unfollowed="the file system below is not visible from here")
 
 STACKS: dict[str, tuple[tuple[Layer, ...], float | None, str]] = {
     "ext4": ((on_disk(),), DISK_MS, EACH),
@@ -50,12 +50,12 @@ STACKS: dict[str, tuple[tuple[Layer, ...], float | None, str]] = {
         EACH,
     ),
     "btrfs, flushoncommit": ((on_disk("btrfs", "flushoncommit"),), DISK_MS, EACH),
-    "ext4, nobarrier": ((on_disk("ext4", "nobarrier"),), DISK_MS, f"{IN_CACHE}mounted nobarrier"),
-    "ext4, barrier=0": ((on_disk("ext4", "barrier=0"),), DISK_MS, f"{IN_CACHE}mounted barrier=0"),
+    "ext4, nobarrier": ((on_disk("ext4", "nobarrier"),), DISK_MS, f"{IN_CACHE}mount option nobarrier"),
+    "ext4, barrier=0": ((on_disk("ext4", "barrier=0"),), DISK_MS, f"{IN_CACHE}mount option barrier=0"),
     "f2fs, fsync_mode=nobarrier": (
         (on_disk("f2fs", "fsync_mode=nobarrier"),),
         DISK_MS,
-        f"{IN_CACHE}mounted fsync_mode=nobarrier",
+        f"{IN_CACHE}mount option fsync_mode=nobarrier",
     ),
     "overlay": ((laid(), on_disk()), DISK_MS, EACH),
     "overlay, fsync=strict": ((laid("fsync=strict"), on_disk()), DISK_MS, EACH),
@@ -69,12 +69,12 @@ STACKS: dict[str, tuple[tuple[Layer, ...], float | None, str]] = {
     "overlay, an option of a later kernel that names syncs": (
         (laid("fsync=lazy"), on_disk()),
         NOTHING_MS,
-        f"{SYNCED}not known below overlay: what its mount option fsync=lazy makes of a sync, {NO_DEVICE}",
+        f"{SYNCED}not known below overlay: its mount option fsync=lazy may change what a sync does, {NO_DEVICE}",
     ),
     "overlay out of sight": (
         (HIDDEN,),
         NOTHING_MS,
-        f"{SYNCED}not known below overlay: the file system below is mounted out of sight, {NO_DEVICE}",
+        f"{SYNCED}not known below overlay: the file system below is not visible from here, {NO_DEVICE}",
     ),
     "tmpfs": ((TMPFS,), NOTHING_MS, MEMORY),
     "overlay on tmpfs": ((laid(), TMPFS), NOTHING_MS, MEMORY),
@@ -94,7 +94,7 @@ STACKS: dict[str, tuple[tuple[Layer, ...], float | None, str]] = {
     "image on an overlay, an option of a later kernel": (
         (on_loop(), laid("fsync=lazy"), on_disk()),
         NVME_MS,
-        f"{SYNCED}not known below overlay: what its mount option fsync=lazy makes of a sync",
+        f"{SYNCED}not known below overlay: its mount option fsync=lazy may change what a sync does",
     ),
     "device mapper, write back": ((MAPPED,), DISK_MS, EACH),
     "device mapper, write through over write back": (
@@ -104,22 +104,22 @@ STACKS: dict[str, tuple[tuple[Layer, ...], float | None, str]] = {
     ),
     "virtual disk, write through": ((on_disk(device=Device("vda", "write through")),), DISK_MS, EACH),
     "virtual disk that answers without its host": ((on_disk(),), NOTHING_MS, f"{EACH}, {NO_DEVICE}"),
-    "FUSE": ((FUSE,), DISK_MS, f"{SYNCED}not known below fuse.bindfs: it is not a file system of disks"),
+    "FUSE": ((FUSE,), DISK_MS, f"{SYNCED}not known below fuse.bindfs, which is not a disk file system"),
     "FUSE whose program knows no fsync": (
         (FUSE,),
         NOTHING_MS,
-        f"{SYNCED}not known below fuse.bindfs: it is not a file system of disks, {NO_DEVICE}",
+        f"{SYNCED}not known below fuse.bindfs, which is not a disk file system, {NO_DEVICE}",
     ),
     "a file system of a later kernel": (
         (on_disk("laterfs"),),
         NOTHING_MS,
-        f"{SYNCED}not known below laterfs: it is not a file system of disks, {NO_DEVICE}",
+        f"{SYNCED}not known below laterfs, which is not a disk file system, {NO_DEVICE}",
     ),
-    "nothing known of it": ((), NOTHING_MS, f"{SYNCED}what the files lie on is not known, {NO_DEVICE}"),
+    "nothing known of it": ((), NOTHING_MS, f"{SYNCED}the medium of the files is not known, {NO_DEVICE}"),
     "persistent memory, or memory that is called so": (
         (PERSISTENT,),
         0.0015,
-        f"{SYNCED}not known below pmem0p1: whether its memory outlasts a power cut",
+        f"{SYNCED}not known below pmem0p1: its memory may not survive a power cut",
     ),
     "ext4, sync": ((on_disk("ext4", "sync"),), NOTHING_MS, EACH),
 }

@@ -319,7 +319,7 @@ def test_a_run_that_is_refused_leaves_no_folder(home: Home, tmp_path: Path) -> N
         plan.write_text(f'name = "wrong-root"\nsuite = "quick-web"\n{servers}')
         done = home.here("run", plan, "--into", folder)
     assert done.returncode == 1
-    assert "does not serve the workload" in done.stderr and "`dyno tree DIRECTORY` writes it" in done.stderr
+    assert "can't serve the workload" in done.stderr and "`dyno tree DIRECTORY` writes it" in done.stderr
     assert not folder.exists()
 
 
@@ -371,7 +371,7 @@ def test_load_of_a_page_that_is_not_there_says_so(home: Home, tmp_path: Path) ->
     with reference() as port:
         done = home.here("load", f"http://127.0.0.1:{port}/missing.html", "--into", tmp_path / "e")
     assert done.returncode == 1
-    assert "does not serve the workload: the server answered with another status" in done.stderr
+    assert "can't serve the workload: the server answered with another status" in done.stderr
     assert "404 (5 of 5 requests)" in done.stderr and "--expect-status 404" in done.stderr
     assert "Traceback" not in done.stderr
 

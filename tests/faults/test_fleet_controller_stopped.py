@@ -89,7 +89,7 @@ def test_a_controller_that_was_stopped_for_long_voids_the_level_in_words_and_res
             dyno.send_signal(signal.SIGCONT)
             _, said = dyno.communicate(timeout=PATIENCE_S)
         assert "Traceback" not in said
-        assert "it gave this controller up after 5 s without a message" in said, said
+        assert "it dropped this controller after 5 s without a message" in said, said
         assert Experiment.open(folder).run_notes()[1].state == "failed"
         assert Experiment.open(folder).finished() == {(1, 1), (2, 1), (2, 2)}
         assert_resumed(home, folder)

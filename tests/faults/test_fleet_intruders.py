@@ -121,10 +121,10 @@ def test_a_nodes_certificate_can_ask_nothing_but_to_join_as_that_node(
     assert not marker.exists(), found
     for name in fleet_intruder.REQUESTS:
         assert found.pop(name) == f"answered: {{'refused': \"there is no request '{name}'\"}}"
-    assert "can't join as 'a'" in found.pop("foreign name")
-    assert "can't join as 'controller'" in found.pop("controller's name")
+    assert "can't be used to join as 'a'" in found.pop("foreign name")
+    assert "can't be used to join as 'controller'" in found.pop("controller's name")
     assert "only the controller may ask" in found.pop("members")
-    assert "can't join as {'__Pickled__': 1}" in found.pop("a marked pickle")
+    assert "can't be used to join as {'__Pickled__': 1}" in found.pop("a marked pickle")
     # The connection ends if its data can't be read, and so it does for strangers to a node.
     assert len(found) == 4
     assert not [said for said in found.values() if said.startswith("answered")], found
@@ -144,17 +144,17 @@ def refused(home: Home, fleet: RunningFleet) -> int:
         ("facts: an error", "node b is not used: it fails with boom"),
         ("facts: a pickle", "node b is not used: a message that is not a map"),
         ("facts: frames of Dask", "node b is not used: a message that is not plain data"),
-        ("facts: nothing that it should", "node b reports malformed facts: "),
-        ("facts: another shape", "node b reports malformed facts: host: Field required"),
+        ("facts: nothing that it should", "node b sent a malformed description of itself: "),
+        ("facts: another shape", "node b sent a malformed description of itself: host: Field required"),
         ("look: an error", "node b is lost: it fails with boom"),
         ("look: a pickle", "node b is lost: a message that is not a map"),
         ("look: frames of Dask", "node b is lost: a message that is not plain data"),
         (
             "look: a pickle in an answer",
-            "the answer of node b can't be read: the message is damaged",
+            "can't parse the answer from node b: the message is damaged",
         ),
         ("look: nothing that it should", "node b is lost: its answer is malformed"),
-        ("look: another shape", "node b answers start with a malformed answer: "),
+        ("look: another shape", "node b sent a malformed answer to start: "),
     ],
 )
 def test_what_a_hostile_node_answers_is_not_run_and_ends_in_words(
@@ -200,7 +200,7 @@ def test_load_goes_nowhere_else_than_to_the_node_that_was_asked_to_serve(harm: d
     told = {"number": 1, "access": access, "description": description}
     there: Node = SimpleNamespace(name="node b", on_this_machine=harm.pop("claims", False))
     assert NodeServer(there, told, {"address": "10.0.0.2"}, TOKEN).url == access["url"]
-    with pytest.raises(DynoError, match="it must be at 10\\.0\\.0\\.2 and nowhere else"):
+    with pytest.raises(DynoError, match="the server must be at 10\\.0\\.0\\.2"):
         NodeServer(there, told | {"access": access | harm}, {"address": "10.0.0.2"}, TOKEN)
 
 
@@ -260,9 +260,13 @@ def test_a_node_in_the_schedulers_place_is_told_by_its_certificate(tmp_path: Pat
     scheduler = [sys.executable, "-m", "serverdyno.fleet.scheduler", str(folder.path)]
     with subprocess.Popen(scheduler) as process:
         try:
-            with pytest.raises(DynoError, match="something answers with the certificate of b"):
+            with pytest.raises(
+                DynoError, match="has the certificate of b, not that of the fleet's scheduler"
+            ):
                 link.wait_for(folder.at, folder.path / CONTROLLER, PATIENCE_S)
-            with pytest.raises(DynoError, match="something answers with the certificate of b"):
+            with pytest.raises(
+                DynoError, match="has the certificate of b, not that of the fleet's scheduler"
+            ):
                 link.check(folder.at, folder.node("a"))
         finally:
             process.kill()
@@ -288,4 +292,6 @@ def test_a_node_can_not_have_the_name_of_a_role(home: Home, tmp_path: Path) -> N
         "fleet", "init", tmp_path / "lab", "--at", "127.0.0.1", "--nodes", "a,scheduler,controller"
     )
     assert told.returncode == 2
-    assert "controller and scheduler: a node needs another name" in told.stderr
+    assert (
+        "controller and scheduler: this name is reserved, so choose another one for the node" in told.stderr
+    )

@@ -46,7 +46,7 @@ def test_a_full_disk_ends_a_run_in_a_sentence_and_a_resume_goes_on(home: Home, s
     filler = fill(small_disk, 0)
     done = home.here("resume", folder)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
-    assert "No space left on device\nhint: Make room on its disk." in done.stderr, done.stderr
+    assert "No space left on device\nhint: Free some space on this disk." in done.stderr, done.stderr
     assert f"what was measured is kept. To continue: dyno resume {folder}\n" in done.stderr
     assert not list(folder.rglob(".unfinished-*"))
     filler.unlink()
@@ -59,7 +59,7 @@ def test_an_experiment_without_room_for_its_head_leaves_nothing(home: Home, smal
     fill(small_disk, 4096)
     done = home.here("bonnie", "-s", "1", "-d", home.temporary, "--into", small_disk / "experiments" / "e")
     assert done.returncode == 1 and "No space left on device" in done.stderr, done.stderr
-    assert "hint: Nothing was begun. Make room" in done.stderr
+    assert "hint: Nothing was measured. Free some space" in done.stderr
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 

@@ -139,7 +139,7 @@ def test_a_users_server_that_stands_still_fails_its_run_and_what_it_keeps_is_nam
     stopper = Stopper(server.processes)
     try:
         check(folder, stopper)
-        [notice] = [notice for notice in stopper.notices if "workspaces are left" in notice]
+        [notice] = [notice for notice in stopper.notices if "some workspaces could not be removed" in notice]
         assert "share data" in notice
         assert any(f"for {REMOVAL_TIMEOUTS * TIMEOUT_S:g} s at most" in stage for stage in stopper.stages)
     finally:

@@ -137,7 +137,7 @@ class StopperUntilAsked(StopperAcrossTheEnd):
 
     def stage(self, text: str) -> None:
         super().stage(text)
-        if "looking if it still answers" in text:
+        if "checking whether it still answers" in text:
             self.go_on()
 
 
@@ -204,11 +204,12 @@ def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_nex
     )
     [notice] = stopper.notices
     assert (
-        "reference-smb, 3_client is void: no client could be made ready: the server let none log on" in notice
+        "reference-smb, 3_client is void: no client could be prepared: the server let no client log on"
+        in notice
     )
     assert f"dyno resume {folder} measures it again" in notice
     [left_out] = [warning for warning in made.warnings if warning.startswith("Left out")]
-    assert "no client could be made ready" in left_out
+    assert "no client could be prepared" in left_out
     assert carried_out(folder)
     with Experiment.open(folder) as opened:
         assert opened.finished() == {(1, 1), (1, 2)}

@@ -97,7 +97,7 @@ def test_node_and_controller_tell_each_other_what_they_can_not_read(
         with monkeypatch.context() as patched:
             patched.setattr(cluster, "MOST_ANSWER_BYTES", 4)
             node.ask("clock")
-            with pytest.raises(DynoError, match=r"^the answer of node a can't be read: the message has more"):
+            with pytest.raises(DynoError, match=r"^can't parse the answer from node a: the message has more"):
                 node.answer()
         node.ask("clock")
         assert node.answer() is None  # it is still there

@@ -115,7 +115,7 @@ def test_every_host_that_can_not_be_started_is_named_and_nothing_stays(
     assert "b can't be started: ssh node-b:" in up.stderr
     assert "Permission denied" in up.stderr
     status = home.here("fleet", "status", tmp_path / "lab")
-    assert "nothing answers" in status.stderr
+    assert "no answer from the fleet's scheduler" in status.stderr
 
 
 def test_all_mistakes_of_a_file_of_hosts_are_told_at_once(home: Home, tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ def test_what_this_kernel_or_user_can_not_do_is_refused_in_words(
     else:
         host.run("tc", "qdisc", "delete", "dev", "lo", "root")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(UserError, match="only root can make"), standing.standing(lossy):
+    with pytest.raises(UserError, match="only root can create"), standing.standing(lossy):
         pass
 
 

@@ -117,7 +117,7 @@ def test_two_claims_of_one_id_are_refused() -> None:
 
 
 def test_a_table_whose_rows_are_not_as_long_as_its_head_is_refused() -> None:
-    with pytest.raises(ClaimError, match="3 cells under 2 columns"):
+    with pytest.raises(ClaimError, match="3 cells, but 2 columns"):
         of_csv("t", "a,b\n1,2,3\n")
 
 
@@ -209,7 +209,7 @@ def test_audit_of_one_report_says_what_does_not_follow_and_writes_a_page(home: H
     done = home.here("audit", NETWARE, "--html", page)
     assert done.returncode == 0, done.stderr
     assert (
-        "is 234.691; printed, it admits 243.6905 to 243.6915; two neighbouring digits are exchanged"
+        "is 234.691; the printed figure allows 243.6905 to 243.6915; two neighbouring digits are swapped"
         in done.stdout
     )
     assert "1999-mindcraft-linux" not in done.stdout

@@ -18,16 +18,16 @@ from serverdyno.store.records import MixRecord, SyncRow
 from support.report_tables import STRICT, column, report_of, table
 from support.synthetic_files import FileShape, experiment
 
-EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
-FEWER = "fewer syncs than flushes in at least one mix"
+EACH = "at least as many syncs as flushes at each load level, except at the start of its window"
+FEWER = "fewer syncs than flushes at one or more load levels"
 NONE, STRAY = "flushes answered without any sync", "flushes answered without a sync except for unrelated ones"
 SYNCED = "at least as many syncs as flushes"
-NOWHERE = "what the files lie on is not known"
-MEMORY = "synced to memory: nothing is on a disk"
+NOWHERE = "the medium of the files is not known"
+MEMORY = "synced to memory only: no data reach a disk"
 SYNCHRONOUS = "not known: the file system writes synchronously (mount option sync)"
 DIRECTORIES = "not known: the file system writes directories synchronously (mount option dirsync)"
-CACHE = "syncs go no further than the device's cache: mounted "
-IGNORED = "syncs are ignored: mounted volatile"
+CACHE = "syncs go no further than the device's cache: mount option "
+IGNORED = "syncs are ignored (mount option volatile)"
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +192,7 @@ def test_a_medium_that_is_faster_than_any_device_is_warned_of_whatever_its_mount
     source = experiment({"samba": FileShape(100)}, repetitions=1)
     notes = {run: note.model_copy(update=noted) for run, note in source.run_notes.items()}
     report = report_of(replace(source, run_notes=notes))
-    fast = f"syncs reach no device: {TOO_FAST}"
+    fast = f"syncs do not reach a device: {TOO_FAST}"
     assert column(table(report, "durability"), "What a flush did") == [f"{EACH}, and {fast}"]
     assert f"samba: {fast}. A power cut can lose flushed data." in report.warnings
 
@@ -239,7 +239,7 @@ def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_run
     [
         (
             FileShape(100, layers=(("fuse.bindfs", "rw"),)),
-            f"{SYNCED}, but not known below fuse.bindfs: it is not a file system of disks",
+            f"{SYNCED}, but not known below fuse.bindfs, which is not a disk file system",
             "Whether they reached a disk is not known below fuse.bindfs",
         ),
         (
@@ -249,29 +249,29 @@ def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_run
         ),
         (
             FileShape(100, write_cache=None),
-            f"{SYNCED}, but not known below vda1: whether it has a cache",
+            f"{SYNCED}, but not known below vda1, which may have a cache",
             "not known below vda1",
         ),
         (FileShape(100, write_cache="write through"), EACH, None),
         (
             FileShape(100, syncs_a_flush=0.0, at_once=True),
-            "not known: writes don't wait for a sync there (tried with a file; as after chattr +S)",
-            "syncs don't show what a flush did on samba: writes don't wait",
+            "not known: writes reach the medium without a sync there (tested with a file; chattr +S has this effect)",
+            "syncs don't show what a flush did on samba: writes reach the medium",
         ),
         (
             FileShape(100, syncs_a_flush=0.0, at_once=None),
-            "not known: it could not be tried whether writes wait for a sync",
+            "not known: a test file could not show whether writes wait for a sync",
             "syncs don't show what a flush did on samba: it could not be tried",
         ),
         (
             FileShape(100, syncs_a_flush=0.0, witnesses=(0, 124)),
-            "not known: the server's own counters say 124 syncs of files in the run, the kernel showed 0",
-            "the kernel showed 0",
+            "not known: the server's own counters show 124 file syncs in the run, the kernel counted 0",
+            "the kernel counted 0",
         ),
         (
             FileShape(100, witnesses=(9_000, 7)),
-            "not known: the server's own counters say 7 syncs of files in the run, fewer than",
-            "the kernel showed 9,000 of all kinds",
+            "not known: the server's own counters show 7 file syncs in the run, fewer than",
+            "the kernel counted 9,000 syncs of all kinds",
         ),
         (FileShape(100, witnesses=(90_000, 80_000)), EACH, None),
         (

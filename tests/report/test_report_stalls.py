@@ -153,7 +153,7 @@ def test_a_level_in_which_no_client_could_be_made_ready_has_no_figures() -> None
     report = build_from(replace(source, records=records))
     assert [mix.clients for mix in report.results.configurations[1].finished] == [1, 8, 24, 32]
     [warning] = [each for each in report.warnings if each.startswith("Left out")]
-    assert "no client could be made ready: the server let none log on or make its workspace" in warning
+    assert "no client could be prepared: the server let no client log on or create its workspace" in warning
 
 
 def test_operations_in_flight_at_the_end_of_a_window_are_named_as_such_and_not_as_errors() -> None:

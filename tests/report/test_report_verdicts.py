@@ -246,7 +246,7 @@ def test_at_equal_load_nobody_is_ranked_by_what_the_generator_hides_or_by_client
     proven, _, barred = said.partition("; not comparable with ")
     assert proven.startswith("b over a: +") and "with 1 client" in proven
     assert "16 clients" not in proven and "32 clients" not in proven
-    assert barred == "16 clients (held back by the generator) and 32 clients (clients left)."
+    assert barred == "16 clients (limited by the generator) and 32 clients (clients left)."
 
 
 def test_at_equal_load_a_gap_beyond_what_is_hidden_is_proven() -> None:

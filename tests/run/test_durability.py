@@ -126,7 +126,7 @@ def test_counts_that_fell_are_no_counts() -> None:
         [instance] = [path for call, path in counter._instances.items() if call == "fsync"]
         (instance / "trace").write_text("")  # discards these events and earlier ones
         assert counter.counts() is None
-        assert counter.reason == "the kernel's counts are incomplete: those of fsync fell"
+        assert counter.reason == "the kernel's counts of syncs can't be used: the counts of fsync decreased"
 
 
 @needs_root
@@ -318,7 +318,7 @@ def test_what_cannot_be_looked_at_is_not_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said", "not_said"),
     [
-        ({"strict_sync": False}, "what was acknowledged can be lost with the power", "synchronously"),
+        ({"strict_sync": False}, "a power cut can lose acknowledged data", "synchronously"),
         (
             {"strict_sync": False, "file_system": "ext4", "mount_options": "noatime,sync"},
             "writes synchronously (mount option sync)",

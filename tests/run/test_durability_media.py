@@ -115,8 +115,8 @@ def test_an_overlay_that_writes_to_memory_is_not_taken_for_the_directory_at_its_
             assert outcome.extent is SyncExtent.MEMORY
         else:
             assert str(outcome) == (
-                "at least as many syncs as flushes, but not known below overlay: what is written to it does not "
-                f"appear where its mount says, and syncs reach no device: {TOO_FAST}"
+                "at least as many syncs as flushes, but not known below overlay: written data does not appear in the "
+                f"directory that its mount names, and syncs do not reach a device: {TOO_FAST}"
             )
 
 
@@ -142,7 +142,7 @@ def test_an_overlay_that_ignores_syncs_is_not_called_durable_by_its_time_either(
         pytest.skip(f"this kernel's overlay knows no option {option}")
     with judged_by_two_flushes({"data_directory": str(laid)}) as (outcome, media):
         assert outcome.weak is not None and not outcome.weak.by_device_cache
-        assert str(outcome.weak) == "syncs are ignored: mounted volatile"
+        assert str(outcome.weak) == "syncs are ignored (mount option volatile)"
         assert not media.ordinary
     [fsync_ms] = media.fsync_ms
     assert fsync_ms is not None and fsync_ms < FASTEST_FLUSH_MS
@@ -151,7 +151,7 @@ def test_an_overlay_that_ignores_syncs_is_not_called_durable_by_its_time_either(
     by_time = judged(
         [InMix(FLUSHES, FLUSHES, border=0)], replace(media, volumes=((unnamed, *below),)), syncs_known=True
     )
-    assert str(by_time.weak) == f"syncs reach no device: {TOO_FAST}"
+    assert str(by_time.weak) == f"syncs do not reach a device: {TOO_FAST}"
 
 
 @needs_root
@@ -213,7 +213,7 @@ def test_fuse_is_not_known_to_pass_a_sync_on(place: Path) -> None:
     subprocess.run(command, check=True, timeout=PATIENCE_S, env=environment)
     with judged_by_two_flushes({"data_directory": str(place / "passed")}) as (outcome, _):
         assert re.fullmatch(
-            r"at least as many syncs as flushes, but not known below fuse(\.bindfs)?: it is not a file system of disks",
+            r"at least as many syncs as flushes, but not known below fuse(\.bindfs)?, which is not a disk file system",
             str(outcome),
         )
 
@@ -235,7 +235,7 @@ def test_a_server_without_syncs_breaks_its_word_only_where_writes_wait_for_one(a
     with judged_by_two_flushes(settings, arranged) as (outcome, _):
         if attribute:
             assert outcome.extent is SyncExtent.UNKNOWN
-            assert outcome.because.startswith("writes don't wait for a sync there")
+            assert outcome.because.startswith("writes reach the medium without a sync there")
         else:
             assert outcome == Outcome(SyncExtent.NONE)
 
@@ -266,7 +266,7 @@ def test_a_server_that_counts_syncs_which_never_reach_the_kernel_is_believed_by_
     with judged_by_two_flushes({}) as (outcome, _):
         assert outcome.extent is SyncExtent.UNKNOWN
         assert outcome.because == (
-            f"the server's own counters say {FLUSHES} syncs of files in the run, the kernel showed 0"
+            f"the server's own counters show {FLUSHES} file syncs in the run, the kernel counted 0"
         )
 
 
@@ -287,5 +287,5 @@ with FsyncCounter([os.getpid()]) as counter:
         timeout=PATIENCE_S,
         check=True,
     )
-    reason = "this tool's own fsync does not reach the kernel (LD_PRELOAD)"
+    reason = "a preloaded library (LD_PRELOAD) keeps dyno's own fsync from the kernel"
     assert done.stdout == f"['{EATMYDATA}'] None {reason}\n"

@@ -47,7 +47,7 @@ def test_workspaces_of_a_tebibyte_are_refused_before_anything_is_started(tmp_pat
     with pytest.raises(UserError, match=rf"2 clients, 2,097,152 MiB: own-{server} has [\d,]+ MiB") as raised:
         carried_out(folder, listener)
     assert raised.value.hint is not None and "fewer clients" in raised.value.hint
-    assert listener.stages == ["looking at this machine"]
+    assert listener.stages == ["recording the properties of this machine"]
     opened = Experiment.open(folder)
     assert (opened.mixes(), opened.run_notes()) == ([], {})
 

@@ -170,7 +170,11 @@ def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_a
         assert carried_out(folder, listener)
     finally:
         server.stop()
-    assert listener.stages == ["looking at this machine", "asking your servers", "starting nobody"]
+    assert listener.stages == [
+        "recording the properties of this machine",
+        "asking your servers",
+        "starting nobody",
+    ]
     assert before.items() < files(folder).items()
     assert [note.state for note in opened.run_notes().values()] == ["done", "done"]
 
@@ -304,7 +308,7 @@ def test_resume_refuses_a_server_that_has_changed(whole: Path, tmp_path: Path, f
     listener = Listener()
     assert not carried_out(tmp_path / "e", listener)
     [failure] = listener.failures
-    assert "reference has changed since the experiment began: it was" in failure
+    assert "reference has changed since the experiment began: was" in failure
     assert str(next(iter(facts.values()))) in failure
     assert path.read_bytes() == before
     assert Experiment.open(tmp_path / "e").finished() == {(1, 1)}
@@ -401,7 +405,7 @@ def test_a_folder_that_can_not_be_made_ends_the_experiment_at_once(tmp_path: Pat
     (folder / "runs").write_text("where a folder should be made")
     with (
         Experiment.open(folder, writable=True) as opened,
-        pytest.raises(DynoError, match="a file stands where a folder belongs"),
+        pytest.raises(DynoError, match="a file has the name of a required folder"),
     ):
         carry_out(opened, Listener())
 
@@ -436,5 +440,5 @@ def test_generator_and_servers_share_cpus_only_where_there_are_too_few(
         (2, 2): (2, 2, True),
         (8, 4): (4, 4, False),
     }
-    with pytest.raises(UserError, match="5 threads would share 4 CPU"):
+    with pytest.raises(UserError, match="5 threads would have to share 4 CPU"):
         place(GeneratorPlan(threads=5, cpus=[0, 1, 2, 3]))

@@ -464,7 +464,7 @@ def test_an_impossible_record_is_damage_and_an_older_experiment_of_tasks_is_refu
         found, problems = experiment.readable_mixes()
     assert len(problems) == 1 and "another" in f"{problems[0]}" and len(found) == 9 * 9 - 1
     (folder / "experiment.json").rename(folder / "tasks.json")
-    with pytest.raises(UserError, match="an experiment of tasks of an earlier version"):
+    with pytest.raises(UserError, match="an experiment with tasks of an earlier version"):
         Experiment.open(folder)
 
 

@@ -183,8 +183,8 @@ def answering(body: str) -> str:
     ("program", "words"),
     [
         (answering("printf short"), "has 5 bytes, not 1,024"),
-        ("echo this is no head of CGI", "failed: the server answers with status 500"),
-        ("exit 3", "failed: the server answers with status 500"),
+        ("echo this is no head of CGI", "failed: the server answered with status 500"),
+        ("exit 3", "failed: the server answered with status 500"),
         (answering("head -c 1024 /dev/zero"), "does not match its request"),
         ('QUERY_STRING=another exec "@page@"', "does not match its request"),
         ("exec sleep 40", "did not send its dynamic page"),
@@ -210,9 +210,7 @@ def test_a_missing_program_is_told_before_load() -> None:
         (server.directory / dynamic.COPY).unlink()
         with pytest.raises(ServerError) as caught:
             server.ready()
-    assert re.search(
-        r"serves no dynamic page at /cgi-bin/dyno: it answers with status 40\d", str(caught.value)
-    )
+    assert re.search(r"does not serve the dynamic page at /cgi-bin/dyno: status 40\d", str(caught.value))
     assert "install" in (caught.value.hint or "")
 
 
@@ -293,7 +291,7 @@ HEAD = 'name = "p"\ntitle = "t"\n'
         ("quick-ecommerce", "nginx", {"dynamic": "fastcgi"}, "also_clear = true"),
         ("webbench-4.1-dynamic-cgi", "reference", {}, "by cgi: dynamic is 'native'"),
         ("quick-dynamic", "nginx", {"dynamic": "cgi"}, "'fastcgi' or 'in-process'"),
-        ("quick-dynamic", "nginx", {"dynamic": "fastcgi", "also_clear": True}, "also_clear needs tls"),
+        ("quick-dynamic", "nginx", {"dynamic": "fastcgi", "also_clear": True}, "also_clear requires tls"),
     ],
 )
 def test_a_plan_whose_server_lacks_what_the_suite_asks_for_is_refused(

@@ -356,7 +356,7 @@ def test_a_server_that_answers_without_the_secret_is_not_ours(
     server.prepare()
     (server.public_directory / "proof").write_text("another secret")
     server.start()
-    with pytest.raises(ServerError, match="gave no correct answer"):
+    with pytest.raises(ServerError, match="did not answer correctly"):
         server.ready()
 
 
@@ -469,7 +469,7 @@ def test_documents_that_the_workers_cannot_read_are_refused_before_the_start(
     server = create(name, {}, documents=tmp_path)
     with (
         stopped_at_end(server),
-        pytest.raises(ServerError, match="run as www-data, who can't enter") as raised,
+        pytest.raises(ServerError, match="run as www-data, which has no access to") as raised,
     ):
         server.prepare()
     assert raised.value.hint

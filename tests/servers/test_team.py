@@ -31,13 +31,13 @@ def test_who_answers_behind_the_front_is_proven_and_the_load_is_answered_rightly
     with running("team", team_of(settings)) as server:
         assert isinstance(server, Team)
         notes = server.describe().notes
-        pages = [note for note in notes if note.startswith("Before load, the dynamic page asked")]
+        pages = [note for note in notes if "generated the dynamic page that was requested" in note]
         ports = {port for back in server.back_servers for port in back.ports()}
         assert [any(f"port {port} ({settings['dynamic']})" in page for port in ports) for page in pages] == [
             True
         ] * len(pages)
         assert len(pages) == (2 if "tls" in settings else 1)
-        assert "in the clear" in pages[0] and "at the front" in pages[0]
+        assert "in the clear" in pages[0] and "from the front" in pages[0]
         shares = {"secure_share": 0.3, "dynamic_share_of_secure": 0.5} if "tls" in settings else {}
         before = server.cpu_by_member_s()
         result = loaded(server, shares=shares)
@@ -100,7 +100,7 @@ def test_a_member_that_ends_is_named() -> None:
     ("settings", "words"),
     [
         ({"front": "varnish", "tls": "ecdsa-p256"}, "front_settings: tls: must be 'off'"),
-        ({"tls": "ecdsa-p256", "tls_by": "back"}, "tls_by: back needs also_clear"),
+        ({"tls": "ecdsa-p256", "tls_by": "back"}, 'tls_by = "back" requires also_clear'),
         ({"front_settings": {"processors": 1}}, "front_settings: processors belong to the team"),
         ({"back_settings": {"mpm": "none"}}, "back_settings: mpm"),
         ({"back": "nginx", "dynamic": "cgi"}, "back_settings: dynamic"),

@@ -221,7 +221,7 @@ def test_a_finished_mix_is_never_replaced_and_a_stopped_one_may_be(experiment: E
     assert experiment.finished() == set()
     experiment.write_mix(make_record(run, 1, operations=1))
     assert experiment.finished() == {(1, 1)}
-    with pytest.raises(ValueError, match="finished already"):
+    with pytest.raises(ValueError, match="already finished"):
         experiment.write_mix(make_record(run, 1, operations=2))
     assert [record.operations for record in experiment.mixes()] == [1]
 
@@ -398,7 +398,7 @@ def test_a_damaged_file_is_named(experiment: Experiment, path: str, content: byt
         (b"", "it is empty"),
         (b'{\n  "state": }', "line 2, column 12: "),
         (b'{"state": "done"', "line 1, column 17: "),
-        (b'{"state": "d\xf6ne"}', "byte 13 is no UTF-8"),
+        (b'{"state": "d\xf6ne"}', "byte 13 is not valid UTF-8"),
         (b"{}", "state: "),
         (b'{"state": "don"}', "state: "),
         (b'{"state": "done", "sessions": [{"dialect": "3.1.1"}]}', "sessions.0.max_read_bytes: "),
@@ -438,7 +438,7 @@ def test_a_mix_that_was_copied_into_another_place_is_refused(experiment: Experim
     experiment.write_mix(make_record(experiment.head.order[0], 1))
     folder = experiment.folder / "runs/001-a-r1"
     (folder / "mix-02.parquet").write_bytes((folder / "mix-01.parquet").read_bytes())
-    with pytest.raises(DynoError, match="is of another mix"):
+    with pytest.raises(DynoError, match="is the record of another load level"):
         experiment.mixes()
 
 

@@ -97,7 +97,7 @@ def test_what_is_no_regular_file_is_not_waited_for(folder: Path, name: str) -> N
         said = report.build(Experiment.open(folder)).warnings
     except DynoError as error:
         said = (f"{error}",)
-    assert any("it is no regular file" in line for line in said)
+    assert any("it is not a regular file" in line for line in said)
 
 
 def test_a_lock_that_is_a_link_leads_to_nothing(home: Home, folder: Path, elsewhere: Path) -> None:
@@ -124,11 +124,11 @@ def test_a_lock_with_a_second_name_elsewhere_is_not_written(folder: Path, elsewh
 
 def test_a_report_is_not_written_where_a_link_leads(home: Home, folder: Path, elsewhere: Path) -> None:
     (folder / "report").symlink_to(elsewhere)
-    assert "a link or a file stands where a folder belongs" in reported(home, folder)
+    assert "a link or a file has the name of a required folder" in reported(home, folder)
     (folder / "report").unlink()
     (folder / "report").mkdir()
     (folder / "report" / "figures").symlink_to(elsewhere / "figures")
-    assert "a link or a file stands where a folder belongs" in reported(home, folder)
+    assert "a link or a file has the name of a required folder" in reported(home, folder)
     (folder / "report" / "figures").unlink()
     (folder / "report" / "report.html").symlink_to(elsewhere / "file")
     (folder / "report" / "report.pdf").symlink_to(elsewhere / "report.pdf")
@@ -145,7 +145,7 @@ def test_a_resume_does_not_write_where_a_link_leads(
     (folder / name).symlink_to(elsewhere)
     done = home.here("resume", folder)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    assert "a link or a file stands where a folder belongs" in done.stderr
+    assert "a link or a file has the name of a required folder" in done.stderr
 
 
 def test_names_do_not_lead_out_of_a_folder(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_what_was_set_aside_before_an_error_is_told_with_it(
 
     monkeypatch.setattr(os, "rename", full)
     with pytest.raises(
-        DynoError, match=r"can't rename .*mix-02.*mix-01\.parquet is .* as mix-01\.parquet\.damaged\)"
+        DynoError, match=r"can't rename .*mix-02.*mix-01\.parquet is .* to mix-01\.parquet\.damaged\)"
     ):
         experiment.set_aside_damaged()
     assert experiment.set_aside == [f"runs/{run.folder}/mix-01.parquet.damaged"]

@@ -81,7 +81,7 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("sent", "error", "hint"),
     [
-        (("leaf",), "comes from no authority", "may not send its intermediate certificate"),
+        (("leaf",), "no trusted authority has signed", "may not send its intermediate certificate"),
         (("client", "inner"), "not for servers (extendedKeyUsage lacks serverAuth)", "has serverAuth"),
     ],
 )

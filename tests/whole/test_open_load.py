@@ -338,7 +338,7 @@ def test_rates_that_are_shares_of_a_peak_are_the_same_for_every_configuration(
     (tmp_path / "p.toml").write_text(f'name = "p"\nsuite = "shares.toml"\nrepetitions = 1\n{servers}')
     done = home.here("run", tmp_path / "p.toml", "--into", tmp_path / "e")
     assert done.returncode == 0, done.stderr
-    assert "peaks, requests/s: small" in done.stderr
+    assert "peaks in requests/s: small" in done.stderr
     with Experiment.open(tmp_path / "e") as kept:
         head, records = kept.head, kept.mixes()
         report = build_from(source_of(kept))

@@ -459,6 +459,6 @@ def test_trust_of_a_users_server_is_a_file_or_a_word(tmp_path: Path, authority: 
 
     assert external(trust=str(tmp_path / "ca.pem")).access().trust == authorities(authority.pem)
     assert external(trust=ANYBODY).access().trust == ANYBODY
-    assert "not known who answered" in " ".join(external(trust=ANYBODY).describe().notes)
+    assert "identity is not known" in " ".join(external(trust=ANYBODY).describe().notes)
     with pytest.raises(UserError, match="can't be read"):
         external(trust=str(tmp_path / "missing.pem")).access()

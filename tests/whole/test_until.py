@@ -133,8 +133,8 @@ def test_program_paths_are_levels_of_a_factor_and_each_has_to_be_there(tmp_path:
     with pytest.raises(PlanError) as refused:
         parse_plan(f'{HEAD}[[servers]]\nserver = "nginx"\n{factors}', "p.toml", settings_types())
     told = str(refused.value)
-    assert "/none/nginx is no program on this machine" in told
-    assert "'nginx' is no absolute path" in told
+    assert "/none/nginx is not an executable program on this machine" in told
+    assert "'nginx' is not the absolute path" in told
     assert str(shutil.which("true")) not in told
 
 

@@ -7,20 +7,22 @@ use merge::Merge;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Breaks, from start to end of the mix.
+/// Breaks from start to end of the level.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct BreakTally {
-    /// Breaks: the server took caching back from a client. Null over HTTP and before format 6, like the next three.
+    /// Breaks, by which the server revoked a client's right to cache. Null over HTTP and before format 6, like the
+    /// next three columns.
     #[serde(rename = "breaks")]
     pub came: u64,
-    /// Breaks whose answer the server waited for, and another client with it.
+    /// Breaks that kept the server, and another client, waiting for an answer.
     #[serde(rename = "breaks_to_answer")]
     pub to_answer: u64,
-    /// Of those, the breaks that were answered as such. The close of the last handle answered the others.
+    /// Breaks that got an answer of their own. The others were answered by the close of the last handle.
     #[serde(rename = "breaks_answered")]
     pub answered: u64,
-    /// ns from the arrival of a break until its answer was sent: what was kept back is written in between.
+    /// Time from the arrival of a break until its answer was sent, in ns. Meanwhile the client writes cached data
+    /// back.
     #[serde(rename = "break_time_hdr")]
     #[merge(strategy = rule::histogram)]
     pub answer_time: Histogram,

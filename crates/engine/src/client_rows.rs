@@ -7,26 +7,27 @@ use serde::Serialize;
 
 const WORDS: usize = 7;
 const WORD_BYTES: usize = 8;
-/// Stands for a moment that never came.
+/// Encodes "the client did not leave".
 const NEVER: u64 = u64::MAX;
 
 /// One client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ClientTally {
-    /// Its number in the mix.
+    /// The client's number in the level.
     pub client: u64,
     /// Successes in the window.
     pub operations: u64,
-    /// All bytes that came with them.
+    /// All bytes that these operations received.
     pub bytes_in: u64,
-    /// Application bytes that came with them; null in format 1.
+    /// Application bytes that these operations received; null in format 1.
     #[schemars(with = "Option<u64>")]
     pub bytes_read: u64,
-    /// Application bytes that they wrote.
+    /// Application bytes that these operations wrote.
     pub bytes_written: u64,
     /// Failures from start to end.
     pub errors: u64,
-    /// When it left the mix, since its start; null where it did not; 0: it could not be made ready, so it never began.
+    /// When the client left the level, since the start of the level. Null if it stayed; 0 if it could not be
+    /// prepared and never began.
     #[serde(rename = "left_at_s", with = "seconds_or_none")]
     #[schemars(with = "Option<f64>")]
     pub left_at_ns: Option<u64>,

@@ -8,48 +8,48 @@ use merge::Merge;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One outage of one client: it was without its server.
+/// One outage of one client: a time without its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct OutageTally {
-    /// Its number in the mix.
+    /// The client's number in the level.
     pub client: u64,
-    /// The end of the last operation that succeeded before, since the start of the mix.
+    /// The end of the last success before the outage, since the start of the level.
     #[serde(rename = "last_s", with = "seconds")]
     #[schemars(with = "f64")]
     pub last_ns: u64,
-    /// The end of the first that succeeded after it.
+    /// The end of the first success after the outage, since the start of the level.
     #[serde(rename = "back_s", with = "seconds")]
     #[schemars(with = "f64")]
     pub back_ns: u64,
-    /// What the client had open was lost; else it went on with it.
+    /// Whether the client lost its open files. If not, it continued with them.
     pub session_lost: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct FailoverTally {
-    /// By client and time, from start to end of the mix.
+    /// One row per outage of a client, by client and time, from start to end of the level.
     #[merge(strategy = rule::sorted)]
     pub outages: Vec<OutageTally>,
     /// Opens that asked the server to keep the handle, from start to end.
     pub handles_asked: u64,
-    /// Of them, those that it granted.
+    /// Such handles that the server granted.
     pub handles_granted: u64,
-    /// Of those, how many also over a restart of the server.
+    /// Granted handles that also outlive a restart of the server.
     pub handles_persistent: u64,
-    /// Handles that were opened again on another connection.
+    /// Handles that were reopened on another connection.
     pub handles_regained: u64,
-    /// Granted handles that were not there any more.
+    /// Granted handles that the server no longer had.
     pub handles_lost: u64,
-    /// Calls that were sent once more on another connection.
+    /// Calls that were sent again on another connection.
     pub calls_sent_again: u64,
-    /// Blocks that were read after the mix.
+    /// Blocks that were read back after the level.
     pub blocks_read_back: u64,
-    /// Of them, those older than what had been acknowledged and flushed.
+    /// Blocks read back that were older than the acknowledged and flushed version.
     pub blocks_lost: u64,
-    /// Those that were no version as a whole.
+    /// Blocks read back that match no version as a whole.
     pub blocks_wrong: u64,
-    /// Blocks, in the mix too, whose last acknowledged write was lost before a flush.
+    /// Blocks whose last acknowledged write was lost before a flush, reads during the level included.
     pub unflushed_lost: u64,
 }
 

@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct OpenTally {
-    /// Operations that came from start to end. Each was done, failed, dropped or overdue. Null for closed load and before
-    /// format 5, like the next six.
+    /// Operations that were due from start to end. Each succeeded, failed, was dropped, or was overdue. Null for
+    /// closed load and before format 5, like the next six columns.
     pub arrivals: u64,
-    /// Of them, those that came in the window.
+    /// Operations that were due in the window.
     pub arrivals_in_window: u64,
-    /// Operations that came when as many waited as may, from start to end.
+    /// Operations dropped because the queue was full, from start to end.
     pub dropped: u64,
-    /// Of them, those that came in the window.
+    /// Operations that were due in the window, and dropped.
     pub dropped_in_window: u64,
-    /// Operations that ended in the window and had found no connection free.
+    /// Operations that ended in the window and had to wait for a free connection.
     pub waited: u64,
-    /// How long they waited for one, all together.
+    /// Total time that these operations waited for a connection.
     #[serde(rename = "waiting_s", with = "seconds")]
     #[schemars(with = "f64")]
     pub waiting_ns: u64,
-    /// ns, operations that ended in the window: how much later each began than it came or its connection was free, which
-    /// is the generator's fault.
+    /// The generator's delay, in ns, for operations that ended in the window: from the time when the operation was
+    /// due and its connection was free until it began.
     #[serde(rename = "scheduling_error_hdr")]
     #[merge(strategy = rule::histogram)]
     pub scheduling_error: Histogram,

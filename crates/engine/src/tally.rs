@@ -32,28 +32,28 @@ pub struct OperationTally {
     pub operation: String,
     /// Successes.
     pub count: u64,
-    /// Application bytes that came with them.
+    /// Application bytes that these operations received.
     pub bytes_read: u64,
-    /// Application bytes that they wrote.
+    /// Application bytes that these operations wrote.
     pub bytes_written: u64,
     /// Failures.
     pub errors: u64,
-    /// ns, response times of the successes.
+    /// Response times of the successes, in ns.
     #[serde(rename = "response_time_hdr")]
     #[merge(strategy = rule::histogram)]
     pub response_time: Histogram,
 }
 
-/// One second since the start of the mix, ramps and drain included.
+/// One second since the start of the level, ramps and drain included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct SecondTally {
-    /// Since the start.
+    /// The number of the second, from the start of the level.
     #[merge(skip)]
     pub second: u64,
     /// Successes.
     pub operations: u64,
-    /// Their bytes, heads included.
+    /// Bytes received by the successes, heads included.
     pub bytes_in: u64,
     /// Failures.
     pub errors: u64,
@@ -67,45 +67,45 @@ pub struct ErrorTally {
     /// The kind. `unanswered_at_close`: operations in flight when the window closed that had no answer in time, which
     /// reports don't count as errors.
     pub fault: String,
-    /// From start to end.
+    /// Errors of this kind from start to end.
     pub count: u64,
-    /// Of them, those in the window.
+    /// Errors of this kind in the window.
     pub in_window: u64,
-    /// The first one, in words.
+    /// The message of the first error.
     pub example: String,
-    /// What to try against it, where the protocol knows.
+    /// A suggested remedy, if the protocol has one.
     #[schemars(extend("x-column" = false))]
     pub advice: Option<String>,
-    /// When the first one came, since the start of the mix.
+    /// The time of the first error, since the start of the level.
     #[serde(rename = "first_at_s", with = "seconds")]
     #[schemars(with = "f64", extend("x-column" = false))]
     pub first_at_ns: u64,
 }
 
-/// One kind of call below the client cache, from start to end of the mix; workspaces not counted.
+/// One kind of call below the client cache, from start to end of the level; workspaces not counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct CallTally {
     /// The kind: "open".
     #[merge(skip)]
     pub call: String,
-    /// Successes that found or did something.
+    /// Calls that succeeded and found or changed something.
     pub done: u64,
-    /// Calls that the server answered with "there is no such file", rightly or not.
+    /// Calls that the server answered with "no such file", correctly or not.
     pub not_there: u64,
     /// Failures.
     pub failed: u64,
-    /// Data read or written.
+    /// Bytes read or written.
     pub bytes: u64,
 }
 
-/// Requests of the protocol by its own names, from start to end of the mix.
+/// Requests of the protocol by its own names, from start to end of the level.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
 pub struct RequestTally {
     /// The name: "CREATE".
     #[merge(skip)]
     pub request: String,
-    /// How many.
+    /// The number of these requests.
     #[merge(strategy = rule::sum)]
     pub count: u64,
 }
@@ -131,18 +131,18 @@ pub struct HandshakeTally {
     /// The cipher suite, by its name in IANA's registry.
     #[merge(skip)]
     pub cipher: String,
-    /// The group of the key exchange; null where an earlier session's secret was used alone.
+    /// The group of the key exchange; null if only an earlier session's secret was used.
     #[merge(skip)]
     pub key_exchange: Option<String>,
     /// The key of the server's certificate: "ECDSA P-256".
     #[merge(skip)]
     pub key: String,
-    /// Whether earlier sessions were taken up again.
+    /// Whether the handshakes resumed earlier sessions.
     #[merge(skip)]
     pub resumed: bool,
-    /// From start to end, failed requests included.
+    /// Handshakes from start to end, those of failed requests included.
     pub count: u64,
-    /// Of operations that ended in the window.
+    /// Handshakes of operations that ended in the window.
     pub in_window: u64,
 }
 
@@ -158,7 +158,7 @@ pub struct GeneratorTally {
     #[serde(rename = "generator_cpu_system_s", with = "seconds")]
     #[schemars(with = "f64")]
     pub cpu_system_ns: u64,
-    /// CPU time in the window of the engine thread that used most.
+    /// CPU time in the window of the engine thread that used the most.
     #[serde(rename = "generator_busiest_cpu_s", with = "seconds")]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::max)]
@@ -170,55 +170,59 @@ pub struct GeneratorTally {
     #[serde(rename = "generator_processes")]
     #[schemars(extend("x-column" = false))]
     pub processes: u64,
-    /// ns from the kernel's report of readiness to the end of its batch, in the window.
+    /// Time from the kernel's report of readiness to the end of its batch, in ns, in the window.
     #[serde(rename = "loop_lag_hdr")]
     #[merge(strategy = rule::histogram)]
     pub loop_lag: Histogram,
-    /// Connections whose next step was the generator's, times seconds, in the window; null, as the next, where clients
-    /// wait in system calls: there nothing tells the generator's time from theirs.
+    /// Connections that waited for the generator, times seconds, in the window. Null, like the next column, if
+    /// clients wait in system calls, because the generator's time can't be separated from the calls' time.
     #[serde(rename = "ready_work_s", with = "seconds_or_none")]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::sum_of_known)]
     pub ready_work_ns: Option<u64>,
-    /// Engine threads that were ready and had no CPU, times seconds, in the window; null where the kernel does not tell.
+    /// Engine threads that were ready but had no CPU, times seconds, in the window; null if the kernel does not
+    /// report it.
     #[serde(rename = "run_delay_s", with = "seconds_or_none")]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::sum_of_known)]
     pub run_delay_ns: Option<u64>,
-    /// Seconds from start to end in which the generator stood still: it was stopped, the machine was paused, or its clock
-    /// was set; of several processes, the longest. Above 0.5 the level is void, and a resume measures it again.
+    /// Seconds from start to end in which the generator stood still: it was stopped, the machine was paused, or its
+    /// clock was set. For several processes, the longest such time. Above 0.5 the level is void, and a resume
+    /// measures it again.
     #[serde(rename = "stalled_s", with = "seconds", default)]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::max)]
     pub stalled_ns: u64,
-    /// Opened from start to end; of files, from the first client's log-on to the last one's leaving.
+    /// Connections opened from start to end; over file protocols, from the first client's log-on to the last
+    /// client's log-off.
     pub connections: u64,
-    /// Idle connections that the server had closed; of files, sessions set up after one that was lost.
+    /// Connections that replaced an idle one that the server had closed; over file protocols, sessions that
+    /// replaced a lost one.
     pub reconnects: u64,
     /// Local addresses used.
     pub source_addresses: u64,
 }
 
-/// A mix, or the part of it that one thread or process carried.
+/// A level, or the part of a level that one thread or process executed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
 pub struct MixTally {
-    /// Of this document.
+    /// The version of this document.
     #[merge(strategy = rule::max)]
     #[schemars(extend("x-column" = false))]
     pub version: u32,
-    /// It was stopped before its end.
+    /// Whether the level was stopped before its end.
     #[merge(strategy = rule::or)]
     pub stopped: bool,
-    /// Wall-clock time of the start, seconds since 1970; 0 where it was stopped before.
+    /// Wall-clock time of the start, in seconds since 1970; 0 if the level was stopped before its start.
     #[schemars(with = "f64")]
     #[merge(strategy = rule::min_of_known)]
     pub started_unix_s: Option<f64>,
-    /// How late the engine thread that was latest began its first operation; null where none began.
+    /// How late the last engine thread began its first operation; null if none began.
     #[serde(rename = "start_late_s", with = "seconds_or_none", default)]
     #[schemars(with = "Option<f64>", extend("x-column" = false))]
     #[merge(strategy = rule::max)]
     pub start_late_ns: Option<u64>,
-    /// What a web server calls itself in its first response; null where it does not say.
+    /// The name that a web server gives itself in its first response; null if it gives none.
     #[merge(strategy = rule::max)]
     #[schemars(extend("x-column" = false))]
     #[serde(default)]
@@ -228,105 +232,107 @@ pub struct MixTally {
     #[schemars(with = "f64")]
     #[merge(strategy = rule::max)]
     pub window_ns: u64,
-    /// Clients that were to take part.
+    /// Clients that were planned to take part.
     #[merge(strategy = rule::sum)]
     #[schemars(extend("x-column" = false))]
     pub clients_planned: u64,
-    /// Still in the mix at its end.
+    /// Clients that stayed until the end of the level.
     #[merge(strategy = rule::sum)]
     pub clients_participating: u64,
-    /// Successes that completed in the window; of files: the application's operations, above the cache.
+    /// Successes that completed in the window; over file protocols, the application's operations, above the cache.
     #[merge(strategy = rule::sum)]
     pub operations: u64,
     /// Successes from start to end, drain included.
     #[merge(strategy = rule::sum)]
     pub operations_total: u64,
-    /// Of the successes in the window: decoded bodies; of files, what applications read.
+    /// Bytes of decoded bodies in the successes of the window; over file protocols, bytes that applications read.
     #[merge(strategy = rule::sum)]
     pub bytes_read: u64,
-    /// Of the successes in the window: what applications wrote; 0 over HTTP.
+    /// Bytes that applications wrote in the successes of the window; 0 over HTTP.
     #[merge(strategy = rule::sum)]
     pub bytes_written: u64,
-    /// Of the successes in the window: everything received, heads and framing included.
+    /// All bytes received by the successes of the window, heads and framing included.
     #[merge(strategy = rule::sum)]
     pub bytes_in: u64,
-    /// Of the successes in the window: everything sent.
+    /// All bytes sent by the successes of the window.
     #[merge(strategy = rule::sum)]
     pub bytes_out: u64,
-    /// ns, successes in the window.
+    /// Response times of the successes in the window, in ns.
     #[serde(rename = "response_time_hdr")]
     #[merge(strategy = rule::histogram)]
     pub response_time: Histogram,
-    /// ns from the intended start until the connection stood, operations that ended in the window.
+    /// Time from the intended start until the connection was established, in ns, for operations that ended in the
+    /// window.
     #[serde(rename = "connect_time_hdr")]
     #[merge(strategy = rule::histogram)]
     pub connect_time: Histogram,
-    /// ns from the TCP connection until a request could be sent over TLS, operations that ended in the window; null
-    /// without TLS, and before format 4.
+    /// Time from the TCP connection until a request could be sent over TLS, in ns, for operations that ended in the
+    /// window; null without TLS, and before format 4.
     #[serde(rename = "handshake_time_hdr")]
     #[merge(strategy = rule::histogram_of_known)]
     pub handshake_time: Option<Histogram>,
-    /// TLS handshakes that led to a session, by what was agreed.
+    /// TLS handshakes that led to a session, by the agreed terms.
     #[merge(strategy = rule::union)]
     pub handshakes: Vec<HandshakeTally>,
-    /// Operations, failures too, that the window closed upon: the window's own figures don't have them.
+    /// Operations in flight when the window closed, failures included. The window's figures exclude them.
     #[merge(strategy = rule::sum)]
     #[schemars(with = "Option<u64>")]
     pub under_way_at_close: u64,
-    /// How long the slowest of them took in the end.
+    /// How long the slowest of these operations took until its end.
     #[serde(rename = "under_way_longest_s", with = "seconds")]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::max)]
     pub under_way_longest_ns: u64,
-    /// Operations that were under way, failures too, times seconds, in the window: divided by the window it is the mean
-    /// number of request streams that waited for an answer.
+    /// Operations in flight, failures included, times seconds, in the window. Divided by the window, this is the
+    /// mean number of request streams that waited for an answer.
     #[serde(rename = "outstanding_s", with = "seconds")]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::sum)]
     pub outstanding_ns: u64,
-    /// Operations of paced clients, or of open load, that were due before the end and never began.
+    /// Operations of paced clients or of open load that were due before the end but never began.
     #[merge(strategy = rule::sum)]
     #[schemars(with = "Option<u64>")]
     pub overdue_at_end: u64,
-    /// Of open load; else clients have a pace of their own.
+    /// Counts of open load.
     #[serde(flatten)]
     #[merge(strategy = rule::of_known)]
     pub open: Option<OpenTally>,
-    /// In the order of the workload's classes.
+    /// One row per class of operation, in the workload's order.
     #[merge(strategy = rule::each)]
     pub by_operation: Vec<OperationTally>,
     /// By client number. There may be very many, so they are packed behind the document (`client_rows.rs`).
     #[serde(skip)]
     #[merge(strategy = client_rows::together)]
     pub by_client: Vec<ClientTally>,
-    /// Each second since the start, ramps and drain included.
+    /// One row per second since the start, ramps and drain included.
     #[merge(strategy = rule::union)]
     pub by_second: Vec<SecondTally>,
-    /// By the name of the fault.
+    /// One row per kind of error, by the name of the fault.
     #[merge(strategy = rule::union)]
     pub errors: Vec<ErrorTally>,
-    /// Client number -> digest of its first operations, where the mix asked for it.
+    /// Client number -> digest of the client's first operations, if the level asked for it.
     #[merge(strategy = rule::xor)]
     #[schemars(extend("x-column" = false))]
     pub digests: BTreeMap<u64, u64>,
-    /// Whole passes of the workload that clients completed, start to end; null over HTTP.
+    /// Complete passes of the workload, over all clients, from start to end; null over HTTP.
     #[merge(strategy = rule::sum_of_known)]
     pub passes: Option<u64>,
-    /// Operations of one pass of the workload of one client; null over HTTP.
+    /// Operations in one pass of one client through the workload; null over HTTP.
     #[merge(strategy = rule::max)]
     pub pass_operations: Option<u64>,
-    /// Application bytes read whose content was held against what the file should contain, start to end; null over HTTP.
+    /// Application bytes whose content was compared with what the file should contain, from start to end; null over
+    /// HTTP.
     #[merge(strategy = rule::sum_of_known)]
     pub bytes_checked: Option<u64>,
-    /// Bytes read of which nobody knows what they must be, because another client wrote them meanwhile: of levels that end
-    /// when their work is done, like the next.
+    /// Bytes read whose correct content is unknown, because another client wrote them meanwhile. Only for levels
+    /// that end when their work is done, like the next column.
     #[merge(strategy = rule::sum_of_known)]
     pub bytes_unknown: Option<u64>,
-    /// Files and directories that a step listed, looked at, read, made or removed.
+    /// Files and directories that a step listed, looked up, read, created or removed.
     #[merge(strategy = rule::sum_of_known)]
     pub entries: Option<u64>,
-    /// All requests of all sessions, those that made and removed workspaces too: what the server should have counted;
-    /// null over HTTP.
+    /// The number of requests that the server should have counted: those of all sessions, including the ones that
+    /// created and removed workspaces. Null over HTTP.
     #[merge(strategy = rule::sum_of_known)]
     #[schemars(extend("x-column" = false))]
     pub protocol_requests: Option<u64>,
@@ -334,22 +340,22 @@ pub struct MixTally {
     #[serde(flatten)]
     #[merge(strategy = rule::of_known)]
     pub breaks: Option<BreakTally>,
-    /// Of work that asked for handles which outlive their connection, or that goes on over an outage.
+    /// Counts of work that asks for handles that outlive their connection, or that continues after an outage.
     #[serde(flatten)]
     #[merge(strategy = rule::of_known)]
     pub failover: Option<FailoverTally>,
-    /// Calls below the client cache, start to end; empty over HTTP.
+    /// Calls below the client cache, from start to end; empty over HTTP.
     #[merge(strategy = rule::union)]
     pub calls: Vec<CallTally>,
-    /// Requests of the protocol by name, start to end; workspaces not counted. Over HTTP: streams of HTTP/2, also those
-    /// refused ([names](http2.md)), and bodies that were decoded ([names](methods.md)).
+    /// Requests of the protocol by name, from start to end; workspaces not counted. Over HTTP: HTTP/2 streams,
+    /// refused ones included ([names](http2.md)), and decoded bodies ([names](methods.md)).
     #[merge(strategy = rule::union)]
     pub requests: Vec<RequestTally>,
-    /// What the sessions of the clients came to.
+    /// The terms that the clients' sessions agreed on.
     #[merge(strategy = rule::union)]
     #[schemars(with = "Vec<Value>", extend("x-column" = false))]
     pub sessions: Vec<SessionTally>,
-    /// What each client kept, as the kind of work tells it.
+    /// The client cache's settings, as the kind of work reports them.
     #[merge(strategy = rule::same)]
     #[schemars(extend("x-column" = false))]
     pub client_cache: Option<Value>,

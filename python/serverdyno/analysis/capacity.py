@@ -48,7 +48,7 @@ SURE = 0.99
 
 class End(StrEnum):
     FOUND = "found"
-    BUDGET = "as many trials as were allowed"
+    BUDGET = "the allowed number of trials was used"
     LOWEST_FAILS = "the lowest rate fails"
     HIGHEST_HOLDS = "the highest rate holds"
 

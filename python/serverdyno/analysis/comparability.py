@@ -33,10 +33,10 @@ class ObstacleKind(StrEnum):
     CLIENTS_LEFT = "clients left"
     FAILED = "operations failed"
     OTHER_WORK = "different operations"
-    NOISE = "others used the machine"
+    NOISE = "other programs used the machine"
     DURABILITY = "durability"
-    RATE_BOUND = "held by the plan's rate"
-    HIDDEN = "held back by the generator"
+    RATE_BOUND = "limited by the plan's rate"
+    HIDDEN = "limited by the generator"
 
 
 @dataclass(frozen=True, slots=True)

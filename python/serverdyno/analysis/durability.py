@@ -38,14 +38,14 @@ UNSTABLE = 2.0
 class SyncExtent(StrEnum):
     """What the counts say about the promise. They don't say which sync was for which flush."""
 
-    EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
+    EACH = "at least as many syncs as flushes at each load level, except at the start of its window"
     SYNCED = "at least as many syncs as flushes"
-    FEWER = "fewer syncs than flushes in at least one mix"
+    FEWER = "fewer syncs than flushes at one or more load levels"
     NONE = "flushes answered without any sync"
-    MEMORY = "synced to memory: nothing is on a disk"
+    MEMORY = "synced to memory only: no data reach a disk"
     NO_FLUSH = "no flush was sent"
     UNKNOWN = "not known"
-    NOT_ALIKE = "not the same in each run"
+    NOT_ALIKE = "different from run to run"
 
 
 UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
@@ -103,12 +103,13 @@ class Witnesses:
         """
         if self.by_kernel is None or self.by_server is None:
             return ""
-        server = f"the server's own counters say {self.by_server:,} syncs of files in the run"
+        server = f"the server's own counters show {self.by_server:,} file syncs in the run"
         if self.by_server > self.by_kernel:
-            return f"{server}, the kernel showed {self.by_kernel:,}"
+            return f"{server}, the kernel counted {self.by_kernel:,}"
         if kept and self.by_server < (1 - STRAY_SHARE) * flushes:
             return (
-                f"{server}, fewer than {flushes:,} flushes; the kernel showed {self.by_kernel:,} of all kinds"
+                f"{server}, fewer than {flushes:,} flushes; the kernel counted {self.by_kernel:,} syncs of "
+                "all kinds"
             )
         return ""
 

@@ -75,7 +75,7 @@ class Verdict(StrEnum):
     EQUIVALENT = "equivalent"
     TOO_FEW_REPETITIONS = "too few repetitions to tell"
     NOT_COMPARABLE = "not comparable"
-    NOT_SEPARATED = "the day is not separated from the change"
+    NOT_SEPARATED = "measured at different times"
 
     @property
     def proven(self) -> bool:
@@ -159,7 +159,7 @@ class Margins:
     def __post_init__(self) -> None:
         for percent in (self.minimum_percent, self.equivalence_percent):
             if not percent >= 0:
-                raise ValueError(f"a minimum effect or a margin of {percent} %")
+                raise ValueError(f"a minimum effect or margin must be at least 0 %, not {percent} %")
 
 
 NO_MARGINS = Margins()

@@ -63,8 +63,8 @@ A sync of new data waits for a device, and then for its journal. One of the fast
 (Intel Optane DC P4800X, AnandTech, April 2017), without a file system. A sync that does nothing takes 0.5 us.
 """
 PERSISTENT_MEMORY = re.compile(r"pmem\d+.*")
-TOO_FAST = f"the medium's own fsync takes less than {FASTEST_FLUSH_MS:g} ms, and no device is that fast"
-NO_MEDIUM = "what the files lie on is not known"
+TOO_FAST = f"the medium's own fsync takes less than {FASTEST_FLUSH_MS:g} ms, but no device is that fast"
+NO_MEDIUM = "the medium of the files is not known"
 NAMED = ("data=", "commit=", "fsync_mode=", "fsync=")
 
 
@@ -124,16 +124,18 @@ class Layer:
     def gap(self) -> str:
         """Why the effect of a sync here and below is not known; empty: it is known."""
         if self.file_system != "overlay" and self.file_system not in ORDINARY:
-            return f"not known below {self.file_system}: it is not a file system of disks"
+            return f"not known below {self.file_system}, which is not a disk file system"
         if self.unfollowed:
             return f"not known below {self.file_system}: {self.unfollowed}"
         strange = next((option for option in self.options if self._is_strange(option)), "")
         if strange:
-            return f"not known below {self.file_system}: what its mount option {strange} makes of a sync"
+            return (
+                f"not known below {self.file_system}: its mount option {strange} may change what a sync does"
+            )
         if self.is_persistent_memory:
-            return f"not known below {self.device}: whether its memory outlasts a power cut"
+            return f"not known below {self.device}: its memory may not survive a power cut"
         unknown = [device.name for device in self.devices if device.write_cache is None]
-        return f"not known below {unknown[0]}: whether it has a cache" if unknown else ""
+        return f"not known below {unknown[0]}, which may have a cache" if unknown else ""
 
     def _is_strange(self, option: str) -> bool:
         """Return whether an option may change a sync in an unknown way. Values that are directories don't matter."""
@@ -152,11 +154,13 @@ class Layer:
     def weak(self) -> Cut | None:
         """How an option stops syncs short of the medium; else None."""
         if any((self.file_system, option) in IGNORED for option in self.options):
-            return Cut("syncs are ignored: mounted volatile", by_device_cache=False)
+            return Cut("syncs are ignored (mount option volatile)", by_device_cache=False)
         cut = [option for option in self.options if option in NO_BARRIER]
         if not cut:
             return self._stopped
-        return Cut(f"syncs go no further than the device's cache: mounted {cut[0]}", by_device_cache=True)
+        return Cut(
+            f"syncs go no further than the device's cache: mount option {cut[0]}", by_device_cache=True
+        )
 
     @property
     def _stopped(self) -> Cut | None:
@@ -249,7 +253,7 @@ class Media:
         if why := next((why for option, why in SYNCHRONOUS.items() if option in options), ""):
             return why
         return (
-            "writes don't wait for a sync there (tried with a file; as after chattr +S)"
+            "writes reach the medium without a sync there (tested with a file; chattr +S has this effect)"
             if any(self.at_once)
             else ""
         )
@@ -259,7 +263,7 @@ class Media:
         """Why a server that makes no sync may still keep its promise; empty: it can't."""
         if self.synchronous or (self.at_once and None not in self.at_once):
             return self.synchronous
-        return "it could not be tried whether writes wait for a sync" if self.known else NO_MEDIUM
+        return "a test file could not show whether writes wait for a sync" if self.known else NO_MEDIUM
 
     @property
     def weak(self) -> Cut | None:
@@ -267,7 +271,7 @@ class Media:
         by_option = next((layer.weak for layers in self.volumes for layer in layers if layer.weak), None)
         if by_option or self.preloaded or not self._is_too_fast:
             return by_option
-        return Cut(f"syncs reach no device: {TOO_FAST}", by_device_cache=False)
+        return Cut(f"syncs do not reach a device: {TOO_FAST}", by_device_cache=False)
 
     @property
     def ordinary(self) -> bool:

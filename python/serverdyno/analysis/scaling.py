@@ -235,7 +235,7 @@ class _Profile:
                 parameters[place] = value
             parameters[free] = values
             shape = self._n / _slowing(self._n, parameters[1], parameters[2])
-            # Given the other parameters, the best lambda is linear regression through the origin.
+            # Given the other parameters, linear regression through the origin yields the best lambda.
             parameters[0] = held.get(0, float(shape @ self._x / (shape @ shape)))
             return parameters
 

@@ -46,24 +46,27 @@ class Mark(StrEnum):
     GENERATOR_LIMITED = "generator-limited: the server may be more than 10 % faster than shown"
     RATE_BOUND = "rate-bound: at least 90 % of the rate that the plan allows"
     NOISY = (
-        "noisy: others or the hypervisor took more than 2 % of the CPUs of the generator or the server, or the "
-        "generator waited for a CPU for more than 2 % of the window"
+        "noisy: other programs or the hypervisor took more than 2 % of the CPUs of the generator or the "
+        "server, or the generator waited for a CPU for more than 2 % of the window"
     )
-    ERRORS = "errors in the mix, in its ramps included"
-    CLIENTS_LEFT = "clients left the mix"
-    STARVED = "clients without a completed operation in the window: the figures are of the others"
+    ERRORS = "errors at the load level, ramps included"
+    CLIENTS_LEFT = "clients left before the end of the load level"
+    STARVED = (
+        "clients without a completed operation in the window: the figures describe only the other clients"
+    )
     BEHIND = (
-        "behind: more came than was answered, so response times grow with the length of the mix and say nothing of the "
-        "server but that"
+        "behind: more operations were due than the server answered, so response times grow with the length "
+        "of the load level and only show that the server did not keep up"
     )
     STALLED = "stalled: a second or more of the window without any completed operation"
     DRIFTING = (
-        "drifting: the halves of the window differ by more than 5 %, and by more than its seconds scatter"
+        "drifting: the halves of the window differ by more than 5 %, and by more than the scatter of its "
+        "seconds"
     )
     MISSING = "fewer repetitions than planned"
     PART_OF_A_PASS = (
-        "part of a pass: less than one pass of the workload in the window, in the mean of the clients, in the "
-        "repetition with the fewest, so a quicker server was asked for other operations"
+        "part of a pass: in the repetition with the fewest passes, clients completed less than one pass of "
+        "the workload on average, so a faster server was asked for other operations"
     )
 
 

@@ -57,7 +57,7 @@ class Authority:
             certificate = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
             key = load_pem_private_key((folder / AUTHORITY_KEY).read_bytes(), password=None)
         except (OSError, ValueError) as error:
-            raise UserError(f"the authority of the fleet in {folder} can't be read: {error}") from error
+            raise UserError(f"can't read the fleet's certificate authority in {folder}: {error}") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise UserError(f"{folder / AUTHORITY_KEY} is not a key made by dyno fleet init")
         return cls(certificate, key)
@@ -95,8 +95,9 @@ def ends(folder: Path) -> datetime:
         certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{folder} has no certificate of a fleet: {error}",
-            hint="dyno fleet init makes a folder with a certificate for each node. Copy that folder to the node.",
+            f"{folder} has no fleet certificate: {error}",
+            hint="dyno fleet init creates a folder with a certificate for each node. Copy that folder to "
+            "the node.",
         ) from error
     return certificate.not_valid_after_utc
 
@@ -106,8 +107,8 @@ def check_valid(folder: Path) -> None:
     until = ends(folder)
     if until < datetime.now(UTC):
         raise UserError(
-            f"the certificate in {folder} ended on {until:%d %B %Y at %H:%M} UTC",
-            hint="Make new ones: dyno fleet init --renew.",
+            f"the certificate in {folder} expired on {until:%d %B %Y at %H:%M} UTC",
+            hint="Create new ones: dyno fleet init --renew.",
         )
 
 

@@ -56,8 +56,8 @@ AGAIN_S = 0.1
 CHECK_MEMBERS_S = 0.5
 """Time between two looks at the members of the fleet."""
 ENDED = "it has ended"
-UNREACHED = "its machine does not answer: it is down, or its link is cut"
-STANDS_STILL = "its machine answers, but the node stands still: it was stopped (SIGSTOP) or gets no CPU time"
+UNREACHED = "its machine does not answer, because the machine or its link is down"
+STANDS_STILL = "its machine answers, but the node does not run: it was stopped (SIGSTOP) or gets no CPU time"
 """Why a node may be silent."""
 
 
@@ -130,7 +130,7 @@ class DaskNode:
         try:
             words, blob = unpacked(answer, MOST_ANSWER_BYTES)
         except ValueError as error:
-            raise DynoError(f"the answer of {self.name} can't be read: {error}") from error
+            raise DynoError(f"can't parse the answer from {self.name}: {error}") from error
         try:
             told = told_or_raised(words, blob)
         except (KeyError, TypeError) as error:
@@ -142,7 +142,7 @@ class DaskNode:
         return told
 
     def _no_answer(self, why: Exception) -> DynoError:
-        return DynoError(f"{self.name} answers {self._do} with a malformed answer: {why}")
+        return DynoError(f"{self.name} sent a malformed answer to {self._do}: {why}")
 
     def cpu_s(self) -> float:
         """Return the CPU time of its process on this machine; 0 if it runs elsewhere."""
@@ -356,7 +356,7 @@ class Cluster:
             return self.run(asyncio.wait_for(said(scheduler, request), dask_settings.CONNECT_S))
         except (OSError, TimeoutError) as error:
             raise link.NobodyThere(
-                f"the fleet's scheduler at {self.folder.at} gives no answer: {error or 'it is silent'}"
+                f"the fleet's scheduler at {self.folder.at} does not answer{f': {error}' if error else ''}"
             ) from error
 
     def end_nodes(self) -> list[str]:
@@ -391,7 +391,7 @@ class Cluster:
                 except PeerError as error:
                     raise DynoError(f"node {name} is not used: {error}") from error
                 except (KeyError, TypeError, ValueError, RecursionError) as error:
-                    raise DynoError(f"node {name} reports malformed facts: {error}") from error
+                    raise DynoError(f"node {name} sent a malformed description of itself: {error}") from error
                 except (OSError, TimeoutError):
                     return None
                 return dict(found)

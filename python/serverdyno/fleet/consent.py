@@ -29,13 +29,13 @@ NOT_RUNNING = "Check that the server is running."
 HINTS: dict[int | None, str] = {
     # A failed look-up has no error number.
     None: "Check the spelling of the host, and that this machine's DNS or /etc/hosts has it.",
-    errno.ENOENT: "Check the path: make the directory first.",
-    errno.ENOTDIR: "Name a directory: the path is not one.",
-    errno.EACCES: "Let the user that runs dyno enter the directory, and each directory above it.",
-    errno.EPERM: "Run it as root.",
-    errno.ETIMEDOUT: "Check the address, and that no firewall lies between: the host does not answer.",
-    errno.EHOSTUNREACH: "Check the address, and that this machine has a way to it (ip route).",
-    errno.ENETUNREACH: "Check the address, and that this machine has a way to it (ip route).",
+    errno.ENOENT: "Check the path, or create the directory first.",
+    errno.ENOTDIR: "Give the path of a directory, not of a file.",
+    errno.EACCES: "Give the user that runs dyno access to this directory and to each directory above it.",
+    errno.EPERM: "Run dyno as root.",
+    errno.ETIMEDOUT: "The host does not answer. Check the address, and any firewall on the way.",
+    errno.EHOSTUNREACH: "Check the address, and that this machine has a route to it (ip route).",
+    errno.ENETUNREACH: "Check the address, and that this machine has a route to it (ip route).",
 }
 """What to try if a target can't be opened, by the error's number."""
 
@@ -67,8 +67,8 @@ def open_target(
     target = _consenting(protocol, access, opened)
     if bounds is None and not target.loopback:
         raise UserError(
-            f"{access.url} is {target.address}, which is not this machine: its load needs bounds",
-            hint="Give the server `bounds` in the plan, or give --max-rate.",
+            f"{access.url} is {target.address}, which is not this machine, so the load needs bounds",
+            hint="Add `bounds` to the server in the plan, or use --max-rate.",
         )
     return target
 
@@ -78,8 +78,8 @@ def _check_bounds(url: str, bounds: Bounds | None, mixes: Sequence[Mix]) -> None
         # A level that ends when its work is done is ended at this bound.
         if bounds and (mix.clients > bounds.max_clients or mix.planned_s > bounds.max_length_s):
             raise UserError(
-                f"mix {mix.name}, {mix.clients} clients for {mix.length_s:g} s, exceeds the bounds of {url}: "
-                f"{bounds.max_clients} clients and {bounds.max_length_s:g} s"
+                f"load level {mix.name}, {mix.clients} clients for {mix.length_s:g} s, exceeds the bounds "
+                f"of {url}: {bounds.max_clients} clients and {bounds.max_length_s:g} s"
             )
 
 
@@ -115,18 +115,21 @@ def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str |
     except PermissionError as error:
         if error.errno is not None:
             raise _unreachable(url, error) from error
-        hint = "Put the file there, or ask whoever runs the server; loopback needs no consent."
+        hint = (
+            "Create this file on the server, or ask the person who runs the server to do so. Loopback "
+            "needs no consent."
+        )
         if access.consent_token is not None:
-            hint = "Is this the server that was started? Find out who else listens there."
+            hint = "Another program may listen at this address. `ss -ltnp` shows which one."
         raise ConsentError(str(error), hint=hint) from error
     except ValueError as error:
         told = f"{error}" if url in f"{error}" else f"{url}: {error}"
         raise UserError(told, hint=f"A URL is, for example, {protocol.example_url}") from error
     except SessionError as error:
         why, advice = error.args
-        raise ServerError(f"{url} gives no session: {why}", hint=advice) from error
+        raise ServerError(f"{url} did not open a session: {why}", hint=advice) from error
     except AnswerError as error:
-        raise no_answer(url, "the question of consent", error) from error
+        raise no_answer(url, "the request for consent", error) from error
     except OSError as error:
         raise _unreachable(url, error) from error
 

@@ -306,8 +306,8 @@ def check_ways(fleet: Fleet, looks: Mapping[Node, dict[str, Any]]) -> None:
         if look["link_down"] is None:
             continue
         raise DynoError(
-            f"the link {look['link_down']} of {node.name} is down; it leads to the server",
-            hint="Once it is up again, dyno resume measures what is missing.",
+            f"the link {look['link_down']}, which connects {node.name} to the server, is down",
+            hint="When the link is up again, dyno resume measures the missing levels.",
         )
 
 

@@ -87,7 +87,7 @@ class NodeFolder:
 def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = False) -> FleetFolder:
     """Make a fleet's folder, or with `renew` new certificates for an existing fleet. Raises UserError."""
     problems = [
-        f"{name!r} is not a valid name of a node: use lower-case letters, digits, dots and hyphens"
+        f"{name!r} is not a valid node name: use lower-case letters, digits, dots and hyphens"
         for name in nodes
         if not NAME.fullmatch(name)
     ]
@@ -95,7 +95,7 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
         problems.append("two nodes have the same name")
     if roles := sorted({CONTROLLER, SCHEDULER}.intersection(nodes)):
         # The name in a certificate says what its holder may do.
-        problems.append(f"{' and '.join(roles)}: a node needs another name")
+        problems.append(f"{' and '.join(roles)}: this name is reserved, so choose another one for the node")
     if not nodes:
         problems.append("a fleet needs at least one node")
     if not 0 < days <= MOST_DAYS:
@@ -105,7 +105,7 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
     except ValueError as error:
         problems.append(str(error))
     if (path / AUTHORITY_KEY).exists() and not renew:
-        problems.append(f"{path} already has a fleet; --renew makes new certificates for it")
+        problems.append(f"{path} already contains a fleet; --renew creates new certificates for it")
     if problems:
         raise UserError("\n".join(problems), hint=HINT)
     until = datetime.now(UTC) + timedelta(days=days)
@@ -131,5 +131,7 @@ def _with_port(at: str) -> str:
     except ValueError:
         return f"{host}:{port}"
     if address.is_unspecified:
-        raise ValueError(f"{at!r}: nodes need an address that they can reach, not {host}")
+        raise ValueError(
+            f"{at!r}: nodes can't reach {host}; give an address of this machine in their network"
+        )
     return f"[{host}]:{port}" if address.version == 6 else f"{host}:{port}"

@@ -54,23 +54,25 @@ def check(at: str, folder: Path) -> None:
     except ssl.SSLCertVerificationError as error:
         raise DynoError(
             f"the scheduler at {at} shows a certificate that does not belong to this fleet: {error.verify_message}",
-            hint="Is it another fleet's, or were new certificates made since it was started?",
+            hint="The scheduler may belong to another fleet, or may have started before its certificates "
+            "were renewed.",
         ) from error
     except ssl.SSLError as error:
         reason = (error.reason or str(error)).lower().replace("_", " ")
         raise DynoError(
-            f"the scheduler at {at} refused this certificate or speaks no TLS: {reason}",
+            f"the scheduler at {at} refused this certificate or does not speak TLS: {reason}",
             hint=f"Copy the node's folder again from the scheduler's fleet: {folder}",
         ) from error
     except OSError as error:
         raise NobodyThere(
-            f"nothing answers at {at}, where the fleet's scheduler should be: {error}",
-            hint="Start it there: dyno fleet up FOLDER.",
+            f"no answer from the fleet's scheduler at {at}: {error}",
+            hint="Start the scheduler on that machine: dyno fleet up FOLDER.",
         ) from error
     if name != SCHEDULER:
         raise DynoError(
-            f"at {at}, where the fleet's scheduler should be, something answers with the certificate of {name}",
-            hint="Find out what it is: this certificate is used where it does not belong.",
+            f"the program at {at} has the certificate of {name}, not that of the fleet's scheduler",
+            hint="Find out which program that is, because it uses a certificate that was issued for another "
+            "purpose.",
         )
 
 

@@ -89,7 +89,7 @@ def remove_workspaces(
 
 def _impossible(mix: Mix, error: Exception) -> UserError:
     """Return the error for a level that the data plane refuses: it is invalid, or this machine has no room for it."""
-    return UserError(f"mix {mix.name} can't be run: {error}")
+    return UserError(f"load level {mix.name} can't be run: {error}")
 
 
 def need(setup: LoadSetup, mixes: Sequence[Mix]) -> tuple[list[int], int]:

@@ -22,13 +22,13 @@ def local_files(sizes: Mapping[str, int], seed: int) -> Iterator[Path]:
             directory = stack.enter_context(private_directory("scenario"))
         except OSError as error:
             raise UserError(
-                f"no temporary directory: {error.strerror}", hint="Name another directory in TMPDIR."
+                f"no temporary directory: {error.strerror}", hint="Set TMPDIR to another directory."
             ) from error
         needed = 2 * sum(sizes.values())
         if needed > shutil.disk_usage(directory).free:
             raise UserError(
-                f"{directory.parent} has no room for {needed:,} bytes of files to copy",
-                hint="Name another directory in TMPDIR, or give a smaller --scale.",
+                f"{directory.parent} has too little free space for the {needed:,} bytes of files to copy",
+                hint="Set TMPDIR to another directory, or use a smaller --scale.",
             )
         for number, (name, size_bytes) in enumerate(sizes.items()):
             _make(directory / name, size_bytes, seed + number)

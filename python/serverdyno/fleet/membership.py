@@ -40,16 +40,20 @@ def all_nodes(cluster: Cluster, wanted: Sequence[str], patience_s: float | None 
     there = backend.wait_for(cluster, wanted, PATIENCE_S if patience_s is None else patience_s)
     if missing := [name for name in wanted if name not in there]:
         raise FleetError(
-            f"the fleet {cluster.folder.name} lacks {', '.join(missing)} of its {len(cluster.folder.nodes)} nodes",
-            hint="Start each on its machine: dyno node FOLDER. To see which nodes are there: dyno fleet status "
+            f"{', '.join(missing)} of the {len(cluster.folder.nodes)} nodes of the fleet "
+            f"{cluster.folder.name} have not joined",
+            hint="Start each missing node on its machine: dyno node FOLDER. To see which nodes have joined: "
+            "dyno fleet status "
             f"{cluster.folder.path}. To continue an experiment: dyno resume.",
         )
     told = free_again(cluster, there)
     if silent := [name for name, one in told.items() if one is None]:
-        raise FleetError(f"{', '.join(silent)} of the fleet {cluster.folder.name} give no answer")
+        raise FleetError(f"{', '.join(silent)} of the fleet {cluster.folder.name} did not answer")
     known = {name: one for name, one in told.items() if one is not None}
     if problems := [*differences(known)]:
-        raise UserError("\n".join(problems), hint="Nodes of one fleet make the same load in the same way.")
+        raise UserError(
+            "\n".join(problems), hint="All nodes of a fleet need the same version and the same settings."
+        )
     return [DaskNode(cluster, name, there[name], known[name]) for name in wanted]
 
 
@@ -69,14 +73,16 @@ def differences(told: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     first_name, first = next(iter(told.items()))
     for name, one in told.items():
         if one["build"]["version"] != here["version"]:
-            yield f"node {name} has version {one['build']['version']}, here it is {here['version']}"
+            yield f"node {name} has version {one['build']['version']}, this machine has {here['version']}"
         elif other := [part for part in here if one["build"].get(part) != here[part]]:
-            yield f"node {name} has another build of version {here['version']}: {', '.join(other)} differ"
+            yield f"node {name} has a different build of version {here['version']}: {', '.join(other)} differ"
         for group in SETTINGS:
             ours, theirs = first["machine"][group], one["machine"][group]
             for key in sorted(ours.keys() | theirs.keys()):
                 if key != "open_files_soft" and ours.get(key) != theirs.get(key):
-                    yield f"{key} of node {name} is {theirs.get(key)}, of node {first_name} {ours.get(key)}"
+                    yield (
+                        f"{key} is {theirs.get(key)} on node {name}, but {ours.get(key)} on node {first_name}"
+                    )
         if one["in_use"]:
             yield f"node {name} is in use by another controller"
 
@@ -147,7 +153,9 @@ def load_nodes(folder: FleetFolder, apart: Collection[str]) -> list[str]:
     """
     check_known(folder, apart)
     if not (names := [name for name in folder.nodes if name not in apart]):
-        raise UserError(f"every node of the fleet {folder.name} has a server: none is left to make the load")
+        raise UserError(
+            f"every node of the fleet {folder.name} runs a server, so none is left to make the load"
+        )
     return names
 
 
@@ -184,8 +192,9 @@ def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
     ]
     if target.loopback and far:
         raise UserError(
-            f"{target.url} is loopback, which is a different machine or network for {', '.join(far)}",
-            hint="Give the server's address in the nodes' network.",
+            f"{target.url} is a loopback address, which means another machine or network for "
+            f"{', '.join(far)}",
+            hint="Use the server's address in the nodes' network.",
         )
 
 
@@ -196,7 +205,9 @@ def _open(nodes: list[DaskNode], target: _native.Target, wanted: dict[str, Any])
         return
     text = "\n".join(f"{node.name} can't open {target.url}: {error}" for node, error in problems)
     if any(isinstance(error, PermissionError) for _, error in problems):
-        raise ConsentError(text, hint="Each node asks for consent itself, at the address that it resolves.")
+        raise ConsentError(
+            text, hint="Each node asks for consent itself, at the address that it resolves from the name."
+        )
     raise DynoError(text, hint="Check that the node can reach the server.")
 
 
@@ -207,8 +218,9 @@ def weights(nodes: Sequence[DaskNode], stated: Mapping[str, int]) -> list[int]:
         return [len(node.facts["cpus"]) for node in nodes]
     if sorted(stated) != sorted(names):
         raise UserError(
-            f"generator.weights has {', '.join(sorted(stated))}, but the load is made by {', '.join(sorted(names))}",
-            hint="Give a weight to each of them, or to none.",
+            f"generator.weights names {', '.join(sorted(stated))}, but {', '.join(sorted(names))} make the "
+            "load",
+            hint="Give a weight to each of these nodes, or to none.",
         )
     return [stated[name] for name in names]
 
@@ -220,6 +232,8 @@ def _cpus(nodes: list[DaskNode], threads: int) -> list[tuple[int, ...]]:
     for node, boot in zip(nodes, boots, strict=True):
         own = tuple(node.facts["cpus"][:threads])
         if len(own) < threads:
-            raise UserError(f"{node.name} has {len(own)} CPUs for {threads} threads of its generator")
+            raise UserError(
+                f"{node.name} has only {len(own)} CPUs for the {threads} threads of its generator"
+            )
         chosen.append(own if boots.count(boot) == 1 and not node.on_this_machine else ())
     return chosen

@@ -90,7 +90,7 @@ class FleetNode(FleetServer):
             return self._answer(heard_ns, {"told": None})
         if controller != self._controller:
             if asked["do"] not in BEGINNINGS:
-                return {"refused": f"it gave this controller up after {LEASE_S:g} s without a message"}
+                return {"refused": f"it dropped this controller after {LEASE_S:g} s without a message"}
             if self._controller is not None:
                 await self.abandon()
             self._controller = controller
@@ -102,7 +102,7 @@ class FleetNode(FleetServer):
         if asked["do"] == "serve" and "told" in answer:
             # The person who runs the node learns for whom the machine consents to load.
             url, server = answer["told"]["access"]["url"], asked["with"]["server"]
-            self._say(f"{self.name} serves {server} at {url}, and consents to the load of {controller}")
+            self._say(f"{self.name} runs {server} at {url}, and consents to load from {controller}")
         return self._answer(heard_ns, answer, blob)
 
     def _answer(self, heard_ns: int, answer: dict[str, Any], blob: bytes | None = None) -> dict[str, Any]:
@@ -192,7 +192,7 @@ async def _stay(
             say(f"not joined: {error}")
             again_s = AGAIN_S
         if not folder.path.exists():
-            say(f"{folder.path} was taken away: this node no longer belongs to a fleet")
+            say(f"{folder.path} was removed: this node no longer belongs to a fleet")
             return
         if not end.is_set():
             await asyncio.wait([asyncio.ensure_future(end.wait())], timeout=again_s)
@@ -224,14 +224,18 @@ async def _join(
             here = unparse_host_port(_own_address(folder.at), 0)
             await node.listen(dask_settings.address_of(here), **listening)
             membership = await _membership(folder, unparse_host_port(node.host, node.port))
-            say(f"{folder.name} has joined the fleet at {folder.at}, as {node.address}")
+            say(f"{folder.name} joined the fleet at {folder.at} as {node.address}")
             ends = [asyncio.ensure_future(one) for one in (_until_gone(membership), end.wait(), node.watch())]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for one in ends:
                 one.cancel()
             membership.abort()
             await node.abandon()
-            say(f"{folder.name} has left" if end.is_set() else f"{folder.name} has lost the scheduler")
+            say(
+                f"{folder.name} has left"
+                if end.is_set()
+                else f"{folder.name} lost its connection to the scheduler"
+            )
 
 
 async def _membership(folder: NodeFolder, at: str) -> PlainComm:

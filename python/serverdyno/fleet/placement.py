@@ -35,8 +35,8 @@ def place(generator: GeneratorPlan, named_by_servers: Collection[int] = ()) -> P
     chosen = tuple(generator.cpus) or _first(available, threads, set(named_by_servers))
     if len(chosen) < threads:
         raise UserError(
-            f"the generator's {threads} threads would share {len(chosen)} CPU(s)",
-            hint="Give the generator fewer threads or processes, or name more CPUs for it.",
+            f"the generator's {threads} threads would have to share {len(chosen)} CPU(s)",
+            hint="Use fewer threads or processes for the generator, or give it more CPUs (generator.cpus).",
         )
     rest = tuple(cpu for cpu in available if cpu not in chosen)
     return Placement(chosen, rest or tuple(available))
@@ -52,7 +52,7 @@ def of_processors(
     """
     every = sorted({*free, *others})
     if count > len(every):
-        raise UserError(f"processors: {count}, but the server can have only {len(every)} CPU(s) here")
+        raise UserError(f"processors = {count}, but only {len(every)} CPU(s) are available for the server")
     known = topology or Topology.read(every)
     ordered = [*known.spread(free), *known.spread(set(others) - set(free))]
     return tuple(sorted(ordered[:count]))

@@ -174,7 +174,7 @@ def _refusal(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> S
     if not work.uses_documents and error.advice is not None:
         return ServerError(f"{url}: {error.example}", hint=error.advice)
     return WorkloadError(
-        f"{url} does not serve the workload: {error.example} ({_share(setup, results, error)})",
+        f"{url} can't serve the workload: {error.example} ({_share(setup, results, error)})",
         hint=hint or error.advice,
     )
 
@@ -210,9 +210,9 @@ def _too_slow(setup: LoadSetup, mix: Mix, answer_s: float) -> tuple[str, str] | 
     if answer_s < mix.length_s:
         return None
     return (
-        f"{setup.target.url}: an answer took {answer_s:.1f} s, and a load level lasts {mix.length_s:g} s, which is too "
-        "short to count answers",
-        f"Make it longer: --length {math.ceil(10 * answer_s)}s (length_s in a suite).",
+        f"{setup.target.url}: an answer took {answer_s:.1f} s, but a load level lasts only {mix.length_s:g} "
+        "s, which is too short to count answers",
+        f"Use longer load levels: --length {math.ceil(10 * answer_s)}s (length_s in a suite).",
     )
 
 
@@ -222,7 +222,7 @@ def _warning(
     if worst is None:
         return None
     return (
-        f"{setup.target.url}: the check before load met an error: {worst.example} "
+        f"{setup.target.url}: a request failed in the check before load: {worst.example} "
         f"({_share(setup, results, worst)}); the load counts such errors",
         worst.advice,
     )

@@ -158,7 +158,7 @@ class WorkerProcess:
     def _lost_still(self) -> DynoError:
         state = psutil.Process(self._process.pid).status()
         why = "it was stopped (SIGSTOP)" if state in STOPPED else f"no answer for {SLOWEST_ANSWER_S:g} s"
-        return DynoError(f"{self.name} is lost: {why}", hint="dyno resume measures what is missing.")
+        return DynoError(f"{self.name} is lost: {why}", hint="dyno resume measures the missing levels.")
 
     def _ended(self) -> DynoError:
         self.lost = True
@@ -166,7 +166,7 @@ class WorkerProcess:
         how = f"signal {-status}" if status < 0 else f"status {status}"
         return DynoError(
             f"{self.name} ended: {how}",
-            hint="Find out what ended it. The kernel's log (dmesg) says whether memory ran out.",
+            hint="The kernel's log (dmesg) shows whether the process ran out of memory.",
         )
 
 

@@ -59,15 +59,15 @@ class FleetScheduler(FleetServer):
     def _why_not(self, holder: str | None, name: object, at: object) -> str | None:
         """Return why a node can't join. `holder` is the name in its certificate."""
         if holder != name:
-            return f"the certificate is of {holder}, and can't join as {name!r}"
+            return f"the certificate belongs to {holder}, so it can't be used to join as {name!r}"
         if holder not in self._folder.nodes:
-            return f"{holder} is not in this fleet's list: {', '.join(self._folder.nodes)}"
+            return f"{holder} is not one of this fleet's nodes: {', '.join(self._folder.nodes)}"
         if holder in self._members:
-            return f"{holder} is there already, at {self._members[holder]}"
+            return f"{holder} has already joined, at {self._members[holder]}"
         try:
             host_and_port(str(at))
         except ValueError as error:
-            return f"{holder} gives no address: {error}"
+            return f"{holder} gave no valid address: {error}"
         return None
 
 
@@ -75,7 +75,10 @@ def _for_controller(comm: PlainComm) -> dict[str, str] | None:
     """Return a refusal unless the peer is the controller."""
     if comm.peer_name == CONTROLLER:
         return None
-    return {"refused": f"the certificate is of {comm.peer_name}: only the {CONTROLLER} may ask"}
+    return {
+        "refused": f"the certificate belongs to {comm.peer_name}, but only the {CONTROLLER} may send "
+        "this request"
+    }
 
 
 async def serve(folder: FleetFolder) -> None:

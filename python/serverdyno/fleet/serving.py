@@ -72,7 +72,7 @@ class ServerPlace:
         if what not in ASKED:
             raise ValueError(f"unknown request to a server: {what!r}")
         if number not in self._servers:
-            raise ServerError("the server does not run on this node any more")
+            raise ServerError("the server no longer runs on this node")
         return getattr(self._servers[number][0], what)()
 
     def stop(self, number: int | None = None) -> None:
@@ -182,7 +182,7 @@ def _check_is_there(node: Node, access: Mapping[str, Any], address: str) -> None
     is_inside = namespace and not (node.on_this_machine and NAMESPACE.fullmatch(namespace))
     if hosts != {address.strip("[]")} or is_inside or access["connect_to"]:
         raise DynoError(
-            f"{node.name} reports its server at {quoted(access['url'])}, but it must be at {address} and nowhere else"
+            f"{node.name} reports its server at {quoted(access['url'])}, but the server must be at {address}"
         )
 
 

@@ -30,32 +30,34 @@ CONNECT_S = 10
 OPTIONS = ("-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}")
 EXAMPLE = 'For example: at = "10.0.0.1"; [[hosts]] name = "a", ssh = "me@a.example"'
 
-Destination = Annotated[str, Spelled(r"[^-\s][^\s]*", "a destination of ssh, such as me@a.example")]
+Destination = Annotated[str, Spelled(r"[^-\s][^\s]*", "an ssh destination such as me@a.example")]
 
 
 class SshHost(Model):
     """A machine that is to be a node."""
 
     name: Name = Field(description="The node's name.")
-    ssh: Destination = Field(
-        description="Destination, as `ssh` takes it: me@a.example, or a Host of ~/.ssh/config."
-    )
+    ssh: Destination = Field(description="Destination for `ssh`: me@a.example, or a Host of ~/.ssh/config.")
     dyno: list[str] = Field(
-        default=["dyno"], min_length=1, description="Command that runs `dyno` there, word by word."
+        default=["dyno"],
+        min_length=1,
+        description="Command that runs `dyno` on this host, as a list of words.",
     )
 
 
 class SshHosts(Model):
     """The file that `dyno fleet up HOSTS.toml` takes."""
 
-    at: str = Field(description="HOST or HOST:PORT of this machine, by which every node reaches it.")
-    days: float = Field(default=90, gt=0, le=MOST_DAYS, description="Validity of the certificates.")
+    at: str = Field(description="HOST or HOST:PORT at which every node can reach this machine.")
+    days: float = Field(default=90, gt=0, le=MOST_DAYS, description="Validity of the certificates, in days.")
     directory: str = Field(
         default=".cache/serverdyno/fleet",
         min_length=1,
-        description="Directory on each host, from its user's home, for the node's certificate.",
+        description="Directory for the node's certificate on each host, relative to the user's home.",
     )
-    ssh_options: list[str] = Field(default=[], description="Further options of ssh, word by word: -p, 2222.")
+    ssh_options: list[str] = Field(
+        default=[], description="Further options for ssh, as a list of words: -p, 2222."
+    )
     hosts: list[SshHost] = Field(min_length=1, description="The machines.")
 
     @model_validator(mode="after")
@@ -88,7 +90,7 @@ def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
         if list(made.nodes) != names:
             raise UserError(
                 f"{folder} is a fleet of {', '.join(made.nodes)}, but {path} names {', '.join(names)}",
-                hint=f"End it with dyno fleet down {folder}, then remove {folder}.",
+                hint=f"End that fleet with dyno fleet down {folder}, then remove {folder}.",
             )
     write_private(folder / HOSTS, path.read_bytes())
     return made
@@ -164,7 +166,7 @@ def _run(hosts: SshHosts, host: SshHost, command: str, data: bytes = b"") -> str
     except FileNotFoundError as error:
         raise DynoError("ssh is not installed", hint="apt-get install openssh-client") from error
     except subprocess.TimeoutExpired as error:
-        raise DynoError(f"ssh {host.ssh} did not end within {STEP_S:g} s") from error
+        raise DynoError(f"ssh {host.ssh} did not finish within {STEP_S:g} s") from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
         raise DynoError(f"ssh {host.ssh}: {said}")

@@ -35,8 +35,8 @@ def start_scheduler(folder: FleetFolder) -> int:
     """
     if (running := scheduler_process(folder)) is not None:
         raise UserError(
-            f"the scheduler of {folder.name} already runs, as process {running.pid}",
-            hint=f"To see which nodes are there: dyno fleet status {folder.path}. "
+            f"the scheduler of {folder.name} is already running as process {running.pid}",
+            hint=f"To see which nodes have joined: dyno fleet status {folder.path}. "
             f"To end it: dyno fleet down {folder.path}.",
         )
     log_path = folder.path / SCHEDULER_LOG
@@ -56,9 +56,10 @@ def start_scheduler(folder: FleetFolder) -> int:
         process.wait()
         lines = log_path.read_text(errors="replace").strip().splitlines()
         raise DynoError(
-            f"the scheduler of {folder.name} does not start at {folder.at}: "
-            f"{lines[-1] if lines else 'it says nothing'}",
-            hint=f"Check that the address is of this machine, and that the port is free. Its log: {log_path}",
+            f"the scheduler of {folder.name} did not start at {folder.at}: "
+            f"{lines[-1] if lines else 'it printed no message'}",
+            hint=f"Check that the address belongs to this machine, and that the port is free. The "
+            f"scheduler's log: {log_path}",
         ) from error
     return process.pid
 
@@ -78,8 +79,8 @@ def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
         if missing := [name for name in folder.nodes if name not in there]:
             told = "\n".join(f"{name} says: {ssh.words_of(folder, hosts, name)}" for name in missing)
             raise DynoError(
-                f"{len(missing)} of {len(folder.nodes)} nodes have not joined after {JOIN_S:g} s\n{told}",
-                hint=f"Check that they can reach this machine at {folder.at}.",
+                f"{len(missing)} of {len(folder.nodes)} nodes did not join within {JOIN_S:g} s\n{told}",
+                hint=f"Check that the nodes can reach this machine at {folder.at}.",
             )
     except BaseException:
         with contextlib.suppress(DynoError):
@@ -117,7 +118,7 @@ def end_all(folder: FleetFolder) -> Iterator[str]:
     if (folder.path / HOSTS).exists():
         hosts = ssh.read_hosts(folder.path / HOSTS)
         ssh.remove_certificates(folder, hosts)
-        yield f"{len(hosts.hosts)} hosts have no certificate of this fleet any more"
+        yield f"{len(hosts.hosts)} hosts no longer have a certificate of this fleet"
 
 
 def _has_ended(process: psutil.Process) -> bool:

@@ -58,7 +58,7 @@ REQUESTS = frozenset(
     }
 )
 """The methods of `Worker` that may be requested."""
-ROOM_HINT = "Check that the directory can be written, and has room for the files."
+ROOM_HINT = "Check that the directory is writable and has enough free space for the files."
 
 
 class Worker:

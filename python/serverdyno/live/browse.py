@@ -38,7 +38,7 @@ def application(folders: Sequence[Path]) -> Starlette:
                 return Response(found, media_type="text/html", headers=pages.OF_REPORT)
             except DynoError:
                 pass
-        return PlainTextResponse("There is no such report.\n", 404, headers=pages.SAFE)
+        return PlainTextResponse("This report does not exist.\n", 404, headers=pages.SAFE)
 
     return pages.application(
         "browse.html", [Route("/experiments.json", experiments), Route("/reports/{number:int}", report)]

@@ -25,7 +25,7 @@ def listening(port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         raise UserError(
             f"the page can't listen on {LOOPBACK}:{port}: {error}",
-            hint="Try another port, or 0 for any free one.",
+            hint="Use another port, or 0 for any free port.",
         ) from error
 
 

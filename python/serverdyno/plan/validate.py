@@ -167,7 +167,7 @@ def _text_problem(url: str) -> str | None:
     if len(url) > MAX_URL:
         return f"has {len(url):,} characters, more than {MAX_URL:,}"
     protocol = protocols.of_scheme((other_spelling(url) or url).partition(":")[0])
-    # Names of shares and directories may contain any letter; a request line may not.
+    # Names of shares and directories may contain any letter, but an HTTP request line must be ASCII.
     is_plain = protocol is not None and not protocol.work.uses_documents
     if not url.isprintable() or not (is_plain or (url.isascii() and " " not in url)):
         return f"{url!r} has a character that a URL can't contain; {_written_otherwise(url)}"

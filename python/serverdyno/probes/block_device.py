@@ -79,7 +79,7 @@ def below(numbers: list[str]) -> Stack:
         elif parts and _passes_on(whole):
             pending += parts
         elif not LEAST.fullmatch(device.name):
-            unfollowed = unfollowed or f"{device.name} is a device of an unknown kind"
+            unfollowed = unfollowed or f"{device.name} is an unknown kind of device"
     return Stack(tuple(seen.values()), tuple(loops), unfollowed)
 
 

@@ -99,9 +99,9 @@ class FsyncCounter:
             now = {call: _count(instance, until_s) for call, instance in self._instances.items()}
             counts = {call: count - self._before[call] for call, count in now.items()}
             if fallen := [call for call, count in counts.items() if count < 0]:
-                raise Unavailable(f"those of {' and '.join(fallen)} fell")
+                raise Unavailable(f"the counts of {' and '.join(fallen)} decreased")
         except (OSError, Unavailable) as error:
-            self._give_up(f"the kernel's counts are incomplete: {error}")
+            self._give_up(f"the kernel's counts of syncs can't be used: {error}")
             return None
         return counts
 
@@ -150,8 +150,8 @@ class FsyncCounter:
             os.fsync(file.fileno())
         if _count(instance) != before + 1:
             if preloaded(os.getpid()):
-                raise Unavailable("this tool's own fsync does not reach the kernel (LD_PRELOAD)")
-            raise Unavailable("the kernel has other process ids than are visible here (PID namespace)")
+                raise Unavailable("a preloaded library (LD_PRELOAD) keeps dyno's own fsync from the kernel")
+            raise Unavailable("the kernel uses other process IDs than this PID namespace shows")
 
     def _follow(self) -> None:
         """Follow all threads of the processes instead of ours, and look again until no new one appears.
@@ -169,7 +169,7 @@ class FsyncCounter:
                 with (instance / "set_event_pid").open("w" if not followed else "a") as file:
                     file.write(" ".join(map(str, sorted(threads - followed))))
             followed |= threads
-        raise Unavailable("the processes start others faster than they can be followed")
+        raise Unavailable("the processes start new threads faster than dyno can follow them")
 
     def _close(self) -> None:
         for instance in self._instances.values():
@@ -212,7 +212,7 @@ def _mount_tracefs() -> int:
     """
     library = ctypes.CDLL(None, use_errno=True)
     if not hasattr(library, "fsopen"):
-        raise Unavailable("the C library has no fsopen(2)")
+        raise Unavailable("the C library lacks fsopen(2)")
     context = _checked(library.fsopen(b"tracefs", FSOPEN_CLOEXEC))
     try:
         _checked(library.fsconfig(context, FSCONFIG_CMD_CREATE, None, None, 0))
@@ -224,7 +224,7 @@ def _mount_tracefs() -> int:
 def _checked(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise Unavailable(f"tracefs can't be mounted: {os.strerror(number)}")
+        raise Unavailable(f"can't mount tracefs: {os.strerror(number)}")
     return result
 
 

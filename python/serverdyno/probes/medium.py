@@ -76,12 +76,12 @@ def medium(directory: Path, pid: int) -> list[LayerReading]:
             mount = None
         if mount is None:
             if layers:
-                layers[-1] = replace(layers[-1], unfollowed="the file system below is mounted out of sight")
+                layers[-1] = replace(layers[-1], unfollowed="the file system below is not visible from here")
             break
         layer, place = _step(mount, place)
         layers.append(layer)
     if place is not None and len(layers) == MOST_LAYERS:
-        layers[-1] = replace(layers[-1], unfollowed="there are too many layers")
+        layers[-1] = replace(layers[-1], unfollowed="it has too many layers")
     return layers
 
 
@@ -135,7 +135,7 @@ def _written_directory(mount: _Mount, place: _Place) -> _Place | str:
     """
     upper = next((each for each in mount.layer.options if each.startswith("upperdir=")), None)
     if upper is None or place.directory is None:
-        return "where it writes is not known"
+        return "it is not known where it writes"
     inside = ROOT_OF_PROCESS.sub("", str(place.directory), count=1)
     try:
         below_mount = Path(os.path.realpath(inside)).relative_to(mount.at)
@@ -147,8 +147,8 @@ def _written_directory(mount: _Mount, place: _Place) -> _Place | str:
                 if (path / name).exists():
                     return _Place(seen_by / "mountinfo", path)
     except (OSError, ValueError):
-        return "it can't be tried where it writes"
-    return "what is written to it does not appear where its mount says"
+        return "a test file could not show where it writes"
+    return "written data does not appear in the directory that its mount names"
 
 
 @contextlib.contextmanager

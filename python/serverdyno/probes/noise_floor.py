@@ -103,8 +103,8 @@ def prepare() -> Path:
             pass
     except (OSError, RuntimeError) as error:
         raise UserError(
-            f"a selftest can't be kept: {error}",
-            hint="Set XDG_STATE_HOME to a directory that can be written.",
+            f"can't store the result of a self-test: {error}",
+            hint="Set XDG_STATE_HOME to a writable directory.",
         ) from error
     return path
 

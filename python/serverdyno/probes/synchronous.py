@@ -36,7 +36,7 @@ def synchronous(directory: Path) -> bool | None:
     except OSError:
         return None
     if None in seen:
-        # An older kernel: the mount is judged by its options, and only the attribute is known.
+        # An older kernel reports only the attribute, so the mount is judged by its options.
         return None if flags is None else False
     return not any(seen)
 

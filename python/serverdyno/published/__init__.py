@@ -49,9 +49,7 @@ def names() -> list[str]:
 def load(name: str) -> PublishedReport:
     """Return the report of that name. Raises UserError for an unknown name, PlanError with all problems of a file."""
     if name not in names():
-        raise UserError(
-            unknown_name("published report", name, names()), hint="`dyno published` describes them"
-        )
+        raise UserError(unknown_name("published report", name, names()), hint="`dyno published` lists them")
     folder = resources.files(__name__) / name
     files = sorted((folder / "tables").iterdir(), key=lambda file: file.name)
     tables = [of_csv(file.name.removesuffix(".csv"), file.read_text(encoding="utf-8")) for file in files]
@@ -72,7 +70,7 @@ def parse_claims(text: str, source: str) -> tuple[Claim, ...]:
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         if claim.id in seen:
-            again = Problem(("claims", index, "id"), f'"{claim.id}" stands for two claims')
+            again = Problem(("claims", index, "id"), f'two claims have the ID "{claim.id}"')
             raise PlanError(source, described([again], text))
         seen.add(claim.id)
     return claims

@@ -114,12 +114,13 @@ def _same(claim: Claim, rule: Same, tables: Tables) -> Judgement:
     words = claim.claimed.lower()
     share = (printed.SAME_WORDS | printed.NEARLY_SAME_WORDS).get(words)
     if share is None:
-        raise ClaimError(f'"{claim.claimed}" is no word for equal values that the language knows')
+        raise ClaimError(f'"{claim.claimed}" is not a known word for equal values')
     one, other = evaluate.both(rule, tables)
     apart = abs(one - other) / max(abs(one), abs(other), 1e-300)
     verdict = ClaimVerdict.FOLLOWS if apart <= share else ClaimVerdict.CONTRADICTS
     reason = (
-        f"{one:,.10g} and {other:,.10g} are {100 * apart:.2f} percent apart; {100 * share:g} are admitted"
+        f"{one:,.10g} and {other:,.10g} are {100 * apart:.2f} percent apart; the word allows "
+        f"{100 * share:g} percent"
     )
     return f"{one:,.10g} and {other:,.10g}", verdict, reason
 
@@ -131,7 +132,7 @@ def _order(claim: Claim, holds: Holds) -> Judgement:
     elif words in printed.ALL_WORDS:
         passed = holds.count == holds.total
     else:
-        raise ClaimError(f'"{claim.claimed}" is no word of order that the language knows')
+        raise ClaimError(f'"{claim.claimed}" is not a known word of order')
     computed = f"{holds.count} of {holds.total}"
     comparisons = "comparison" if holds.total == 1 else "comparisons"
     but = f", not in: {'; '.join(holds.failing)}" if holds.failing else ""
@@ -154,13 +155,17 @@ def _number(number: Printed, rule: Quantity, tables: Tables) -> Judgement:
     shown = written(computed, number)
     if number.admits(computed):
         within = (
-            "" if number.rounds_to(computed) else f', which "{number.text}" admits ({number.described()})'
+            "" if number.rounds_to(computed) else f', which "{number.text}" allows ({number.described()})'
         )
         return computed, ClaimVerdict.FOLLOWS, f"is {shown}{within}"
     if words := _other_rounding(number, computed) or _other_base(number, rule, tables):
         return computed, ClaimVerdict.OTHER_BASE, f"is {shown}; {words}"
     note = _transposed(number, shown) + _sources(rule)
-    return computed, ClaimVerdict.CONTRADICTS, f"is {shown}; printed, it admits {number.described()}{note}"
+    return (
+        computed,
+        ClaimVerdict.CONTRADICTS,
+        f"is {shown}; the printed figure allows {number.described()}{note}",
+    )
 
 
 def written(value: float, number: Printed) -> str:
@@ -171,7 +176,7 @@ def written(value: float, number: Printed) -> str:
 
 def _other_rounding(number: Printed, computed: float) -> str:
     if number.hedge in (Hedge.OVER, Hedge.UNDER, Hedge.ALMOST) and number.rounds_to(computed):
-        return f'only rounded is it so: "{number.text}" is not true of it as it stands'
+        return f'true only after rounding: the unrounded figure is not "{number.text}"'
     if number.hedge in (Hedge.NONE, Hedge.ABOUT) and number.within_a_step(computed):
         return "cut off instead of rounded" if abs(computed) > abs(number.value) else "rounded up"
     return ""
@@ -228,5 +233,5 @@ def _transposed(number: Printed, shown: str) -> str:
     for at in range(len(claimed) - 1):
         swapped = claimed[:at] + claimed[at + 1] + claimed[at] + claimed[at + 2 :]
         if swapped == given and swapped != claimed:
-            return "; two neighbouring digits are exchanged"
+            return "; two neighbouring digits are swapped"
     return ""

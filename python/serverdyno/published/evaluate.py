@@ -119,7 +119,7 @@ def improvement(of: float, over: float) -> float:
 def ratio(of: float, to: float) -> float:
     """Return of / to. Raises NotStatedError if `to` is zero."""
     if to == 0:
-        raise NotStatedError("it is relative to zero")
+        raise NotStatedError("the figure is relative to zero")
     return of / to
 
 
@@ -164,14 +164,18 @@ def _averaged(rows: list[Row], column: str, by: Sequence[str]) -> list[tuple[Row
 def _(rule: Cells, tables: Tables) -> float:
     rows = rows_of(tables, rule.table, (rule.column, *rule.averaged_by), rule.where)
     if rule.kind == "value" and len(rows) > 1 and not rule.averaged_by:
-        raise ClaimError(f'{len(rows)} rows of table "{rule.table}" have {described(rule.where)}')
+        raise ClaimError(
+            f'table "{rule.table}" has {len(rows)} rows with {described(rule.where)}, but only one is expected'
+        )
     values = [value for _, value in _averaged(rows, rule.column, rule.averaged_by)]
     if rule.kind == "count":
         return float(sum(rule.above is None or value > rule.above for value in values))
     if not values:
         raise NotStatedError(f"{rule.column} is not stated for {described(rule.where)}")
     if rule.kind == "value" and len(values) > 1:
-        raise ClaimError(f'{len(values)} values of table "{rule.table}" have {described(rule.where)}')
+        raise ClaimError(
+            f'table "{rule.table}" has {len(values)} values for {described(rule.where)}, but only one is expected'
+        )
     return {
         "value": lambda: values[0],
         "highest": lambda: max(values),
@@ -191,7 +195,9 @@ def _(rule: Position, tables: Tables) -> float:
     places = {number(row[rule.at]) for row, value in points if value == extreme}
     place = places.pop()
     if places or place is None:
-        raise ClaimError(f"several rows with {described(rule.where)} have the extreme of {rule.column}")
+        raise ClaimError(
+            f"several rows with {described(rule.where)} have the same extreme value of {rule.column}"
+        )
     return place
 
 
@@ -206,13 +212,13 @@ def _pairs(
             value = number(row[rule.column])
             key = tuple(row[column] for column in rule.pairs_by)
             if key in side:
-                raise ClaimError(f'two rows of table "{rule.table}" with {described(where)} are {key}')
+                raise ClaimError(f'table "{rule.table}" has two rows with {described(where)} for {key}')
             if value is not None:
                 side[key] = value
         sides.append(side)
     pairs = [(", ".join(map(str, key)), sides[0][key], sides[1][key]) for key in sides[0] if key in sides[1]]
     if not pairs:
-        raise NotStatedError(f"no pair of {described(first)} and {described(second)} is stated")
+        raise NotStatedError(f"the table has no pair of {described(first)} and {described(second)}")
     return pairs
 
 
@@ -227,7 +233,7 @@ def _course(rule: Course, tables: Tables) -> Holds:
         raise ClaimError(f"several rows with {described(rule.where)} have the same {rule.along}")
     steps = list(pairwise(points))
     if not steps:
-        raise NotStatedError(f"{described(rule.where)} is one row: no course")
+        raise NotStatedError(f"{described(rule.where)} has only one row, so there is no rise or fall")
     failing = [
         f"{rule.along} {first[0]:g} to {then[0]:g}"
         for first, then in steps

@@ -88,7 +88,7 @@ def of_columns(name: str, columns: Mapping[str, Sequence[Cell]]) -> Table:
     """Return a table of equally long columns, which may be lists or arrays."""
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:
-        raise ClaimError(f'table "{name}": its columns have {sorted(lengths)} values')
+        raise ClaimError(f'the columns of table "{name}" differ in length: {sorted(lengths)} values')
     return Table(name, tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
 
@@ -97,7 +97,7 @@ def of_csv(name: str, text: str) -> Table:
     head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
     for row in rows:
         if len(row) != len(head):
-            raise ClaimError(f'table "{name}": a row of {len(row)} cells under {len(head)} columns: {row}')
+            raise ClaimError(f'table "{name}" has a row of {len(row)} cells, but {len(head)} columns: {row}')
     return Table(name, tuple(head), tuple(tuple(cell or None for cell in row) for row in rows))
 
 

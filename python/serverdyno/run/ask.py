@@ -87,7 +87,7 @@ def _all_asked(
             if time.monotonic() >= told_s:
                 timeout_s = max(suite.timeout_s for suite in head.suites)
                 progress.stage(
-                    f"asking your servers: no complete answer after {TOLD_AFTER_S} s, the timeout is {timeout_s:g} s"
+                    f"still waiting for your servers after {TOLD_AFTER_S} s (timeout {timeout_s:g} s)"
                 )
                 told_s = math.inf
         if signals:
@@ -145,21 +145,22 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list
         raise ServerError(f"{setup.target.url}: {told}", hint=refused[0]["advice"])
     clients, bytes_each = local.need(setup, mixes)
     short = [
-        f"share {look['share']}: {count} x {_mib(bytes_each)} are needed ({_mib(count * bytes_each)}), "
+        f"share {look['share']} needs {count} x {_mib(bytes_each)} ({_mib(count * bytes_each)}), but only "
         f"{_mib(look['free_bytes'])} are free"
         for look, count in zip(looks, clients, strict=True)
         if look["free_bytes"] is not None and look["free_bytes"] < count * bytes_each
     ]
     if short and setup.suite.ends_when_done:
         raise ServerError(
-            f"{setup.target.url} has no room for the files: {'; '.join(short)}",
-            hint="Free some space there, or let the suite make smaller or fewer files.",
+            f"{setup.target.url} has too little free space for the files: {'; '.join(short)}",
+            hint="Free some space on the server, or use a suite with fewer or smaller files.",
         )
     if short:
         raise ServerError(
-            f"{setup.target.url} has no room for the workspaces: {'; '.join(short)}",
-            hint=f"Make room there (directories {SMB.clients_directory}-* of earlier loads may be in the way), spread "
-            "the clients over more shares, or use a suite with fewer clients.",
+            f"{setup.target.url} has too little free space for the workspaces: {'; '.join(short)}",
+            hint=f"Free some space on the server (earlier runs may have left directories "
+            f"{SMB.clients_directory}-*), spread the clients over more shares, or use a suite with "
+            "fewer clients.",
         )
     return looks
 
@@ -179,9 +180,9 @@ def _used_before(
     directory = f"{base}/{directories}" if base else directories
     commands = "; ".join(protocol.remove_command(access, share, directory) for share in used)
     return (
-        f"{access.url}: there is {directory} on share {', '.join(used)} already, from a load that was killed or that "
-        "still goes on; this one has a directory of its own, and leaves that as it is",
-        f"If no other load goes on there: {commands}",
+        f"{access.url}: {directory} already exists on share {', '.join(used)}, from a load that was killed "
+        "or is still running. This load uses its own directory and leaves the existing one unchanged",
+        f"If no other load is running, remove it: {commands}",
     )
 
 

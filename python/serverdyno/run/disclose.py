@@ -25,7 +25,10 @@ VOLATILE = MOMENTARY | {
     "software.documents_digest",
 }
 UNKNOWN_VERSION = "unknown"
-HINT = "Bring it back to what it was, or begin a new experiment: the two are not repetitions of one another."
+HINT = (
+    "Undo the change, or begin a new experiment: runs before and after the change are not repetitions of "
+    "each other."
+)
 
 
 def disclose_host(experiment: Experiment) -> None:
@@ -97,8 +100,8 @@ def disclose_server(
         experiment.write_description(configuration, described)
     elif (before["version"], before["settings"]) != (described["version"], described["settings"]):
         raise ServerError(
-            f"{configuration} has changed since the experiment began: it was {before['version']} with "
-            f"{before['settings']}, now it is {described['version']} with {described['settings']}",
+            f"{configuration} has changed since the experiment began: was {before['version']} with "
+            f"{before['settings']}, is now {described['version']} with {described['settings']}",
             hint=HINT,
         )
 
@@ -110,4 +113,4 @@ def _changes(before: Mapping[str, object], now: Mapping[str, object], group: str
         if isinstance(was, dict) and isinstance(is_now, dict):
             yield from _changes(was, is_now, f"{name}.")
         elif was != is_now and name not in VOLATILE and group != "noise_floor.":
-            yield f"{name} was {was}, now it is {is_now}"
+            yield f"{name} was {was}, is now {is_now}"

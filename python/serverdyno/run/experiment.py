@@ -71,14 +71,14 @@ def note_lost_runs(experiment: Experiment, rest: Collection[RunKey], progress: P
             continue
         experiment.write_run_note(run, RunNote(state="lost", **(note.of_the_disk() if note else {})))
         progress.notice(
-            f"run {run.number}, {run.configuration}: the note of its end is lost, since it was killed after its last "
-            "mix, or the note was damaged; its mixes are complete"
+            f"run {run.number}, {run.configuration}: its final note is lost, because the run was killed "
+            "after its last load level or the note was damaged; its load levels are complete"
         )
 
 
 def disclose(experiment: Experiment, progress: Progress) -> None:
     """Record what is known about this machine, or check that it has not changed."""
-    progress.stage("looking at this machine")
+    progress.stage("recording the properties of this machine")
     disclose_host(experiment)
 
 

@@ -36,7 +36,7 @@ class Outage:
             isinstance(server, LocalServer) and cut.how in server.settings_type.cuts
         ):
             raise UserError(
-                f"the server can't be cut off so: files.failover.cut = {cut.how!r}",
+                f"this server does not support files.failover.cut = {cut.how!r}",
                 hint='cut = "connections" works with every server.',
             )
 

@@ -42,13 +42,16 @@ def settle_rates(experiment: Experiment, progress: Progress, site: Site = HERE) 
     rates = expand.rates_of_peak(opened.percent_of_peak, lowest.requests_s)
     if len(set(rates)) < len(rates):
         raise ServerError(
-            f"{lowest.configuration} answered {lowest.requests_s:.1f} requests/s at most, so shares of it are no rates "
+            f"the peak of {lowest.configuration} is {lowest.requests_s:.1f} requests/s, too low for rates "
             "that differ",
-            hint="Give rates: rate_per_s in [open].",
+            hint="Set the rates yourself: rate_per_s in [open].",
         )
     experiment.settle_rates(rates, PeakRates(percents=opened.percent_of_peak, peaks=peaks))
     told = ", ".join(f"{peak.configuration} {peak.requests_s:,.0f}" for peak in peaks)
-    progress.notice(f"peaks, requests/s: {told}; offered to each: {', '.join(f'{rate:,}' for rate in rates)}")
+    progress.notice(
+        f"peaks in requests/s: {told}; rates offered to every configuration: "
+        f"{', '.join(f'{rate:,}' for rate in rates)}"
+    )
 
 
 def _peak(experiment: Experiment, configuration: Configuration, progress: Progress, site: Site) -> PeakNote:
@@ -63,11 +66,11 @@ def _peak(experiment: Experiment, configuration: Configuration, progress: Progre
         server.check()
     failed = sum(error.in_window for error in result.errors)
     if failed > MOST_FAILED * (result.operations + failed) or not result.operations:
-        example = result.errors[0].example if result.errors else "nothing was answered"
+        example = result.errors[0].example if result.errors else "no request was answered"
         raise ServerError(
-            f"{configuration.name}: no peak to take shares of: {failed:,} of {result.operations + failed:,} "
-            f"requests failed with {closed.clients} clients: {example}",
-            hint="Fewer clients, or rates of your own: rate_per_s in [open].",
+            f"could not measure the peak of {configuration.name}: {failed:,} of "
+            f"{result.operations + failed:,} requests failed with {closed.clients} clients: {example}",
+            hint="Use fewer clients, or set the rates yourself: rate_per_s in [open].",
         )
     return _note(configuration.name, closed, result)
 

@@ -24,6 +24,6 @@ def remarks(configurations: Sequence[Configuration]) -> Iterator[str]:
             cpus = ", ".join(map(str, configuration.cpus))
             many = "CPU" if len(configuration.cpus) == 1 else "CPUs"
             yield (
-                f"{configuration.name}: {workers} workers share {len(configuration.cpus)} {many} ({cpus}), so more "
-                "workers can't make it faster; the generator has the other CPUs"
+                f"{configuration.name}: {workers} workers share {len(configuration.cpus)} {many} ({cpus}), "
+                "so more workers can't make the server faster. The generator has the other CPUs"
             )

@@ -31,7 +31,8 @@ def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Conf
     ]
     if short:
         raise UserError(
-            f"no room for the files of {wording.plural(clients, 'client')}, {needed_bytes // MIB:,} MiB: "
+            f"too little space for the files of {wording.plural(clients, 'client')}, "
+            f"{needed_bytes // MIB:,} MiB: "
             f"{', '.join(short)}",
             hint="Use a suite with fewer clients or smaller workspaces, or give the server a larger disk "
             "(data_directory, image_mib) or more memory (capacity_mib).",

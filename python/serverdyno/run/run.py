@@ -223,7 +223,8 @@ class Run:
         if result.clients_participating == 0 or result.operations == 0:
             # It is overloaded (a measurement) or gone (none); a user's server can't be inspected.
             self.progress.stage(
-                f"{self.key.configuration} completed nothing with {mix.clients} clients: looking if it still answers"
+                f"{self.key.configuration} completed nothing with {mix.clients} clients: checking whether "
+                "it still answers"
             )
             self._preflight(setup, mix)
         self.requests.add(result)
@@ -235,7 +236,7 @@ class Run:
         if record.void is not None:
             self.progress.notice(
                 f"{self.key.configuration}, {mix.name} is void: {record.void}",
-                hint=f"dyno resume {self.experiment.folder} measures it again.",
+                hint=f"dyno resume {self.experiment.folder} measures this level again.",
             )
         self.done += 1
         self.left.mix_ends(mix.length_s)

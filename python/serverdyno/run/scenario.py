@@ -91,7 +91,7 @@ def removal_of_files(files: Iterable[str], left: str) -> Actions:
 
 
 def _removing(left: str) -> str:
-    return f"removing {left}, which may be there yet"
+    return f"removing {left}, if it exists"
 
 
 def clients(scenario: Scenario) -> int:
@@ -135,4 +135,7 @@ def _trees_of_clients(step: model.Metadata) -> Iterator[tuple[str, dict[str, Any
 def check_may_drop_caches(head: ExperimentHead) -> None:
     """Raise UserError if a plan drops the page cache and this user is not allowed to."""
     if head.plan.drop_caches and os.geteuid() != 0:
-        raise UserError("drop_caches: only root may drop the page cache", hint="Be root, or leave it out.")
+        raise UserError(
+            "drop_caches: only root may drop the page cache",
+            hint="Run dyno as root, or remove drop_caches from the plan.",
+        )

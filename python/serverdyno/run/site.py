@@ -48,6 +48,6 @@ def site_of(plan: Plan, progress: Progress) -> Iterator[Site]:
     from serverdyno.fleet.testbed.standing import standing  # noqa: PLC0415
 
     hosts = len(plan.testbed.host_names())
-    progress.stage(f"making a testbed of {hosts} hosts in network namespaces")
+    progress.stage(f"creating a testbed of {hosts} hosts in network namespaces")
     with standing(plan.testbed) as made:
         yield Site(made.fleet.path, made.address, made.disclosed)

@@ -131,7 +131,7 @@ class _GroupRun:
             "stdio_bytes": block_bytes(url),
             "seed": self.seed,
         }
-        name = f"Bonnie could not be carried out at {url}"
+        name = f"Bonnie could not run on {url}"
         load = self._load(Group(self._job({"bonnie": spec}), clients, [name], {}))
         files = [file, *(f"{file}.{number}" for number in range(2, clients + 1))]
         # Files are created before the first gate. A lost session or node removes none.

@@ -41,13 +41,13 @@ def workspaces_taken_away(
 
     def say_so() -> None:
         if not interrupted:
-            progress.stage(f"taking the clients' workspaces away, for {setup.removal_s:g} s at most")
+            progress.stage(f"removing the clients' workspaces, for {setup.removal_s:g} s at most")
         elif setup.workspaces_begun():
             # The terminal that sent the interrupt may be gone.
             with suppress(OSError):
                 progress.notice(
-                    f"interrupted: taking the clients' workspaces away from {configuration.url}, for "
-                    f"{setup.removal_s:g} s at most; another interrupt leaves the rest there"
+                    f"interrupted: removing the clients' workspaces from {configuration.url}, for "
+                    f"{setup.removal_s:g} s at most; a second interrupt stops this and leaves the rest"
                 )
 
     try:
@@ -72,10 +72,11 @@ def tell_recycled(
         share, added = look["share"], look["recycled_entries"] - known.get(look["share"], 0)
         if look["recycle_bin"] is not None and added > 0:
             progress.notice(
-                f"share {share}: the server moves what clients delete to its recycle bin, {look['recycle_bin']}, which "
-                f"has {added:,} more entries now. They fill the disk, and moving is not what deleting costs.",
-                hint=f"Empty {look['recycle_bin']}, and switch the bin off for this share (Samba: vfs objects without "
-                "recycle).",
+                f"share {share}: the server moves deleted files to its recycle bin, {look['recycle_bin']}, "
+                f"which has grown by {added:,} entries. They fill the disk, and a move does not cost the "
+                "same as a delete.",
+                hint=f"Empty {look['recycle_bin']}, and disable the recycle bin for this share (Samba: vfs "
+                "objects without recycle).",
             )
 
 
@@ -90,7 +91,7 @@ def tell_left(
     share = next(iter(access.shares), unquote(urlsplit(access.url).path))
     commands = [protocol.remove_command(access, share, f"{base}/{path}" if base else path) for path in left]
     progress.notice(
-        f"left on {access.url}, because it could not be removed: {', '.join(left)}",
+        f"could not be removed, and is left on {access.url}: {', '.join(left)}",
         hint=f"To remove it: {'; '.join(commands)}",
     )
 
@@ -109,5 +110,9 @@ def what_is_left(protocol: Protocol[Any], access: Access, left: Sequence[LeftOve
         lines.append(f"  share {share}: {directories}{f' ({why})' if why else ''}")
         parent = found[0]["directory"].rpartition("/")[0]
         commands.append(protocol.remove_command(access, share, parent))
-    text = "\n".join([f"workspaces are left on {access.url}:", *lines])
-    return text, f"Nothing but such workspaces is in there. To remove all of a share: {'; '.join(commands)}"
+    text = "\n".join([f"some workspaces could not be removed from {access.url}:", *lines])
+    return (
+        text,
+        f"These directories contain only workspaces. To remove all workspaces of a share: "
+        f"{'; '.join(commands)}",
+    )

@@ -42,49 +42,61 @@ class ApacheSettings(Compressing, Http2Settings):
         default=512,
         ge=1,
         le=20_000,
-        description="MaxRequestWorkers: requests served at the same time. All workers start at the beginning. "
-        "With keep-alive and prefork or worker, further connections wait until one ends.",
+        description="MaxRequestWorkers: the most requests served at the same time. All workers start with "
+        "the server. With keep-alive and prefork or worker, further connections wait until one "
+        "ends.",
     )
     threads_per_child: int = Field(
-        default=64, ge=1, le=1000, description="ThreadsPerChild, at most `workers` (worker and event)."
+        default=64,
+        ge=1,
+        le=1000,
+        description="ThreadsPerChild for the MPMs worker and event; at most `workers`.",
     )
     access_log: bool = Field(
         default=False,
-        description="Common log format, one line a request. Off, as in VeriTest 2003, appendix C.",
+        description="Write an access log in the common log format, one line per request. Default: off, as "
+        "in VeriTest 2003, appendix C.",
     )
     keep_alive: bool = Field(default=True, description="KeepAlive.")
     max_keep_alive_requests: int = Field(
         default=1000,
         ge=0,
-        description="MaxKeepAliveRequests: requests on one connection; 0: no limit. Apache's default is 100. This "
-        "default is that of nginx and lighttpd, so that it makes no difference.",
+        description="MaxKeepAliveRequests: the most requests per connection; 0: no limit. Apache's default "
+        "is 100. The default here is that of nginx and lighttpd, so that the servers do not "
+        "differ in this setting.",
     )
     max_connections_per_child: int = Field(
         default=0,
         ge=0,
-        description="MaxConnectionsPerChild: a child is replaced after this many connections; 0: never.",
+        description="MaxConnectionsPerChild: replace a child after this many connections; 0: never.",
     )
     mmap_file_cache: bool = Field(
         default=False,
-        description="mod_file_cache: MMapFile for every document, at start (VeriTest 2003, appendix C).",
+        description="mod_file_cache: map every document into memory at start (MMapFile; VeriTest 2003, "
+        "appendix C).",
     )
-    sendfile: bool = Field(default=False, description="EnableSendfile. Apache's default is off.")
+    sendfile: bool = Field(
+        default=False, description="EnableSendfile: send documents with sendfile(2). Apache's default is off."
+    )
     dynamic: Dynamic | Literal["native"] = Field(
         default="off",
         description=f"{DYNAMIC_MEANING} `native` builds a module in C with apxs (Debian's apache2-dev).",
     )
     follow_symlinks: bool = Field(
         default=True,
-        description="Options FollowSymLinks. Off: each part of a path is checked for links, for every request.",
+        description="Options FollowSymLinks: follow links. Off: Apache checks each part of a path for "
+        "links, for every request.",
     )
     etag: bool = Field(
-        default=True, description="FileETag MTime Size, Apache's default. Off: no ETag is sent."
+        default=True,
+        description="FileETag MTime Size: send an ETag, as Apache does by default. Off: send none.",
     )
     listen_buckets_ratio: int = Field(
         default=0,
         ge=0,
         le=1024,
-        description="ListenCoresBucketsRatio: one listening socket for so many CPUs; 0: one in all.",
+        description="ListenCoresBucketsRatio: the number of CPUs per listening socket; 0: one socket for "
+        "all.",
     )
     enable_mmap: bool = Field(default=True, description="EnableMMAP: map documents into memory to send them.")
 
@@ -144,9 +156,10 @@ class Apache(WebServer[ApacheSettings]):
         settings = self.settings
         shape = f"{settings.children} processes x {settings.threads} threads, all started before the load"
         waiting = (
-            "A connection that is kept alive holds its worker until it closes; more connections wait."
+            "A kept-alive connection occupies its worker until the connection closes; further connections "
+            "wait."
             if settings.keep_alive and settings.mpm != "event"
-            else "More requests wait in the listen queue."
+            else "Further requests wait in the listen queue."
         )
         return [f"Serves at most {settings.workers} requests at the same time ({shape}). {waiting}"]
 

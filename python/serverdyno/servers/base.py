@@ -54,16 +54,17 @@ class LocalSettings(Settings):
 
     program: str | None = Field(
         default=None,
-        description="Absolute path of the server's program. Default: the installed one. As a factor it compares "
-        "builds of one server.",
+        description="Absolute path of the server's program. Default: the installed program. Use it as a "
+        "factor to compare builds of one server.",
     )
 
     processors: int | None = Field(
         default=None,
         ge=1,
         le=1024,
-        description="Number of CPUs for the server, with as many workers if it has one per CPU. Default: all that the "
-        "generator does not use. The generator uses other CPUs if there are any.",
+        description="Number of CPUs for the server. A server with one worker per CPU gets as many workers. "
+        "Default: all CPUs that the generator does not use. The generator uses other CPUs if "
+        "possible.",
     )
 
     @field_validator("program")
@@ -72,9 +73,9 @@ class LocalSettings(Settings):
         if program is None:
             return None
         if not program.isprintable() or not Path(program).is_absolute():
-            raise ValueError(f"{program!r} is no absolute path of a program")
+            raise ValueError(f"{program!r} is not the absolute path of a program")
         if not Path(program).is_file() or not os.access(program, os.X_OK):
-            raise ValueError(f"{program} is no program on this machine")
+            raise ValueError(f"{program} is not an executable program on this machine")
         return program
 
 

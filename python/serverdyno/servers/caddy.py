@@ -30,10 +30,12 @@ class CaddySettings(Compressing, Http2Settings):
         default="off", description=f"{DYNAMIC_MEANING} Debian's Caddy has only FastCGI."
     )
     access_log: bool = Field(
-        default=False, description="JSON, one line a request. Off, as in VeriTest 2003, appendix C."
+        default=False,
+        description="Write an access log in JSON, one line per request. Default: off, as in "
+        "VeriTest 2003, appendix C.",
     )
     tls_resumption: Literal[True] = Field(
-        default=True, description="Let clients resume earlier sessions. Caddy always does."
+        default=True, description="Let clients resume earlier TLS sessions. Caddy always does."
     )
 
 
@@ -71,7 +73,7 @@ class Caddy(WebServer[CaddySettings]):
         return None
 
     def notes(self) -> list[str]:
-        return ["Sets Etag and Last-Modified of documents. Connections are not limited."]
+        return ["Sends Etag and Last-Modified with documents. Does not limit the number of connections."]
 
     def configuration(self) -> dict[str, str]:
         settings = self.settings

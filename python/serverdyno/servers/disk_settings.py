@@ -16,7 +16,7 @@ from serverdyno.servers.base import MAX_VOLUMES
 from serverdyno.servers.file_server import FileServerSettings
 
 XFS_LEAST_MIB = 300  # mkfs.xfs makes no smaller one
-# They are given to mount(8) as they are.
+# The options are passed to mount(8) unchanged.
 MOUNT_OPTIONS = re.compile(r"([a-z0-9_]+(=[a-z0-9_]+)?(,[a-z0-9_]+(=[a-z0-9_]+)?)*)?")
 
 
@@ -29,66 +29,74 @@ class DiskSettings(FileServerSettings):
     )
     data_directory: str | None = Field(
         default=None,
-        description="Directory for the volumes, on the disk to measure. The volumes are removed at the end. Default: "
-        "TMPDIR, which may be in memory.",
+        description="Directory for the volumes, on the disk to be measured. The volumes are removed at the "
+        "end. Default: TMPDIR, which may be in memory.",
     )
     file_system: Literal["none", "ext4", "xfs"] = Field(
         default="none",
-        description="A new file system for the volumes, in an image on a loop device (needs root). none: that of the "
-        "directory.",
+        description="Type of a new file system for the volumes, in an image on a loop device (needs root). "
+        "none: use the directory's file system.",
     )
     mount_options: str = Field(
         default="",
-        description='Mount options of that file system, such as "noatime,data=writeback". Empty: its defaults.',
+        description='Mount options of the new file system, such as "noatime,data=writeback". Empty: its defaults.',
     )
     image_mib: int = Field(
         default=4096,
         ge=64,
         le=2**20,
-        description="Size of the image in MiB. The disk space is taken at once.",
+        description="Size of the image in MiB. The disk space is allocated when the image is created.",
     )
     vm_dirty_ratio: int | None = Field(
         default=None,
         ge=1,
         le=100,
-        description="vm.dirty_ratio of the machine in %. It is restored at the end (needs root).",
+        description="vm.dirty_ratio of the machine in %, restored at the end (needs root).",
     )
     vm_dirty_background_ratio: int | None = Field(
-        default=None, ge=0, le=100, description="vm.dirty_background_ratio in %; as above."
+        default=None,
+        ge=0,
+        le=100,
+        description="vm.dirty_background_ratio of the machine in %, restored at the end (needs root).",
     )
     vm_dirty_expire_centisecs: int | None = Field(
         default=None,
         ge=0,
         le=10_000_000,
-        description="vm.dirty_expire_centisecs, in units of 10 ms; as above.",
+        description="vm.dirty_expire_centisecs of the machine in units of 10 ms, restored at the end (needs "
+        "root).",
     )
     vm_dirty_writeback_centisecs: int | None = Field(
         default=None,
         ge=0,
         le=10_000_000,
-        description="vm.dirty_writeback_centisecs, in units of 10 ms; as above.",
+        description="vm.dirty_writeback_centisecs of the machine in units of 10 ms, restored at the end "
+        "(needs root).",
     )
     fsync_delay_ms: float = Field(
         default=0,
         ge=0,
         le=10_000,
-        description="Simulates a slow disk: each fsync and fdatasync of the server takes at least this much longer "
-        "(seccomp notification, Linux 5.5). Every system call costs a few more instructions. 0: none.",
+        description="Simulate a slow disk: each fsync and fdatasync of the server takes at least this much "
+        "longer (seccomp notification, Linux 5.5). Every system call costs a few more "
+        "instructions. 0: no delay.",
     )
 
     @field_validator("mount_options")
     @classmethod
     def plain_mount_options(cls, value: str) -> str:
         if not MOUNT_OPTIONS.fullmatch(value):
-            raise ValueError('must be options separated by commas, such as "noatime,data=writeback"')
+            raise ValueError(
+                'must be a list of options with commas between them, such as "noatime,data=writeback"'
+            )
         return value
 
     def wrong_disk(self) -> dict[str, bool]:
         """Return possible mistakes of the disk settings, and whether each was made."""
         background, dirty = self.vm_dirty_background_ratio, self.vm_dirty_ratio
         return {
-            "mount_options need a file_system": bool(self.mount_options) and self.file_system == "none",
-            f"xfs needs an image_mib of {XFS_LEAST_MIB} or more": (
+            "mount_options requires file_system": bool(self.mount_options) and self.file_system == "none",
+            f"xfs requires an image_mib of {XFS_LEAST_MIB} or more": (
                 self.file_system == "xfs" and self.image_mib < XFS_LEAST_MIB
             ),
             "vm_dirty_background_ratio must be below vm_dirty_ratio": (

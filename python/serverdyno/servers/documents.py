@@ -32,11 +32,13 @@ def document_root() -> Path:
         _write(tree)
     except OSError as error:
         raise ServerError(
-            f"the document tree can't be written: {error}", hint="Set TMPDIR to another file system."
+            f"can't write the document tree: {error}",
+            hint="Set TMPDIR to a directory on another file system.",
         ) from error
     if problems := _native.tree_check(str(tree)):
         raise ServerError(
-            f"the document tree {tree} is not complete: {problems[0]}", hint="Is the disk full, or failing?"
+            f"the document tree {tree} is incomplete: {problems[0]}",
+            hint="Check whether the disk is full or failing.",
         )
     return tree
 

@@ -35,7 +35,8 @@ class ExternalSettings(Settings, ClientCertificate):
     shares: list[str] = Field(
         default=[],
         max_length=16,
-        description="Names of the shares of an SMB server, at least one. Clients are assigned to them in turn.",
+        description="Names of one or more shares of an SMB server. Clients are assigned to the shares in "
+        "turn.",
     )
 
     @field_validator("shares")
@@ -43,44 +44,46 @@ class ExternalSettings(Settings, ClientCertificate):
     def are_names_of_shares(cls, shares: list[str]) -> list[str]:
         """Check that each is a single name and occurs once."""
         if wrong := [share for share in shares if not share or set(share) & set("/\\")]:
-            raise ValueError(f"no name of a share: {', '.join(map(repr, wrong))}")
+            raise ValueError(f"not a valid share name: {', '.join(map(repr, wrong))}")
         if len({share.lower() for share in shares}) < len(shares):
-            raise ValueError("a share is named twice")
+            raise ValueError("a share is listed twice")
         return shares
 
     user: str | None = Field(
         default=None,
-        description='User of an SMB server, or "DOMAIN\\user". Default: a guest; by Kerberos, whoever has a ticket.',
+        description='User of an SMB server, or "DOMAIN\\user". Default: a guest; with Kerberos, the owner of the ticket.',
     )
     authentication: Authentication = Field(
         default="ntlm",
-        description="How clients log on to an SMB server. ntlm: by the user's password. kerberos: by a ticket from "
-        "kinit, or for user by the password or the keytab that KRB5_CLIENT_KTNAME names. Neither replaces the other.",
+        description="How clients log on to an SMB server. ntlm: with the user's password. kerberos: with a "
+        "ticket from kinit or, if user is set, with the password or the keytab that "
+        "KRB5_CLIENT_KTNAME names. dyno never falls back from one to the other.",
     )
     directories: list[str] = Field(
         default=[],
         max_length=16,
-        description="For a file server on this machine: the local directory of each share. dyno inspects its file "
-        "system, and makes test files there for a moment.",
+        description="For a file server on this machine: the local directory of each share. dyno inspects "
+        "the file system there, and creates test files for a moment.",
     )
     trust: str = Field(
         default=SYSTEM,
         description='For an https:// URL: the certificates to trust. "system": this system\'s authorities. "anybody": '
-        "any certificate, so it is unknown who answers. Otherwise a file of authorities (PEM).",
+        "any certificate, so the identity of the server is unknown. Otherwise a file of authorities (PEM).",
     )
     secure_url: str | None = Field(
         default=None,
-        description="For an http:// URL and suites of e-commerce: the https:// URL of the same server.",
+        description="For an http:// URL and e-commerce suites: the https:// URL of the same server.",
     )
     connect_to: Annotated[str | None, Field(pattern=r"^(/.{1,106}|[0-9A-Fa-f.:]{2,45})$")] = Field(
         default=None,
-        description="Of a web server: where connections go in place of the URL's host, which is asked for all the same:"
-        " an IP address, or the absolute path of a Unix socket.",
+        description="For a web server: an IP address, or the absolute path of a Unix socket, to connect to "
+        "instead of the URL's host. Requests still name the URL's host.",
     )
     password_variable: Annotated[
         str,
         Spelled(
-            r"[A-Za-z_][A-Za-z0-9_]*", "a name of letters, digits and underscores, the first not a digit"
+            r"[A-Za-z_][A-Za-z0-9_]*",
+            "a name of letters, digits and underscores that does not begin with a digit",
         ),
     ] = Field(
         default="DYNO_SMB_PASSWORD",
@@ -92,7 +95,7 @@ class External:
     """A server that the user runs, with its URL and log-on. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "external"
-    summary: ClassVar[str] = "your own server, by its URL; or a directory"
+    summary: ClassVar[str] = "your own server, given by its URL, or a directory"
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ExternalSettings
 
@@ -117,17 +120,15 @@ class External:
         if self._look.has_shares and not settings.shares:
             raise UserError(f"server {self.name!r} needs shares", hint='For example: shares = ["volume1"]')
         if settings.directories and not is_loopback(url):
-            raise UserError(f"{url}: directories are only for a server on this machine, with a loopback URL")
+            raise UserError(f"{url}: directories requires a server on this machine, with a loopback URL")
         for_smb = settings.shares or settings.user is not None or self._by_kerberos
         if not self._look.has_shares and for_smb:
-            raise UserError(
-                f"{url}: shares, user and authentication are only for URLs that begin with smb://"
-            )
+            raise UserError(f"{url}: shares, user and authentication require a URL that begins with smb://")
         secure_url = settings.secure_url
         if settings.connect_to is not None and (
             self._look.port is None or self._look.has_shares or secure_url
         ):
-            raise UserError(f"{url}: connect_to is for a web server with one URL")
+            raise UserError(f"{url}: connect_to requires a web server with a single URL")
         if secure_url is not None and not (
             url.startswith("http:") and secure_url.startswith("https:") and _look(secure_url, settings)
         ):
@@ -139,11 +140,11 @@ class External:
 
     @staticmethod
     def installed() -> Installed | None:
-        return Installed("not known before it answers", None)
+        return Installed("not known before the first answer", None)
 
     def listen_on(self, address: str) -> None:
         """Raise UserError, because the user decides where it listens."""
-        raise UserError(f"the server {self.name} can't be given the address {address}")
+        raise UserError(f"the server {self.name} can't listen on the address {address}")
 
     def prepare(self) -> None: ...
 
@@ -232,27 +233,28 @@ class External:
                 holds = "a private key" if "PRIVATE KEY-----" in text else "no certificate (PEM)"
                 raise UserError(
                     f"the authorities in {self.settings.trust}: this file holds {holds}",
-                    hint="Name the file of the certificate that signed the server's, or of the server's own.",
+                    hint="Give the file of the authority's certificate, or of the server's own certificate.",
                 )
             return authorities(text)
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(
                 f"the authorities in {self.settings.trust} can't be read: {error}",
-                hint='Name a file of certificates in PEM, or "system" or "anybody".',
+                hint='Give a file of PEM certificates, or "system" or "anybody".',
             ) from error
 
     def _trust_notes(self) -> list[str]:
         if self._url.startswith("https:") and self.settings.trust == ANYBODY:
-            return ["Any certificate was accepted: it is not known who answered."]
+            return ["Any certificate was accepted, so the server's identity is not known."]
         return []
 
     def _known(self) -> str:
         if self._look.directory is not None:
-            return "A directory: the kernel serves it, and its CPU time is in the generator's."
+            return "A directory, which the kernel serves: its CPU time is included in the generator's."
         if self._process is None:
-            return "Run by the user: its configuration, CPU time and memory are unknown."
+            return "Started by the user: its configuration, CPU time and memory are unknown."
         return (
-            f"Run by the user on this machine: CPU time and memory are those of {self._process.program()} and its "
+            f"Started by the user on this machine: CPU time and memory are those of "
+            f"{self._process.program()} and its "
             "children; its configuration is unknown."
         )
 

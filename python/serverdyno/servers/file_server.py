@@ -23,8 +23,9 @@ class FileServerSettings(LocalSettings):
 
     network: Literal["auto", "namespace", "loopback"] = Field(
         default="auto",
-        description="namespace: the server's own network namespace, where nobody else has its ports (needs root). "
-        "loopback: a free port of 127.0.0.1. auto: namespace if allowed.",
+        description="namespace: the server has its own network namespace, in which all ports are free "
+        "(needs root). loopback: a free port on 127.0.0.1. auto: namespace if this user may "
+        "create one.",
     )
 
 
@@ -46,14 +47,15 @@ class FileServer(LocalServer[FileServerSettingsT]):
         super().listen_on(address)
         if self.settings.network == "namespace" or ":" in address:
             raise UserError(
-                f"{self.name} can't listen on {address}: it takes an IPv4 address, and network must not be namespace"
+                f"{self.name} can't listen on {address}: this needs an IPv4 address, and network must not "
+                "be namespace"
             )
 
     def network_note(self) -> str:
         if self.own_network:
-            return "Network: a namespace of its own."
+            return "Network: the server has its own network namespace."
         place = f"the address {self.host}" if self.is_elsewhere else "loopback"
-        return f"Network: {place} of the machine; only our processes listen on the port."
+        return f"Network: {place} of the machine; only processes of this server listen on the port."
 
 
 def may_unshare() -> bool:

@@ -46,48 +46,51 @@ class GaneshaSettings(DiskSettings):
 
     nfs_version: NfsVersion = Field(
         default="3",
-        description="The version of NFS that is served, and that clients speak: NFS_Protocols, and vers= of a mount. "
-        "Of 3 and 4, only this one is served.",
+        description="The version of NFS that the server offers and that clients speak: NFS_Protocols, and "
+        "vers= of a mount. The server offers no other version.",
     )
     proto: Transport = Field(
         default="tcp",
-        description="What carries requests, MOUNT too: Enable_UDP, and proto= of a mount. udp only"
-        " with NFSv3, in transfers of 32 KiB at most.",
+        description="The transport of all requests, including MOUNT: Enable_UDP, and proto= of a mount. udp "
+        "requires NFSv3 and limits transfers to 32 KiB.",
     )
     threads: int = Field(
         default=200,
         ge=2,
         le=10_000,
-        description="RPC_Ioq_ThrdMax: threads that execute requests. Ganesha's default.",
+        description="RPC_Ioq_ThrdMax: the number of threads that execute requests. This is Ganesha's "
+        "default.",
     )
     max_connections: int = Field(
         default=10_000,
         ge=8,
         le=1_000_000,
-        description="RPC_Max_Connections: connections of NFS and MOUNT together; Ganesha resets each further one. "
-        "A client of NFSv3 has both for a moment. Ganesha's default is 1024.",
+        description="RPC_Max_Connections: the most NFS and MOUNT connections together; Ganesha resets "
+        "further ones. An NFSv3 client briefly has one of each. Ganesha's default is 1024.",
     )
     max_transfer_bytes: int = Field(
         default=1048576,
         ge=4096,
         le=67108864,
-        description="MaxRead, MaxWrite, PrefRead and PrefWrite: bytes of one READ or WRITE. Ganesha's default is "
-        "67108864; no client of ours asks for more than 1048576.",
+        description="MaxRead, MaxWrite, PrefRead and PrefWrite: the most bytes per READ or WRITE. Ganesha's "
+        "default is 67108864; Serverdyno's clients never ask for more than 1048576.",
     )
     commit_always: bool = Field(
         default=False,
-        description="NFS_Commit: call fsync before every WRITE is answered, whatever the client asked for. "
-        "Ganesha's default is off.",
+        description="NFS_Commit: call fsync before the answer to every WRITE, even if the client does not "
+        "ask for it. Ganesha's default is off.",
     )
     skip_syncs: bool = Field(
         default=False,
-        description="Each fsync and fdatasync of Ganesha succeeds and does nothing (seccomp), as under eatmydata or "
-        "with the export option async of Linux's NFS server. Ganesha has no setting of its own that ignores COMMIT.",
+        description="Make each fsync and fdatasync of Ganesha succeed without any effect (seccomp), as "
+        "eatmydata and the export option async of Linux's NFS server do. Ganesha itself has no "
+        "setting that ignores COMMIT.",
     )
     own_counters: bool = Field(
         default=False,
-        description="Enable_FULLV3_Stats or Enable_FULLV4_Stats: Ganesha counts its requests by name, and the count is "
-        "compared with that of the clients. It takes a D-Bus of its own (dbus-daemon), and some CPU time.",
+        description="Enable_FULLV3_Stats or Enable_FULLV4_Stats: let Ganesha count its requests by name, to "
+        "compare the counts with those of the clients. This needs a private D-Bus (dbus-daemon) "
+        "and some CPU time.",
     )
 
     @model_validator(mode="after")
@@ -96,10 +99,10 @@ class GaneshaSettings(DiskSettings):
         wrong = {
             **self.wrong_disk(),
             **wrong_transport(self.nfs_version, self.proto),
-            "skip_syncs leaves no sync to be delayed or added: leave out fsync_delay_ms and commit_always": (
+            "skip_syncs removes all syncs, so fsync_delay_ms and commit_always have no effect: remove them": (
                 self.skip_syncs and (self.fsync_delay_ms > 0 or self.commit_always)
             ),
-            'network "loopback" is not possible: Ganesha needs an rpcbind of its own, and the usual port': self.network
+            'network "loopback" is not possible: Ganesha needs its own rpcbind and the standard port': self.network
             == "loopback",
         }
         refuse_contradictions(wrong)
@@ -173,17 +176,19 @@ class Ganesha(VolumeServer[GaneshaSettings]):
             raise ServerError("rpcbind is not installed", hint="apt-get install rpcbind")
         if self.settings.own_counters and (missing := ganesha_counters.missing_programs()):
             raise ServerError(
-                f"own_counters needs {' and '.join(missing)}, not installed",
+                f"own_counters requires {' and '.join(missing)}, which is not installed",
                 hint=f"apt-get install {ganesha_counters.PACKAGES}",
             )
         if not may_unshare():
             raise ServerError(
-                "Ganesha needs namespaces of its own, which only root can make",
+                "Ganesha needs its own namespaces, which only root can create",
                 hint="Run as root.",
             )
         for place in (self.directory, self.volumes.root):
             if place.is_relative_to(RUN):
-                raise ServerError(f"{place}: Ganesha gets a {RUN} of its own", hint="Set TMPDIR elsewhere.")
+                raise ServerError(
+                    f"{place}: Ganesha needs a private {RUN} of its own", hint="Set TMPDIR elsewhere."
+                )
         self.check_place("Ganesha")
 
     def answers_as_ours(self) -> bool:
@@ -269,7 +274,8 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     def notes(self) -> list[str]:
         flush = (
-            "COMMIT and stable writes are answered and sync nothing (skip_syncs): a power cut loses what was flushed."
+            "COMMIT and stable writes are answered without a sync (skip_syncs), so a power cut loses "
+            "flushed data."
             if self.settings.skip_syncs
             else "Every WRITE is answered after fsync of its file (NFS_Commit = true)."
             if self.settings.commit_always
@@ -279,14 +285,14 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         return [
             flush,
             self.volumes.description(),
-            f"Files are made as the user {self.user}, whoever the client says it is (All_Squash).",
-            f"Network: {'a namespace of its own' if self.own_network else f'the address {self.host}'}"
-            f"{', with its own rpcbind, which is in the CPU time and memory' if self._has_rpcbind else ''}.",
+            f"Files are created as the user {self.user}, whichever user the client names (All_Squash).",
+            f"Network: {'its own namespace' if self.own_network else f'the address {self.host}'}"
+            f"{', with its own rpcbind, which is included in CPU time and memory' if self._has_rpcbind else ''}.",
             "Locks (NLM) are not offered."
             if self._has_rpcbind
             else "Ganesha grants no delegations on this back end (VFS).",
             *(
-                [f"Each fsync and fdatasync takes {delay:g} ms longer, at least: the keeper does that."]
+                [f"Each fsync and fdatasync takes {delay:g} ms longer, because the keeper delays it."]
                 if delay
                 else []
             ),

@@ -29,15 +29,24 @@ class H2oSettings(WebSettings):
         default="off", description=f"{DYNAMIC_MEANING} Here H2O supports only FastCGI."
     )
     workers: int | None = Field(
-        default=None, ge=1, le=256, description="num-threads; left out: one for each CPU of the server."
+        default=None,
+        ge=1,
+        le=256,
+        description="num-threads: the number of threads. Default: one per CPU of the server.",
     )
-    max_connections: int = Field(default=4096, ge=16, le=1_000_000, description="max-connections; more wait.")
+    max_connections: int = Field(
+        default=4096,
+        ge=16,
+        le=1_000_000,
+        description="max-connections: the most open connections; further ones wait.",
+    )
     access_log: bool = Field(
         default=False,
-        description="Combined log format, one line a request. Off, as in VeriTest 2003, appendix C.",
+        description="Write an access log in the combined log format, one line per request. Default: off, as "
+        "in VeriTest 2003, appendix C.",
     )
     tls_max_version: Literal["1.3"] = Field(
-        default="1.3", description="The newest version of TLS. H2O has no setting for it."
+        default="1.3", description="The newest version of TLS. H2O has no setting that limits it."
     )
 
 
@@ -69,7 +78,8 @@ class H2o(WebServer[H2oSettings]):
 
     def notes(self) -> list[str]:
         return [
-            f"Holds at most {self.settings.max_connections} connections; more wait. {self.workers} threads. "
+            f"Holds at most {self.settings.max_connections} connections; further ones wait. {self.workers} "
+            "threads. "
             "Over TLS it also speaks HTTP/2."
         ]
 

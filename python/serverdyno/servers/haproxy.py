@@ -19,14 +19,17 @@ IDENTITY = "server.pem"
 
 class HaproxySettings(ProxySettings):
     max_connections: int = Field(
-        default=4096, ge=16, le=1_000_000, description="maxconn: connections of clients; more wait."
+        default=4096,
+        ge=16,
+        le=1_000_000,
+        description="maxconn: the most client connections; further ones wait.",
     )
 
 
 class Haproxy(Proxy[HaproxySettings]):
     name: ClassVar[str] = "haproxy"
     program_name: ClassVar[str] = "haproxy"
-    summary: ClassVar[str] = "HAProxy, a front (see team)"
+    summary: ClassVar[str] = "HAProxy, a reverse proxy (see team)"
     debian_package: ClassVar[str | None] = "haproxy"
     settings_type: ClassVar[type[Settings]] = HaproxySettings
 
@@ -53,8 +56,9 @@ class Haproxy(Proxy[HaproxySettings]):
 
     def notes(self) -> list[str]:
         return [
-            f"Holds at most {self.settings.max_connections} connections of clients; more wait. "
-            f"{self.workers} threads; connections to the servers behind it are used again (http-reuse safe)."
+            f"Holds at most {self.settings.max_connections} client connections; further ones wait. "
+            f"{self.workers} threads; connections to the servers behind the proxy are reused (http-reuse "
+            "safe)."
         ]
 
     def configuration(self) -> dict[str, str]:

@@ -104,13 +104,13 @@ class AppliedHostChanges:
             held = write_back.hold(values)
         except BlockingIOError:
             raise Refused(
-                "the kernel's write-back limits are held by another server with limits of its own",
-                "They are the machine's: let the other run end first.",
+                "another server has already set the kernel's write-back limits",
+                "These limits apply to the whole machine, so wait until the other run has ended.",
             ) from None
         except OSError as error:
             raise Refused(
-                f"the kernel's write-back limits can't be set: {error}",
-                "They need root on the machine itself; leave the vm_ settings out elsewhere.",
+                f"can't set the kernel's write-back limits: {error}",
+                "Only root on the machine itself can set them. Elsewhere, remove the vm_ settings.",
             ) from error
         self._undo.append(held.release)
 
@@ -118,7 +118,7 @@ class AppliedHostChanges:
 def _check_syncs() -> None:
     if problem := sync_delay.problem():
         raise Refused(
-            f"fsync can't be delayed or skipped: {problem}", "Leave fsync_delay_ms and skip_syncs out here."
+            f"can't delay or skip fsync: {problem}", "Remove fsync_delay_ms and skip_syncs from the settings."
         )
 
 
@@ -142,7 +142,7 @@ def _own_network() -> None:
             fcntl.ioctl(any_socket, SIOCSIFFLAGS, up.ljust(INTERFACE_REQUEST_BYTES, b"\0"))
     except OSError as error:
         raise Refused(
-            f"a network namespace can't be made: {error}", 'Set network = "loopback", or run as root.'
+            f"can't create a network namespace: {error}", 'Set network = "loopback", or run as root.'
         ) from error
 
 
@@ -153,7 +153,7 @@ def _own_mounts() -> None:
         _call(library.unshare(CLONE_NEWNS), "unshare")
         _call(library.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount")
     except OSError as error:
-        raise Refused(f"a mount namespace can't be made: {error}", 'Set file_system = "none".') from error
+        raise Refused(f"can't create a mount namespace: {error}", 'Set file_system = "none".') from error
 
 
 def _own_run() -> None:
@@ -162,7 +162,7 @@ def _own_run() -> None:
         mounted = ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", b"/run", b"tmpfs", 0, b"mode=755")
         _call(mounted, "mount")
     except OSError as error:
-        raise Refused(f"a /run of its own can't be made: {error}", "Run as root.") from error
+        raise Refused(f"can't create a private /run: {error}", "Run as root.") from error
 
 
 def _mount(mount: Mount) -> None:
@@ -183,7 +183,7 @@ def _mount(mount: Mount) -> None:
     if done.returncode != 0:
         raise Refused(
             f"{' '.join(command)}: {done.stderr.strip()}",
-            'Check mount_options; where loop devices are not allowed, set file_system = "none".',
+            'Check mount_options. If loop devices are not allowed here, set file_system = "none".',
         )
 
 

@@ -147,7 +147,7 @@ class Keeper:
         """Apply the host changes. Return False if they are refused, which is reported."""
         if self.spec["host_changes"] is None:
             return True
-        # The package's modules next to this one; behind the standard library, which nothing here may hide.
+        # The package's modules come after the standard library, so that they can't hide any of its modules.
         sys.path.append(os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 (pathlib is slow to import)
         from serverdyno.servers import host_changes  # noqa: PLC0415 (few servers need it)
 
@@ -301,9 +301,9 @@ def main() -> int:
         clean = keeper.end()
         keeper.wait_for_order()
     except OSError as error:
-        # The log goes with the private directory, before the tool could read it.
-        reason = f"{spec['command'][0]} could not be started: nobody can keep the server: {error}"
-        report("refused", reason=reason, hint="Check that this machine has the CPUs that the plan names.")
+        # The private directory is removed with the log before the tool can read it.
+        reason = f"{spec['command'][0]} could not start, because the server's keeper failed: {error}"
+        report("refused", reason=reason, hint="Check that this machine has the CPUs given in the plan.")
         return 1
     finally:
         keeper.put_back()

@@ -20,30 +20,35 @@ KEYTAB_VARIABLE = "KRB5_CLIENT_KTNAME"
 TIMEOUT_S = 60.0
 """MIT's tools ask each KDC several times before they give up."""
 
-LAPSED = "The password has expired: set a new one, for example by kpasswd."
-NO_KEYS = f"Check the keytab that {KEYTAB_VARIABLE} names, and that it has keys of user."
+LAPSED = "The password has expired: set a new one, for example with kpasswd."
+NO_KEYS = f"Check that {KEYTAB_VARIABLE} names a keytab with keys for user."
 HINTS = (
-    # What the words of MIT's tools (`LC_ALL=C`) have in them, and what to try.
-    (("credentials cache",), "Get a ticket by kinit, or name a user with a password."),
+    # Parts of the messages of MIT's tools (with `LC_ALL=C`), and a remedy for each.
+    (("credentials cache",), "Get a ticket with kinit, or set user and a password."),
     (("Password", "expired"), LAPSED),
     (("Cannot read password",), LAPSED),  # kinit asks for a new one
-    (("expired",), "Get a new ticket by kinit."),
-    (("Client", "not found in Kerberos"), "The realm knows no such user: check user (NAME or NAME@REALM)."),
+    (("expired",), "Get a new ticket with kinit."),
+    (("Client", "not found in Kerberos"), "The realm has no such user: check user (NAME or NAME@REALM)."),
     (
         ("erver", "not found in Kerberos"),
-        "The realm knows no such file server: the host in the URL must be the name that it joined the domain with.",
+        "The realm has no such file server: the URL must contain the host name with which the server joined "
+        "the domain.",
     ),
     (("default realm",), "Write user as NAME@REALM, or set default_realm in /etc/krb5.conf."),
     (("Password incorrect",), "The password is wrong."),
     (
         ("revoked",),
-        "The domain has disabled or locked the user's account, or the account has expired: have it enabled there.",
+        "The domain has disabled or locked the user's account, or the account has expired: ask the domain's "
+        "administrator to enable it.",
     ),
     (("Preauthentication failed",), "The password or the keytab is wrong."),
     (("Key table",), NO_KEYS),
     (("Keytab",), NO_KEYS),
     (("keytab",), NO_KEYS),
-    (("Clock skew",), "The clocks of this machine and of the KDC differ by more than 5 minutes: set them."),
+    (
+        ("Clock skew",),
+        "The clocks of this machine and of the KDC differ by more than 5 minutes: set the wrong one.",
+    ),
     (
         ("KDC", "realm"),
         "The KDC can't be reached or found: check the network, the name servers, and the realms in /etc/krb5.conf.",
@@ -59,11 +64,11 @@ def service_ticket(host: str, user: str | None, password: str | None) -> str:
     """
     if _is_address(host):
         raise UserError(
-            f"{host} is an address, and Kerberos knows servers by their names",
+            f"{host} is an address, but Kerberos identifies servers by name",
             hint="Give the server's full name in the URL, for example smb://files.example.com/.",
         )
     if user is not None and "\\" in user:
-        raise UserError(f"user = {user!r}: for Kerberos a user is NAME or NAME@REALM")
+        raise UserError(f"user = {user!r}: with Kerberos, the user must be NAME or NAME@REALM")
     with private_directory("ticket") as private:
         environment = os.environ | {"LC_ALL": "C"}
         if user is not None:
@@ -88,7 +93,7 @@ def _tool(command: list[str], environment: dict[str, str], host: str, given: str
     name = command[0]
     if shutil.which(name) is None:
         raise UserError(
-            f"authentication by Kerberos needs {name}, which is not installed", hint="apt install krb5-user"
+            f"Kerberos authentication requires {name}, which is not installed", hint="apt install krb5-user"
         )
     try:
         done = subprocess.run(
@@ -103,7 +108,7 @@ def _tool(command: list[str], environment: dict[str, str], host: str, given: str
         )
     except subprocess.TimeoutExpired:
         raise ServerError(
-            f"no Kerberos ticket for cifs/{host}: {name} had no answer from the KDC in {TIMEOUT_S:g} s",
+            f"no Kerberos ticket for cifs/{host}: {name} got no answer from the KDC within {TIMEOUT_S:g} s",
             hint="Check the network, and the realms in /etc/krb5.conf.",
         ) from None
     if done.returncode:
@@ -115,4 +120,4 @@ def _hint(said: str) -> str:
     for parts, hint in HINTS:
         if all(part in said for part in parts):
             return hint
-    return "Try the same by hand: kinit, then kvno -S cifs HOST."
+    return "Try it by hand: kinit, then kvno -S cifs HOST."

@@ -40,23 +40,30 @@ class LighttpdSettings(Http2Settings):
         default=None,
         ge=1,
         le=1024,
-        description="Processes that serve. Default: one per CPU. 1: the usual single process.",
+        description="Number of server processes. Default: one per CPU. 1: a single process, which is "
+        "lighttpd's default.",
     )
     max_connections: int = Field(
         default=4096,
         ge=1,
         le=300_000,
-        description="server.max-connections of one process; more wait in the listen queue.",
+        description="server.max-connections: the most connections per process; further ones wait in the "
+        "listen queue.",
     )
     access_log: bool = Field(
-        default=False, description="One line a request. Off, as in VeriTest 2003, appendix C."
+        default=False,
+        description="Write an access log, one line per request. Default: off, as in VeriTest "
+        "2003, appendix C.",
     )
-    keep_alive: bool = Field(default=True, description="Off: server.max-keep-alive-requests 0.")
+    keep_alive: bool = Field(
+        default=True,
+        description="Keep connections open after a request. Off: server.max-keep-alive-requests 0.",
+    )
     keep_alive_requests: int = Field(
         default=1000,
         ge=1,
         le=65535,
-        description="server.max-keep-alive-requests: requests on one connection.",
+        description="server.max-keep-alive-requests: the most requests per connection.",
     )
     dynamic: Dynamic = Field(default="off", description=DYNAMIC_MEANING)
     network_backend: Literal["sendfile", "writev", "write"] = Field(
@@ -120,7 +127,9 @@ class Lighttpd(WebServer[LighttpdSettings]):
                 shutil.chown(log, user)
 
     def notes(self) -> list[str]:
-        return [f"Holds at most {self.workers} x {self.settings.max_connections} connections; more wait."]
+        return [
+            f"Holds at most {self.workers} x {self.settings.max_connections} connections; further ones wait."
+        ]
 
     def configuration(self) -> dict[str, str]:
         lines = [*self._process_lines(), *self._connection_lines(), *self._content_lines()]

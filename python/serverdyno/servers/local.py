@@ -42,7 +42,7 @@ ERROR_LOG = "error.log"
 START_TIMEOUT_S = 60.0
 PORT_ATTEMPTS = 5
 POLL_S = 0.02
-# Characters that mean nothing special in any of the configuration languages, between double quotes.
+# Characters that have no special meaning between double quotes in any of the configuration languages.
 PLAIN_PATH = re.compile(r"/[A-Za-z0-9/_.,:+@=~-]*")
 
 
@@ -71,7 +71,7 @@ def worker_user() -> str | None:
         return pwd.getpwnam(WORKER_USER).pw_name
     except KeyError:
         raise ServerError(
-            f"there is no user {WORKER_USER} for the workers of a server started by root",
+            f"this machine has no user {WORKER_USER} for the workers of a server started by root",
             hint="Run as an ordinary user, or: adduser --system --group www-data",
         ) from None
 
@@ -92,7 +92,7 @@ def check_path(path: Path) -> None:
     """Raise ServerError for a path that can't be written into a configuration."""
     if not PLAIN_PATH.fullmatch(str(path)):
         raise ServerError(
-            f"{path}: not every server's configuration can contain a path with such characters",
+            f"{path}: some servers' configuration files can't contain a path with these characters",
             hint="Set TMPDIR to a directory with a plain absolute path.",
         )
 
@@ -124,7 +124,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         Raises UserError for a `url`: that is for servers that the user runs.
         """
         if url is not None:
-            raise UserError(f"url: dyno starts the server {self.name!r} itself, so it takes no url")
+            raise UserError(f"url: dyno starts the server {self.name!r} itself, so it can't have a url")
         self.settings = settings
         self.directory = directory
         self.documents = documents
@@ -217,7 +217,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         except OSError as error:
             raise ServerError(
                 f"{self.name} can't listen on {self.host}: {error.strerror}",
-                hint="It must be an address of the machine on which the server runs.",
+                hint="Use an address of the machine on which the server runs.",
             ) from error
 
     def ports(self) -> list[int]:
@@ -268,7 +268,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         make_private(self.directory)
         abandoned.mark(self.directory)
         for name, text in self._files.items():
-            # Whoever can write to it says what the server does, also where the umask lets everybody.
+            # Anyone who can write to it controls the server, so the umask must not decide who can.
             (self.directory / name).touch(mode=0o644)
             (self.directory / name).write_text(text)
         self.furnish()
@@ -302,9 +302,10 @@ class LocalServer(ABC, Generic[SettingsT]):
             self.prepare()
             self.start()
         raise ServerError(
-            f"{self.name}: could not prove that it listens alone, on {PORT_ATTEMPTS} ports in a row.\n"
-            + "\n".join(taken),
-            hint="To see who listens: ss -ltnp. To see unknown processes, run as root with CAP_SYS_PTRACE.",
+            f"{self.name}: could not confirm that it is the only listener on its port; gave up after "
+            f"{PORT_ATTEMPTS} ports.\n" + "\n".join(taken),
+            hint="To see which programs listen: ss -ltnp. To see other users' processes, run as root with "
+            "CAP_SYS_PTRACE.",
         )
 
     def _wait_for_proof(self) -> str | None:
@@ -322,7 +323,7 @@ class LocalServer(ABC, Generic[SettingsT]):
                 return None
             time.sleep(POLL_S)
         raise ServerError(
-            f"{self.name} gave no correct answer on port {self.port} within {START_TIMEOUT_S:.0f} s.\n"
+            f"{self.name} did not answer correctly on port {self.port} within {START_TIMEOUT_S:.0f} s.\n"
             + process.failure(self.directory / ERROR_LOG)
         )
 
@@ -330,10 +331,11 @@ class LocalServer(ABC, Generic[SettingsT]):
         """Return that the port was taken, by the server's own message. Raises ServerError for any other end."""
         text = process.failure(self.directory / ERROR_LOG)
         if "Address already in use" in text:
-            return f"port {self.port}: taken before {self.name} could bind it"
+            return f"port {self.port}: another program used it before {self.name} could bind it"
         raise ServerError(
-            f"{self.name} exited before it answered.\n{text}",
-            hint="The message above is the server's own. The plan has its settings; `dyno servers` explains them.",
+            f"{self.name} exited before its first answer.\n{text}",
+            hint="The message above is from the server. Check its settings in the plan; `dyno servers` "
+            "explains them.",
         )
 
     def answers(self) -> bool:
@@ -365,7 +367,7 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     def _require_process(self) -> ServerProcess:
         if self.process is None:
-            raise ServerError(f"{self.name} has not been started")
+            raise ServerError(f"{self.name} is not running")
         return self.process
 
     def describe(self) -> Description:
@@ -394,7 +396,7 @@ class LocalServer(ABC, Generic[SettingsT]):
             f"CPUs: {', '.join(map(str, self.cpus)) or 'all'}.{self._shared_cores()}",
             f"Each process may open {open_files} files.",
             "CPU time: user and system of all its processes, ended ones included, in ticks of 10 ms.",
-            "Memory: proportional set size where readable, else the sum of resident set sizes.",
+            "Memory: proportional set size if readable, otherwise the sum of resident set sizes.",
         ]
 
     def _shared_cores(self) -> str:

@@ -27,7 +27,7 @@ from serverdyno.servers.web import (
 )
 
 CONFIGURATION = "nginx.conf"
-# nginx makes these at start, and their compiled-in places belong to the system's own nginx.
+# nginx creates these at start. The compiled-in paths belong to the system's own nginx.
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 LUA = [f"/usr/lib/nginx/modules/{name}.so" for name in ("ndk_http_module", "ngx_http_lua_module")]
 PAGE_UPSTREAM = """\
@@ -49,26 +49,35 @@ PAGE_PARAMETERS = {
 
 class NginxSettings(Compressing, Http2Settings):
     workers: int | None = Field(
-        default=None, ge=1, le=1024, description="worker_processes; left out: one for each CPU of the server."
+        default=None,
+        ge=1,
+        le=1024,
+        description="worker_processes: the number of workers. Default: one per CPU of the server.",
     )
     worker_connections: int = Field(
         default=4096,
         ge=16,
         le=1_000_000,
-        description="Connections of one worker, including its listening socket.",
+        description="worker_connections: the most connections per worker, including its listening socket.",
     )
     access_log: bool = Field(
         default=False,
-        description="Combined log format, one line a request. Off, as in VeriTest 2003, appendix C.",
+        description="Write an access log in the combined log format, one line per request. Default: off, as "
+        "in VeriTest 2003, appendix C.",
     )
     keep_alive: bool = Field(default=True, description="Off: keepalive_timeout 0.")
     keep_alive_requests: int = Field(
-        default=1000, ge=1, description="keepalive_requests: requests on one connection. nginx's default."
+        default=1000,
+        ge=1,
+        description="keepalive_requests: the most requests per connection. This is nginx's default.",
     )
-    sendfile: bool = Field(default=True, description="sendfile. Debian's configuration has it on.")
+    sendfile: bool = Field(
+        default=True, description="sendfile: send documents with sendfile(2), as Debian's configuration does."
+    )
     tcp_nopush: bool = Field(
         default=True,
-        description="With sendfile: send the head and the start of the body in one segment. Debian has it on.",
+        description="tcp_nopush: with sendfile, send the head and the start of the body in one segment, as "
+        "Debian's configuration does.",
     )
     dynamic: Literal["off", "fastcgi", "in-process"] = Field(
         default="off",
@@ -76,29 +85,37 @@ class NginxSettings(Compressing, Http2Settings):
     )
     open_file_cache: bool = Field(
         default=False,
-        description="Keep up to 10,000 files open, and check them every 60 s. nginx's default is off.",
+        description="open_file_cache: keep up to 10,000 files open, and check them every 60 s. nginx's "
+        "default is off.",
     )
 
     gzip_static: bool = Field(
-        default=False, description="Send FILE.gz in place of FILE, if it is there and the client takes gzip."
+        default=False,
+        description="gzip_static: send FILE.gz instead of FILE if it exists and the client accepts gzip.",
     )
-    tcp_nodelay: bool = Field(default=True, description="tcp_nodelay. nginx's default is on.")
+    tcp_nodelay: bool = Field(
+        default=True, description="tcp_nodelay: send small segments without delay, which is nginx's default."
+    )
     multi_accept: bool = Field(
-        default=False, description="A worker accepts all new connections at once. nginx's default is off."
+        default=False,
+        description="multi_accept: let a worker accept all waiting connections at a time. "
+        "nginx's default is off.",
     )
     reuse_port: bool = Field(
-        default=False, description="Each worker has a listening socket of its own (listen ... reuseport)."
+        default=False, description="Give each worker its own listening socket (listen ... reuseport)."
     )
     aio: Literal["off", "threads", "on"] = Field(
         default="off",
-        description="aio: read files in a pool of threads, or by the kernel's asynchronous reads.",
+        description="aio: read files in a pool of threads, or with the kernel's asynchronous reads.",
     )
 
     @model_validator(mode="after")
     def speaks_one_version_in_the_clear(self) -> Self:
         """Refuse a loss of HTTP/1: without ALPN, a port of nginx before 1.25 speaks only one version."""
         if self.http2 and not self.over_tls:
-            raise ValueError("http2 needs tls: a port of nginx in the clear speaks either HTTP/1 or HTTP/2")
+            raise ValueError(
+                "http2 requires tls: without TLS, a port of nginx speaks either HTTP/1 or HTTP/2, not both"
+            )
         return self
 
 
@@ -138,7 +155,8 @@ class Nginx(WebServer[NginxSettings]):
 
     def notes(self) -> list[str]:
         return [
-            f"Holds at most {self.workers} x {self.settings.worker_connections} connections; more are closed."
+            f"Holds at most {self.workers} x {self.settings.worker_connections} connections; further ones "
+            "are closed."
         ]
 
     def configuration(self) -> dict[str, str]:

@@ -257,7 +257,7 @@ class ServerProcess:
         self.keeper.wait()
         self.keeper.stdout.close()
         self._keeper_ended = True
-        # psutil compares start times, so that a number that another process has now is left alone.
+        # psutil compares start times, so a process that reuses the ID is not signalled.
         if not self._clean and self._surroundings is not None:
             with contextlib.suppress(OSError):  # a keeper killed with SIGKILL has put nothing back
                 write_back.restore_abandoned()
@@ -267,9 +267,7 @@ class ServerProcess:
         alive = psutil.wait_procs(strays, timeout=GRACE_S)[1]
         if alive:
             pids = ", ".join(str(process.pid) for process in alive)
-            raise ServerError(
-                f"processes of a server can't be stopped: {pids}", hint=f"To see them: ps -p {pids}"
-            )
+            raise ServerError(f"can't stop processes of a server: {pids}", hint=f"To see them: ps -p {pids}")
 
     def _strays(self) -> list[psutil.Process]:
         """Return the processes that its keeper has not ended.

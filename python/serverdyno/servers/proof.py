@@ -21,7 +21,7 @@ from serverdyno.plan.protocols.http import HTTP, HttpSettings
 from serverdyno.probes.listening import listening_sockets, owners
 
 LOOPBACK = "127.0.0.1"
-# Addresses whose listeners take connections to every IPv4 one. "::" may be IPv6 only; it is counted all the same.
+# Listeners on these addresses accept connections to any IPv4 address. "::" may be IPv6 only, but is included anyway.
 TAKES_ALL = {"0.0.0.0", "::"}
 REQUEST_TIMEOUT_S = 5.0
 OWNER_ATTEMPTS = 3

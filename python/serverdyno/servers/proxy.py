@@ -24,7 +24,7 @@ class ProxySettings(WebSettings):
         default=None,
         ge=1,
         le=256,
-        description="Threads that serve; left out: one for each CPU of the server.",
+        description="Number of threads that handle requests. Default: one per CPU of the server.",
     )
 
 
@@ -59,6 +59,6 @@ class Proxy(WebServer[ProxySettingsT]):
         super().check_paths()
         if not self.backs:
             raise ServerError(
-                f"{self.name} is a proxy and needs a server behind it",
+                f"{self.name} is a proxy and requires a server behind it",
                 hint=f'Use it as the front of a team: server = "team", settings = {{ front = "{self.name}" }}',
             )

@@ -45,17 +45,18 @@ class ReferenceSettings(HttpServing, Http2Settings):
     needs_documents: ClassVar[bool] = False  # they are in memory
 
     dynamic: Literal["native"] = Field(
-        default="native", description="How the server makes the dynamic page: by itself."
+        default="native", description="How the server generates the dynamic page: always inside the server."
     )
     threads: Threads | None = Field(
         default=None,
-        description="Threads that serve. Default: one for each of `processors`, or a single one.",
+        description="Number of threads that handle requests. Default: one per CPU of `processors`, or one "
+        "thread without `processors`.",
     )
 
 
 class Reference(WebServer[ReferenceSettings]):
     name: ClassVar[str] = "reference"
-    summary: ClassVar[str] = "Serverdyno's own, from memory"
+    summary: ClassVar[str] = "Serverdyno's own web server, serving from memory"
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ReferenceSettings
 
@@ -102,11 +103,11 @@ class Reference(WebServer[ReferenceSettings]):
         return {}
 
     def notes(self) -> list[str]:
-        handed_on = [f"Hands on whatever begins with {BEHIND}, by HTTP/1.0 on kept connections."] * bool(
-            self.backs
-        )
+        handed_on = [
+            f"Forwards all paths that begin with {BEHIND}, with HTTP/1.0 on kept-alive connections."
+        ] * bool(self.backs)
         return [
-            "Serves the workload's own documents from memory; no file is read while it serves.",
+            "Serves the workload's documents from memory; it reads no file under load.",
             *handed_on,
         ]
 

@@ -34,13 +34,15 @@ Threads = Annotated[int, Field(ge=1, le=256)]
 class Process(SettingsModel):
     """Options of every reference server: the port, and a fault."""
 
-    port: Port = Field(default=0, description="Port; 0: any free one.")
+    port: Port = Field(default=0, description="Port to listen on; 0: any free port.")
     bind: str = Field(
         default=LOOPBACK,
-        description="Address of this machine to listen on. Outside loopback, consent is given for the token in "
-        "DYNO_CONSENT_TOKEN alone; needs --port.",
+        description="Address of this machine to listen on. Outside loopback, the server consents only to "
+        "the token in DYNO_CONSENT_TOKEN, and needs --port.",
     )
-    fault: str | None = Field(default=None, description="Simulate this fault; see --list-faults.")
+    fault: str | None = Field(
+        default=None, description="Simulate this fault; --list-faults shows all faults."
+    )
 
     @field_validator("bind")
     @classmethod
@@ -62,7 +64,7 @@ class HttpServing(SettingsModel):
         default=None,
         ge=0,
         le=2**30,
-        description="Serve this many bytes for every path, not the WebBench tree.",
+        description="Serve a document of this many bytes at every path, instead of the WebBench tree.",
     )
 
 
@@ -73,7 +75,7 @@ class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
     tls_certificate: Path | None = Field(
         default=None, description="Speak TLS with this certificate (PEM); needs --tls-key."
     )
-    tls_key: Path | None = Field(default=None, description="The key of the certificate (PEM).")
+    tls_key: Path | None = Field(default=None, description="The private key of the certificate (PEM).")
     tls_port: Port | None = Field(
         default=None, description="Speak TLS on this port, and plain HTTP on --port; 0: any free port."
     )
@@ -87,10 +89,10 @@ class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
         """Refuse a part of what TLS needs."""
         refuse_contradictions(
             {
-                "tls_certificate and tls_key go together: give both, or none": (
+                "tls_certificate and tls_key require each other: give both or neither": (
                     (self.tls_certificate is None) != (self.tls_key is None)
                 ),
-                "tls_port needs tls_certificate and tls_key": (
+                "tls_port requires tls_certificate and tls_key": (
                     self.tls_port is not None and self.tls_certificate is None and self.tls_key is None
                 ),
             }
@@ -133,21 +135,21 @@ class FilesServing(SettingsModel):
         default=1,
         ge=1,
         le=MAX_VOLUMES,
-        description="Number of shares or exports: volume1, volume2 ..., each with a tree of its own.",
+        description="Number of shares or exports: volume1, volume2 ..., each with its own tree.",
     )
     capacity_mib: int | None = Field(
         default=None,
         ge=1,
         le=2**24,
-        description="Memory for files, in MiB; when it is used up, the disk is full. Default: three quarters of "
-        "the free memory.",
+        description="Memory for files, in MiB; the disk is full when all of it is used. Default: three "
+        "quarters of the free memory.",
     )
     outage_s: float = Field(
         default=1.0,
         ge=0,
         le=3600,
-        description="Length of an outage: a suite kills and starts the server, or SIGHUP restarts the service. Files "
-        "are in memory, so the process goes on.",
+        description="Length of an outage, when a suite kills and restarts the server or SIGHUP restarts the "
+        "service. The process keeps running, because the files are in its memory.",
     )
 
     def free_bytes(self) -> int:
@@ -169,7 +171,8 @@ class FilesProcess(Process):
 
     counts: Path | None = Field(
         default=None,
-        description="Make this Unix socket: whoever connects gets the requests so far by their names (JSON).",
+        description="Create this Unix socket. A program that connects to it receives the number of requests "
+        "so far by name, as JSON.",
     )
 
 
@@ -178,20 +181,22 @@ class SmbServing(FilesServing):
 
     min_dialect: Dialect = Field(default="2.0.2", description="The oldest dialect that the server speaks.")
     max_dialect: Dialect = Field(default="3.1.1", description="The newest dialect that the server speaks.")
-    oplocks: bool = Field(default=True, description="Grant oplocks. Without oplocks there are no leases.")
+    oplocks: bool = Field(default=True, description="Grant oplocks. Leases require oplocks.")
     smb2_leases: Annotated[bool | None, Option(("--leases",))] = Field(
-        default=None, description="Grant leases; needs oplocks. Default: if oplocks are granted."
+        default=None, description="Grant leases; requires oplocks. Default: as oplocks."
     )
     directory_leases: bool | None = Field(
         default=None,
-        description="Grant leases of directories, from SMB 3.0 on; needs leases. Default: if leases are granted.",
+        description="Grant leases of directories, from SMB 3.0 on; requires leases. Default: as leases.",
     )
     durable_handles: bool = Field(
-        default=True, description="Grant handles that outlive their connection to clients that ask for them."
+        default=True,
+        description="Grant durable handles, which outlive their connection, to clients that ask for them.",
     )
     continuously_available: bool = Field(
         default=False,
-        description="Grant persistent handles, which outlive a restart of the server. Needs durable_handles.",
+        description="Grant persistent handles, which outlive a restart of the server. Requires "
+        "durable_handles.",
     )
     signing: Literal["auto", "required"] = Field(
         default="auto", description="When messages are signed. auto: if the client asks for it."
@@ -204,9 +209,9 @@ class SmbServing(FilesServing):
     def makes_sense_together(self) -> Self:
         """Refuse what contradicts itself, all at once."""
         wrong = {
-            "smb2_leases needs oplocks": bool(self.smb2_leases) and not self.oplocks,
-            "directory_leases needs smb2_leases": bool(self.directory_leases) and not self.grants_leases,
-            "continuously_available needs durable_handles": self.continuously_available
+            "smb2_leases requires oplocks": bool(self.smb2_leases) and not self.oplocks,
+            "directory_leases requires smb2_leases": bool(self.directory_leases) and not self.grants_leases,
+            "continuously_available requires durable_handles": self.continuously_available
             and not self.durable_handles,
             **wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required"),
         }
@@ -228,7 +233,7 @@ class SmbProcess(SmbServing, FilesProcess):
     """The options of `dyno reference smb`."""
 
     user: str | None = Field(
-        default=None, description=f"The only user; the password is in {PASSWORD_VARIABLE}. Default: guests."
+        default=None, description=f"The only user, whose password is in {PASSWORD_VARIABLE}. Default: guests."
     )
 
     @model_validator(mode="after")
@@ -236,7 +241,7 @@ class SmbProcess(SmbServing, FilesProcess):
         """Refuse protection that guests can't have."""
         protects = "required" in (self.signing, self.encryption)
         refuse_contradictions(
-            {"signing and encryption need a user: guests have no keys": protects and not self.user}
+            {"signing and encryption require a user, because guests have no keys": protects and not self.user}
         )
         return self
 
@@ -268,12 +273,13 @@ class NfsServing(FilesServing):
         default=2**20,
         ge=4096,
         le=2**20,
-        description="The most bytes of one READ or WRITE; the server prefers as many.",
+        description="The most bytes per READ or WRITE, which is also the size that the server prefers.",
     )
     flush: Literal["honour", "ignore"] = Field(
         default="honour",
-        description="What COMMIT and stable writes do. honour: the file outlives a restart of the service. ignore: "
-        "they are answered as if it did, as by a server that exports with async.",
+        description="What COMMIT and stable writes do. honour: the file survives a restart of the service. "
+        "ignore: the server answers in the same way, but the file does not survive, as with the "
+        "export option async.",
     )
 
 
@@ -281,10 +287,10 @@ class NfsProcess(NfsServing, FilesProcess):
     """The options of `dyno reference nfs`. NFS and MOUNT are on one port."""
 
     portmapper_port: Annotated[int, Field(ge=1, le=65535)] | None = Field(
-        default=None, description="Also be a portmapper on this port; the usual one is 111."
+        default=None, description="Also run a portmapper on this port; the standard port is 111."
     )
-    udp: bool = Field(default=False, description="Also answer NFSv3, MOUNT and the portmapper over UDP.")
-    delegations: bool = Field(default=True, description="Delegate files for reading to clients of NFSv4.1.")
+    udp: bool = Field(default=False, description="Also answer NFSv3, MOUNT and portmapper requests over UDP.")
+    delegations: bool = Field(default=True, description="Grant read delegations to NFSv4.1 clients.")
 
     def document(self) -> dict[str, Any]:
         """Return the options as the data plane reads them."""

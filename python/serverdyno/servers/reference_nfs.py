@@ -22,12 +22,12 @@ class ReferenceNfsSettings(NfsServing, ReferenceFilesSettings):
     protocol: ClassVar[str | None] = NFS.name
 
     nfs_version: Literal["3", "4.1"] = Field(
-        default="3", description="The version of NFS that clients speak. The server serves both on its port."
+        default="3", description="The version of NFS that clients speak. The server offers both on its port."
     )
     proto: Transport = Field(
         default="tcp",
-        description="What carries requests, MOUNT too: proto= of a mount. udp only with NFSv3, in "
-        "transfers of 32 KiB at most.",
+        description="The transport of all requests, including MOUNT: proto= of a mount. udp requires NFSv3 "
+        "and limits transfers to 32 KiB.",
     )
 
     @model_validator(mode="after")
@@ -39,7 +39,7 @@ class ReferenceNfsSettings(NfsServing, ReferenceFilesSettings):
 
 class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
     name: ClassVar[str] = "reference-nfs"
-    summary: ClassVar[str] = "Serverdyno's own for NFS, in memory"
+    summary: ClassVar[str] = "Serverdyno's own NFS server, in memory"
     settings_type: ClassVar[type[Settings]] = ReferenceNfsSettings
     command_name: ClassVar[str] = "nfs"
     usual_port: ClassVar[int] = NFS_PORT
@@ -64,12 +64,12 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
     def notes(self) -> list[str]:
         honours = self.settings.flush == "honour"
         return [
-            "COMMIT and stable writes make a file outlive a restart of the service; files are in memory alone, and "
-            "gone with the process."
+            "COMMIT and stable writes make a file survive a restart of the service. Files are only in "
+            "memory, and are lost when the process ends."
             if honours
-            else "COMMIT and stable writes are answered and do nothing.",
-            "Requests served: those of NFS by its own counters; MOUNT does not count.",
-            "Locks and read delegations are offered by NFSv4.1 alone (no NLM), and access is not controlled.",
+            else "COMMIT and stable writes are answered but have no effect.",
+            "Requests served: NFS requests by the server's own counters, without MOUNT.",
+            "Only NFSv4.1 has locks and read delegations (no NLM). There is no access control.",
             *super().notes(),
         ]
 

@@ -28,7 +28,7 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
     """The driver of `dyno reference smb`."""
 
     name: ClassVar[str] = "reference-smb"
-    summary: ClassVar[str] = "Serverdyno's own for SMB, in memory"
+    summary: ClassVar[str] = "Serverdyno's own SMB server, in memory"
     settings_type: ClassVar[type[Settings]] = ReferenceSmbSettings
     command_name: ClassVar[str] = "smb"
     usual_port: ClassVar[int] = SMB_PORT
@@ -54,8 +54,10 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
 
     def notes(self) -> list[str]:
         return [
-            "SMB2 FLUSH is answered at once: files are in memory alone, and gone with the server.",
-            "Requests served: SMB2 requests by its own counters, each part of a compound once.",
+            "SMB2 FLUSH is answered immediately. Files are only in memory, and are lost when the server "
+            "ends.",
+            "Requests served: SMB2 requests by the server's own counters; each part of a compound counts "
+            "once.",
             *super().notes(),
         ]
 

@@ -56,7 +56,7 @@ def _from_outside() -> Iterator[tuple[str, type[ServerDriver]]]:
     """Yield drivers of installed packages. Ones that can't be loaded or have a name of ours only cause a warning."""
     for point in entry_points(group=GROUP):
         if point.name in DRIVERS:
-            warnings.warn(f"{point.value}: a driver called {point.name} is there already", stacklevel=2)
+            warnings.warn(f"{point.value}: a driver called {point.name} already exists", stacklevel=2)
             continue
         try:
             yield point.name, point.load()

@@ -30,7 +30,7 @@ from serverdyno.servers.volume_server import VolumeServer
 CONFIGURATION = "smb.conf"
 SMB_PORT = 445
 PROOF_NAME = "serverdyno-proof.txt"
-# Every place of its own; `private` and below for nobody else.
+# Each path in the server's own directory; `private` and everything below it is for this user only.
 DIRECTORIES = ("private", "lock", "state", "cache", "pid", "ncalrpc", "log")
 SOCKET_PATH_BYTES = 107  # unix(7): what fits into sun_path
 LONGEST_SOCKET = "private/msg.sock/4194304"  # with the highest process number that Linux gives
@@ -143,7 +143,7 @@ class Samba(VolumeServer[SambaSettings]):
             for directory in self.data_directories():
                 (directory / PROOF_NAME).write_text(self.proof()[1])
         except OSError as error:
-            raise ServerError(f"the volumes can't be made: {error}") from error
+            raise ServerError(f"can't create the volumes: {error}") from error
 
     def answers_as_ours(self) -> bool:
         """Return whether it speaks SMB2 and knows our password.
@@ -199,8 +199,8 @@ class Samba(VolumeServer[SambaSettings]):
             ("server max protocol", PROTOCOLS[settings.max_dialect]),
             ("server signing", SIGNING[settings.signing]),
             ("server smb encrypt", ENCRYPTION[settings.encryption]),
-            # It gives all connections that bear one client's number to one process: with a generator whose clients
-            # share a number, that process would be measured.
+            # Samba handles all connections with the same client GUID in one process, so clients that shared a GUID
+            # would measure that process.
             ("server multi channel support", _yes_no(settings.multi_channel)),
             ("smb2 leases", _yes_no(self.smb2_leases)),
             ("socket options", settings.socket_options),
@@ -216,7 +216,7 @@ class Samba(VolumeServer[SambaSettings]):
 
     def _files_of_shares(self) -> list[tuple[str, object]]:
         settings = self.settings
-        # Samba calls the option deprecated wherever it is named, so it is named only where it is wanted.
+        # Samba warns that the option is deprecated, so set it only if it differs from the default.
         roundup = settings.allocation_roundup_bytes
         return [
             ("read only", "no"),
@@ -242,21 +242,21 @@ class Samba(VolumeServer[SambaSettings]):
             self._flush(),
             departures(self.directory / CONFIGURATION, settings.log_level),
             self.volumes.description(),
-            f"Files are made as the user {self.user}. One process for each connection.",
+            f"Files are created as the user {self.user}. One process per connection.",
             f"Build (smbd -b): {built}.",
             self.network_note(),
         ]
         if settings.fsync_delay_ms:
             notes.append(
-                f"Each fsync and fdatasync of smbd takes {settings.fsync_delay_ms:g} ms longer, at least: no disk "
-                "does that, the keeper does (seccomp notification)."
+                f"Each fsync and fdatasync of smbd takes {settings.fsync_delay_ms:g} ms longer. The keeper "
+                "adds this delay by seccomp notification; the disk does not cause it."
             )
         if limits := settings.write_back():
             named = ", ".join(f"vm.{name} = {value}" for name, value in limits.items())
             notes.append(f"Set for the whole machine while it runs: {named}.")
         if settings.operation_counters:
             notes.append(
-                "Requests served: SMB2 requests by smbd's own counters, each part of a compound once."
+                "Requests served: SMB2 requests by smbd's own counters; each part of a compound counts once."
             )
         return notes
 
@@ -271,7 +271,7 @@ class Samba(VolumeServer[SambaSettings]):
             return (
                 f"{said}; the file system itself writes synchronously (mount option sync)."
                 if "sync" in options
-                else f"{said}: what was acknowledged can be lost with the power."
+                else f"{said}: a power cut can lose acknowledged data."
             )
         cut = next((option for option in options if option in NO_BARRIER), None)
         beside = f"; fsync goes no further than the device's cache (mount option {cut})." if cut else "."

@@ -45,7 +45,7 @@ def departures(configuration: Path, log_level: int) -> str:
     """
     program = find_program("testparm")
     if program is None:
-        return "Differences from Samba's own defaults: not known, since testparm is not installed."
+        return "Differences from Samba's defaults are not known, because testparm is not installed."
     own = str(configuration.parent)
     defaults = _defaults(program)
     found = {
@@ -54,12 +54,15 @@ def departures(configuration: Path, log_level: int) -> str:
         if own not in value and name != "path" and value != defaults.get(name)
     }
     if not found:
-        return "Differences from Samba's own defaults: not known, since testparm could not read the configuration."
+        return (
+            "Differences from Samba's defaults are not known, because testparm could not read the "
+            "configuration."
+        )
     if log_level != LOG_LEVEL:
         found["log level"] = f"log level = {log_level} ({LOG_LEVEL})"
     first = [found.pop(name) for name in MOVE_FIGURES if name in found]
     said = ", ".join([*first, *found.values()])
-    return f"Differs from Samba's own defaults, which stand in brackets: {said}."
+    return f"Differs from Samba's defaults, which are given in brackets: {said}."
 
 
 @functools.cache

@@ -16,7 +16,7 @@ class TlsSpoken(SettingsModel):
     tls_min_version: TlsVersion = Field(default="1.2", description="The oldest version of TLS.")
     tls_max_version: TlsVersion = Field(default="1.3", description="The newest version of TLS.")
     tls_resumption: bool = Field(
-        default=True, description="Let clients resume earlier sessions, with session tickets and a cache."
+        default=True, description="Let clients resume earlier TLS sessions, with session tickets and a cache."
     )
 
     @model_validator(mode="after")
@@ -31,5 +31,6 @@ class Http2Spoken(SettingsModel):
     """Whether a server speaks HTTP/2."""
 
     http2: bool = Field(
-        default=False, description="Also speak HTTP/2: by ALPN over TLS, with prior knowledge without TLS."
+        default=False,
+        description="Also speak HTTP/2: by ALPN over TLS, and with prior knowledge without TLS.",
     )

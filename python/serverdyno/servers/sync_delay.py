@@ -50,7 +50,7 @@ def problem() -> str | None:
         return f"not known how on {platform.machine()}"
     action = ctypes.c_uint32(SECCOMP_RET_USER_NOTIF)
     if _seccomp(SECCOMP_GET_ACTION_AVAIL, 0, ctypes.byref(action)) != 0:
-        return f"the kernel's seccomp has no notifications ({os.strerror(ctypes.get_errno())})"
+        return f"the kernel's seccomp does not support notifications ({os.strerror(ctypes.get_errno())})"
     return None
 
 
@@ -87,7 +87,7 @@ def _filter(action: int, flags: int) -> int:
     program = _Program(len(instructions), ctypes.addressof(code))
     result = _seccomp(SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(program))
     if result < 0 and ctypes.get_errno() == errno.EACCES:
-        # Without rights, only for who can't gain any.
+        # A process without root may install a filter only if it can't gain new privileges.
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         result = _seccomp(SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(program))
     if result < 0:

@@ -45,25 +45,26 @@ class TeamSettings(WebSettings):
 
     front: Literal["nginx", "haproxy", "varnish", "reference"] = Field(
         default="nginx",
-        description="The server that clients ask. nginx and reference serve documents, varnish caches them, haproxy "
-        "forwards all.",
+        description="The server that receives the clients' requests. nginx and reference serve documents, "
+        "varnish caches them, and haproxy forwards all requests.",
     )
     back: Literal["apache", "nginx", "lighttpd"] = Field(
         default="apache",
-        description="The server that makes the dynamic page and serves what the front does not.",
+        description="The server that generates the dynamic page and serves everything that the front does "
+        "not.",
     )
     backs: int = Field(default=1, ge=1, le=16, description="Number of servers behind the front.")
     dynamic: Dynamic | Literal["native"] = Field(
-        default="off", description="How the servers behind the front make the page."
+        default="off", description="How the servers behind the front generate the dynamic page."
     )
     tls_by: Literal["front", "back"] = Field(
         default="front",
-        description="The server that speaks TLS on the second port of `also_clear`. back: clients ask the first server "
-        "behind the front directly, as those of TUX did.",
+        description="The server that speaks TLS on the second port of `also_clear`. back: over TLS, clients "
+        "connect directly to the first server behind the front, as with TUX.",
     )
     front_settings: dict[str, Any] = Field(default={}, description="Further settings of the front.")
     back_settings: dict[str, Any] = Field(
-        default={}, description="Further settings of the servers behind it."
+        default={}, description="Further settings of the servers behind the front."
     )
 
     @model_validator(mode="after")
@@ -71,17 +72,19 @@ class TeamSettings(WebSettings):
         """Refuse what a member would refuse, and what no team can do."""
         problems = []
         if self.program is not None:
-            problems.append("program: a team has several; see front_settings and back_settings")
+            problems.append("program: a team has several programs, so use front_settings and back_settings")
         if self.tls_by == "back" and self.over_tls and not self.also_clear:
-            problems.append("tls_by: back needs also_clear = true")
+            problems.append('tls_by = "back" requires also_clear = true')
         for key, settings_type, make in (
             ("front_settings", FRONTS[self.front].settings_type, self.of_front),
             ("back_settings", BACKS[self.back].settings_type, self.of_back),
         ):
             if key == "front_settings" and self.front == "reference" and self.front_settings.get("http2"):
-                problems.append("front_settings: http2: the reference server hands no requests of HTTP/2 on")
+                problems.append(
+                    "front_settings: http2: the reference server does not forward HTTP/2 requests"
+                )
             if wrong := sorted(set(getattr(self, key)) & {*OF_THE_TEAM, "dynamic"}):
-                problems.append(f"{key}: {', '.join(wrong)} belong to the team")
+                problems.append(f"{key}: {', '.join(wrong)} must be set for the team")
                 continue
             try:
                 settings_type.model_validate(make())
@@ -124,7 +127,7 @@ class Team(Members):
     """Front and back. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "team"
-    summary: ClassVar[str] = "a front before Apache, nginx or lighttpd"
+    summary: ClassVar[str] = "a reverse proxy in front of Apache, nginx or lighttpd"
     debian_package: ClassVar[str | None] = "nginx-light haproxy varnish apache2"
     settings_type: ClassVar[type[Settings]] = TeamSettings
 
@@ -138,7 +141,7 @@ class Team(Members):
     ) -> None:
         """Create the members, each with its own private directory. Raises UserError for a `url`."""
         if url is not None:
-            raise UserError("url: dyno starts a team itself, so it takes no url")
+            raise UserError("url: dyno starts a team itself, so it can't have a url")
         self.settings = settings
         token = secrets.token_hex(16)
         self._elsewhere: tuple[Behind, ...] = ()
@@ -178,8 +181,9 @@ class Team(Members):
         if self.settings.tls_at_the_back and self.back_servers:
             if self.settings.front == "reference":
                 raise UserError(
-                    "the front reference reaches servers on loopback alone, and the back would listen elsewhere",
-                    hint='Leave tls_by = "back" out, or take another front.',
+                    "the front reference can only reach servers on loopback, but the back would listen "
+                    "elsewhere",
+                    hint='Remove tls_by = "back", or use another front.',
                 )
             self.back_servers[0].listen_on(address)
 
@@ -195,12 +199,12 @@ class Team(Members):
         """
         if self.settings.front == "reference":
             raise UserError(
-                "the front reference reaches servers on loopback alone", hint=f"Fronts: {', '.join(FRONTS)}."
+                "the front reference can only reach servers on loopback", hint=f"Fronts: {', '.join(FRONTS)}."
             )
         if len({back.port for back in backs}) < len(backs):
             raise ServerError(
                 f"two servers behind the front have the same port: {', '.join(map(str, backs))}",
-                hint="Try again: ports are chosen anew.",
+                hint="Try again: dyno then chooses other ports.",
             )
         self.back_servers, self._elsewhere = [], tuple(backs)
 
@@ -249,7 +253,8 @@ class Team(Members):
         answer = self.front.asked("/wbtree/223/223_0000.gif")
         if answer["status"] != HTTPStatus.OK:
             raise ServerError(
-                f"{self.front.name} in front of {self.settings.back} serves no documents: status {answer['status']}",
+                f"{self.front.name} in front of {self.settings.back} does not serve documents: status "
+                f"{answer['status']}",
                 hint=self.front._own_words(),
             )
         return f"Before load, a document at the front came from {answer['server'] or 'an unnamed server'}."
@@ -259,7 +264,7 @@ class Team(Members):
         over = "over TLS" if endpoint[1] else "in the clear"
         made = self._made_by(server, endpoint)
         by = "front" if server is self.front else "back"
-        return f"Before load, the dynamic page asked for at the {by} was made, {over}, by {made}."
+        return f"Before load, {made} generated the dynamic page that was requested from the {by} {over}."
 
     def _made_by(self, server: WebServer[Any], endpoint: tuple[int, bool]) -> dynamic.MadeBy:
         """Return who behind the front makes the page. Raises ServerError if nobody does."""
@@ -268,7 +273,7 @@ class Team(Members):
         try:
             made = dynamic.judged(self.name, query, server.asked(f"{dynamic.PATH}?{query}", endpoint))
         except (_native.AnswerError, ServerError) as error:
-            hint = getattr(error, "hint", None) or "The front does not reach the server behind it."
+            hint = getattr(error, "hint", None) or "The front may not reach the server behind it."
             raise ServerError(
                 f"the server behind {self.front.name} did not send the dynamic page, {over}: {error}\n"
                 f"{self.front._own_words()}",
@@ -278,7 +283,7 @@ class Team(Members):
         ports |= {str(port) for back in self.back_servers for port in back.ports()}
         if made.port not in ports or made.carrier != self.settings.dynamic:
             raise ServerError(
-                f"the dynamic page, {over}, was made by {made}, which is not a server behind {self.front.name} "
+                f"{made} generated the dynamic page {over}, but is not a server behind {self.front.name} "
                 f"(ports {', '.join(sorted(ports))})"
             )
         return made
@@ -292,11 +297,11 @@ class Team(Members):
             silent.pop(self._made_by(self.front, self.front.endpoints()[0]).port, None)
             if not silent:
                 named = ", ".join(str(back) for back in self.behind)
-                return [f"Before load, each of the servers behind the front made the page: {named}."]
+                return [f"Before load, each server behind the front generated the page: {named}."]
         names = ", ".join(str(back) for back in silent.values())
         raise ServerError(
-            f"{self.front.name} never hands a request on to {names}\n{self.front._own_words()}",
-            hint="Does the machine of the front reach that address and port?",
+            f"{self.front.name} never forwards a request to {names}\n{self.front._own_words()}",
+            hint="Check that the front's machine can reach that address and port.",
         )
 
     @property

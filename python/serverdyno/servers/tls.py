@@ -29,19 +29,20 @@ class TlsServerSettings(TlsSpoken, LocalSettings):
 
     tls: Literal["off", "ecdsa-p256", "rsa-2048"] = Field(
         default="off",
-        description="Speak TLS, with a certificate for a key of this kind that is made at every start. "
+        description="Speak TLS, with a key of this kind and a certificate that are created at every start. "
         "On Debian, lighttpd also needs the package lighttpd-mod-openssl.",
     )
     also_clear: bool = Field(
         default=False,
-        description="With `tls`: speak plain HTTP, and TLS on a second port. Suites of e-commerce need both.",
+        description="With `tls`: also speak plain HTTP, with TLS on a second port. E-commerce suites need "
+        "both.",
     )
 
     @model_validator(mode="after")
     def two_ports_need_tls(self) -> Self:
         """Refuse a second port without TLS."""
         if self.also_clear and self.tls == "off":
-            raise ValueError('also_clear needs tls = "ecdsa-p256" or "rsa-2048"')
+            raise ValueError('also_clear requires tls = "ecdsa-p256" or "rsa-2048"')
         return self
 
     @property

@@ -48,8 +48,8 @@ ANSWER = """\
 
 
 class VarnishSettings(ProxySettings):
-    tls: Literal["off"] = Field(default="off", description="Varnish speaks no TLS.")
-    cache_mib: int = Field(default=256, ge=1, le=65536, description="Memory for cached documents.")
+    tls: Literal["off"] = Field(default="off", description="Varnish does not speak TLS.")
+    cache_mib: int = Field(default=256, ge=1, le=65536, description="Memory for cached documents, in MiB.")
 
 
 class Varnish(Proxy[VarnishSettings]):
@@ -90,8 +90,9 @@ class Varnish(Proxy[VarnishSettings]):
 
     def notes(self) -> list[str]:
         return [
-            f"Keeps documents and 404 for an hour in {self.settings.cache_mib} MiB; hands on whatever begins with "
-            f"{BEHIND}. Thread pools: {self.workers}. Its log in shared memory is always on."
+            f"Caches documents and 404 answers for an hour in {self.settings.cache_mib} MiB; forwards all "
+            f"paths that begin with {BEHIND}. Thread pools: {self.workers}. Its log in shared memory is "
+            "always on."
         ]
 
     def configuration(self) -> dict[str, str]:

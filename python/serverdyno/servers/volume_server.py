@@ -91,13 +91,13 @@ class VolumeServer(FileServer[DiskSettingsT]):
         check_path(place)
         if not place.is_dir():
             raise ServerError(
-                f"data_directory: no such directory: {place}", hint="Create it, or name another one."
+                f"data_directory does not exist: {place}", hint="Create this directory, or name another one."
             )
         for path in (place, *place.parents) if worker_user() else ():
             if not path.stat().st_mode & 0o001:
                 raise ServerError(
-                    f"{program} serves files as {self.user}, who can't enter {path}",
-                    hint=f"chmod o+x {path}, or choose a directory that everybody can enter.",
+                    f"{program} serves files as {self.user}, which has no access to {path}",
+                    hint=f"chmod o+x {path}, or choose a directory that all users can enter.",
                 )
 
     def furnish(self) -> None:
@@ -114,7 +114,7 @@ class VolumeServer(FileServer[DiskSettingsT]):
             self.volumes.make(self.process.seen_from_here(self.volumes.top), (account.pw_uid, account.pw_gid))
             self.give_consent()
         except OSError as error:
-            raise ServerError(f"the volumes can't be made: {error}\n{self.process.failure()}") from error
+            raise ServerError(f"can't create the volumes: {error}\n{self.process.failure()}") from error
 
         (self.directory / READY_VOLUMES).touch()
 

@@ -22,7 +22,7 @@ from serverdyno.servers.local import find_program, make_private
 
 BYTES_PER_MIB = 2**20
 MAKE_TIMEOUT_S = 300.0
-# The tables are written now, not by the kernel in the background of the first mixes.
+# Write the tables now, so that the kernel does not write them in the background of the first levels.
 MAKE = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"),
     "xfs": ("mkfs.xfs", "-q", "-f"),
@@ -70,7 +70,7 @@ class Volumes:
             return
         if os.geteuid() != 0:
             raise ServerError(
-                f"skipped: file_system {self.file_system!r} needs root, because only root may mount",
+                f"skipped: file_system {self.file_system!r} requires root, because only root may mount",
                 hint='Run as root, or set file_system = "none".',
             )
         program = MAKE[self.file_system][0]
@@ -82,9 +82,9 @@ class Volumes:
         free_bytes = shutil.disk_usage(self.root.parent if not self.root.exists() else self.root).free
         if self.image_mib * BYTES_PER_MIB > free_bytes:
             raise ServerError(
-                f"skipped: an image of {self.image_mib} MiB does not fit into the {free_bytes // BYTES_PER_MIB} MiB "
-                f"that are free at {self.root.parent}",
-                hint="Set a smaller image_mib, or set data_directory to a larger disk.",
+                f"skipped: an image of {self.image_mib} MiB does not fit into the "
+                f"{free_bytes // BYTES_PER_MIB} MiB of free space at {self.root.parent}",
+                hint="Set a smaller image_mib, or a data_directory on a larger disk.",
             )
 
     def make_root(self) -> None:
@@ -111,7 +111,7 @@ class Volumes:
                 stdin=subprocess.DEVNULL,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise ServerError(f"the image {self._image} can't be made: {error}") from error
+            raise ServerError(f"can't create the image {self._image}: {error}") from error
         if done.returncode != 0:
             raise ServerError(f"{program}: {done.stderr.strip()}", hint="Set a larger image_mib.")
 
@@ -141,7 +141,7 @@ def file_system_of(path: Path) -> str:
         mount for mount in psutil.disk_partitions(all=True) if resolved.is_relative_to(mount.mountpoint)
     ]
     if not mounts:
-        return "a file system that is not known"
-    # Of several at one place, the last one mounted hides the others.
+        return "an unknown file system"
+    # If several are mounted at one place, the last one hides the others.
     deepest = max(enumerate(mounts), key=lambda each: (len(each[1].mountpoint), each[0]))[1]
     return f"{deepest.fstype} ({deepest.opts}) on {deepest.device}"

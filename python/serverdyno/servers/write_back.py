@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO
 
 LIMITS = Path("/proc/sys/vm")
-# Not in a directory that everybody may write to: root believes what the file says.
+# Root trusts the content of this file, so other users must not be able to write to its directory.
 JOURNAL = Path("/run/serverdyno-write-back.json")
-# Two spellings of one limit: setting one makes the other 0, so the one that is not 0 is what to put back.
+# Both files set the same limit, and setting one makes the other 0. The one that is not 0 has to be restored.
 SPELLINGS = {"dirty_ratio": "dirty_bytes", "dirty_background_ratio": "dirty_background_bytes"}
 NAMES = (*SPELLINGS, "dirty_expire_centisecs", "dirty_writeback_centisecs")
 

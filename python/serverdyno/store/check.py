@@ -30,15 +30,16 @@ def check_mix(record: MixRecord, mix: Mix) -> None:
             raise ValueError(f"{name} is {getattr(record, name)}")
     if (record.clients, record.threads) != (mix.clients, mix.threads):
         raise ValueError(
-            f"it has {record.clients} x {record.threads} connections, its mix {mix.clients} x {mix.threads}"
+            f"it has {record.clients} x {record.threads} connections, but its load level has {mix.clients} "
+            f"x {mix.threads}"
         )
     _check_times(record.started_unix_s, record.window_s, MIN_WINDOW_S if mix.step is None else 0.0)
     if (record.step, record.state) != (mix.step, None if mix.step is None else mix.state):
-        raise ValueError(f"it is of the step {record.step!r}, {record.state!r}")
+        raise ValueError(f"it belongs to another step: {record.step!r}, {record.state!r}")
     if not record.window_s <= record.length_s <= MAX_LENGTH_S:
-        raise ValueError(f"length_s is {record.length_s}, with a window of {record.window_s} s")
+        raise ValueError(f"length_s is {record.length_s}, but the window lasts {record.window_s} s")
     if any(row.second > MAX_LENGTH_S for row in record.by_second):
-        raise ValueError("by_second: a second beyond the longest mix")
+        raise ValueError("by_second has a second after the end of the longest possible level")
 
 
 def _check_times(started_unix_s: float, window_s: float, least_s: float) -> None:

@@ -22,8 +22,8 @@ class DamagedError(DynoError):
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
             f"{path} is {problem}",
-            hint="Restore it from a copy. Or use `dyno resume`, which renames damaged records of runs and measures "
-            "their mixes again.",
+            hint="Restore it from a copy. Or use `dyno resume`, which renames damaged records of runs and "
+            "measures their load levels again.",
         )
         self.path = path
 
@@ -38,7 +38,7 @@ def _words(reason: object) -> str:
     if isinstance(reason, json.JSONDecodeError):
         return f"line {reason.lineno}, column {reason.colno}: {reason.msg}"
     if isinstance(reason, UnicodeDecodeError):
-        return f"byte {reason.start + 1} is no UTF-8"
+        return f"byte {reason.start + 1} is not valid UTF-8"
     if isinstance(reason, ValidationError):
         problems = reason.errors(include_url=False, include_input=False)
         said = [

@@ -102,7 +102,7 @@ class Experiment:
             lock.release()
             _remove_empty(made)
             if isinstance(error, DynoError):
-                hint = "Nothing was begun. Make room, or name another folder, and start again."
+                hint = "Nothing was measured. Free some space, or name another folder, and start again."
                 raise DynoError(f"{error}", hint=hint) from error
             raise
         experiment = cls(files, head, CURRENT, CURRENT.version, lock)
@@ -176,7 +176,7 @@ class Experiment:
         more = plan.repetitions + repetitions
         order = order_of(self.head.configurations, more, plan.order, self.head.seed)
         if order[: len(self.head.order)] != self.head.order:
-            raise ValueError(f"the order {plan.order} can't be continued")
+            raise ValueError(f"a plan with the order {plan.order} can't get more repetitions")
         head = self.head.model_copy(
             update={"plan": plan.model_copy(update={"repetitions": more}), "order": order}
         )
@@ -213,13 +213,13 @@ class Experiment:
         for record in records:
             key = RunKey(record.run, record.configuration, record.repetition)
             if key not in self.head.order or record.mix not in {mix.index for mix in self.head.mixes}:
-                raise ValueError(f"mix {record.mix} of {key.folder} is not part of {self.folder}")
+                raise ValueError(f"level {record.mix} of {key.folder} is not part of {self.folder}")
             names.append(f"{_run_folder(key)}/mix-{record.mix:02}.parquet")
         kept = [name for name in names if self._files.exists(name)]
         if len(kept) == len(names) and all(
             table.records([self._mix_table(name)])[0].void is None for name in kept
         ):
-            raise ValueError(f"{self.folder / names[0]} is finished already")
+            raise ValueError(f"{self.folder / names[0]} is already finished")
         for name, record in zip(names, records, strict=True):
             self._write(name, table.encode(record))
 
@@ -256,10 +256,12 @@ class Experiment:
         """Raise DamagedError if a record can't be the one of that place."""
         path = self.folder / name
         if (RunKey(record.run, record.configuration, record.repetition), record.mix) != place:
-            raise DamagedError(path, f"of another mix: of run {record.run}, mix {record.mix}")
+            raise DamagedError(
+                path, f"the record of another load level: run {record.run}, level {record.mix}"
+            )
         mix = next((mix for mix in self.head.mixes if mix.index == record.mix), None)
         if mix is None:
-            raise DamagedError(path, "of a mix that the experiment doesn't have")
+            raise DamagedError(path, "the record of a load level that is not in the experiment")
         try:
             check_mix(record, mix)
         except ValueError as error:
@@ -339,9 +341,9 @@ class Experiment:
             try:
                 aside = self._files.set_aside(f"{problem.path.relative_to(self.folder)}")
             except DynoError as error:
-                before = "; ".join(said) or "nothing was set aside before"
+                before = "; ".join(said) or "no file was renamed before"
                 raise DynoError(f"{error} ({before})", hint=error.hint) from error
-            said.append(f"{problem}; set aside as {aside}")
+            said.append(f"{problem}; renamed to {aside}")
         return said
 
     @property
@@ -423,7 +425,7 @@ class Experiment:
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
             raise damaged(path, error) from error
         if not is_mix:
-            raise damaged(path, "it is not one mix, or its columns are not those of a mix")
+            raise damaged(path, "it does not contain exactly one load level, or its columns are wrong")
         return found
 
 
@@ -455,11 +457,11 @@ def _taken(folder: Path) -> UserError:
 def _no_experiment(folder: Path) -> UserError:
     if (folder / OF_TASKS).is_file():
         return UserError(
-            f"{folder} is an experiment of tasks of an earlier version, which is not read any more",
-            hint="Run its plan again, with `suites` in place of `tasks`.",
+            f"{folder} is an experiment with tasks of an earlier version, which this version can't read",
+            hint="Run its plan again, with `suites` instead of `tasks`.",
         )
     return UserError(
-        f"{folder} is not an experiment: it has no {HEAD}", hint="Name the folder that `dyno run` made."
+        f"{folder} is not an experiment: it has no {HEAD}", hint="Give the folder that `dyno run` created."
     )
 
 

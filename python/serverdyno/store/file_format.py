@@ -38,15 +38,16 @@ class FileFormat:
         if found > self.version:
             raise UserError(
                 f"{folder} has format {found}; this version of Serverdyno reads up to format {self.version}",
-                hint="A newer Serverdyno made it: pip install --upgrade serverdyno",
+                hint="Use the newer version of Serverdyno that wrote it: pip install --upgrade serverdyno",
             )
 
     def check_writable(self, found: int, folder: Path) -> None:
         """Raise UserError for an older format: one experiment is not written in two."""
         if found < self.version:
             raise UserError(
-                f"{folder} has the older format {found}; this version of Serverdyno only reads it",
-                hint="Finish it with the version that began it (`tool_version` in experiment.json).",
+                f"{folder} has the older format {found}, which this version of Serverdyno can only read",
+                hint="Finish the experiment with the version that began it (`tool_version` in "
+                "experiment.json).",
             )
 
     def upgrade_head(self, head: dict[str, Any], found: int) -> dict[str, Any]:

@@ -33,8 +33,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _REASONS = {
     errno.ELOOP: "it is a symbolic link, which an experiment may not have",
-    errno.ENOTDIR: "a link or a file stands where a folder belongs",
-    errno.EEXIST: "something stands where a folder or a new file belongs",
+    errno.ENOTDIR: "a link or a file has the name of a required folder",
+    errno.EEXIST: "the name of a required folder or of a new file is already used",
 }
 
 
@@ -195,7 +195,7 @@ class Folder:
         try:
             yield
         except OSError as error:
-            hint = "Make room on its disk." if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+            hint = "Free some space on this disk." if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
             reason = _REASONS.get(error.errno or 0) or f"{error.strerror}"
             raise self._problem(doing, name, reason, hint) from error
 
@@ -210,7 +210,7 @@ class Folder:
         if stat.S_ISLNK(found.st_mode):
             raise self._problem(doing, name, _REASONS[errno.ELOOP])
         if not stat.S_ISREG(found.st_mode):
-            raise self._problem(doing, name, "it is no regular file")
+            raise self._problem(doing, name, "it is not a regular file")
 
 
 def _parts(name: str) -> tuple[str, ...]:

@@ -107,13 +107,15 @@ class ExperimentHead(Model):
         if len({(key.configuration, key.repetition) for key in self.order}) < len(self.order):
             raise ValueError("two runs of one repetition of a configuration")
         if len({mix.index for mix in self.mixes}) < len(self.mixes):
-            raise ValueError("two mixes with the same place in the suite")
+            raise ValueError("two load levels with the same number")
         if len({suite.name for suite in self.suites}) < len(self.suites):
             raise ValueError("two suites with the same name")
         known = [suite.name for suite in self.suites]
         for mix in self.mixes:
             if mix.suite not in (None, *known) or (mix.step is not None) != self.suite_of(mix).ends_when_done:
-                raise ValueError(f"mix {mix.index} is of no suite, or ends otherwise than those of its suite")
+                raise ValueError(
+                    f"level {mix.index} belongs to no suite, or does not end in the way of its suite"
+                )
         if len(self.order) * len(self.mixes) > MAX_LEVELS:
             raise ValueError(f"more than {MAX_LEVELS:,} load levels in all runs together")
         return self
@@ -128,7 +130,7 @@ class ExperimentHead(Model):
             _check_mix(mix)
         for configuration in self.configurations:
             if any(not 0 <= cpu < MOST_CPUS for cpu in configuration.cpus):
-                raise ValueError(f"{configuration.name}: no number of a CPU")
+                raise ValueError(f"{configuration.name}: not a valid CPU number")
             if configuration.url is not None:
                 _check_url(configuration.url)
         return self
@@ -138,15 +140,15 @@ def _check_mix(mix: Mix) -> None:
     """Raise ValueError for a load that no suite has."""
     times = (mix.ramp_up_s, mix.ramp_down_s, mix.delay_s, mix.think_time_s)
     if not 1 <= mix.index <= MAX_LEVELS:
-        raise ValueError(f"mix {mix.index}")
+        raise ValueError(f"level {mix.index}")
     if not (1 <= mix.clients <= MAX_CLIENTS and 1 <= mix.threads <= MAX_THREADS):
-        raise ValueError(f"mix {mix.index}: {mix.clients} clients x {mix.threads} threads")
+        raise ValueError(f"level {mix.index}: {mix.clients} clients x {mix.threads} threads")
     if not (0 < mix.length_s <= MAX_LENGTH_S and all(0 <= time <= MAX_LENGTH_S for time in times)):
-        raise ValueError(f"mix {mix.index}: {mix.length_s} s long, with {times}")
+        raise ValueError(f"level {mix.index}: {mix.length_s} s long, with {times}")
     if mix.rate_per_s is not None and not 1 <= mix.rate_per_s <= MAX_RATE_PER_S:
-        raise ValueError(f"mix {mix.index}: {mix.rate_per_s} operations/s")
+        raise ValueError(f"level {mix.index}: {mix.rate_per_s} operations/s")
     if not mix.window_s > 0:
-        raise ValueError(f"mix {mix.index}: nothing between its ramps")
+        raise ValueError(f"level {mix.index}: no time between the ramps")
 
 
 def _check_url(url: str) -> None:
@@ -154,4 +156,4 @@ def _check_url(url: str) -> None:
     parts = urlsplit(url)
     place = parts.hostname if protocols.has_host(parts.scheme) else parts.path
     if len(url) > MAX_URL or not place or parts.port == 0:
-        raise ValueError(f"not a URL of a server: {url[:MOST_NAME]!r}")
+        raise ValueError(f"not the URL of a server: {url[:MOST_NAME]!r}")

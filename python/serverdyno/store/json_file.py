@@ -39,7 +39,7 @@ def read_object(folder: Folder, name: str) -> dict[str, Any]:
     """Return the object in a file. Raises like `read_json`."""
     value = read_json(folder, name)
     if not isinstance(value, dict):
-        raise damaged(folder.path / name, "it holds no JSON object")
+        raise damaged(folder.path / name, "it does not contain a JSON object")
     return value
 
 
@@ -57,7 +57,7 @@ def as_bytes(value: Any) -> bytes:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a valid JSON number")
 
 
 def _whole(digits: str) -> int:
@@ -70,7 +70,7 @@ def _whole(digits: str) -> int:
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError(f"{digits[:20]} is beyond all numbers")
+        raise ValueError(f"the number {digits[:20]} is too large")
     return value
 
 
@@ -81,7 +81,7 @@ def _check(path: Path, value: Any) -> None:
         if not level:
             return
         if any(not _is_text(text) for item in level for text in _texts(item)):
-            raise damaged(path, "it holds half a character (a lone surrogate)")
+            raise damaged(path, "it contains half a character (a lone surrogate)")
         level = [inner for item in level for inner in _inside(item)]
     if level:
         raise damaged(path, _too_deep())
@@ -110,4 +110,4 @@ def _is_text(text: str) -> bool:
 
 
 def _too_deep() -> str:
-    return f"objects and lists inside one another, more than {DEEPEST} deep"
+    return f"objects and lists are nested more than {DEEPEST} deep"

@@ -51,35 +51,39 @@ DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync", "io_uring_fsync")
 class SyncRow:
     """Sync calls of the server's processes in the window, as system calls or by io_uring."""
 
-    system_call: Annotated[str, 'its name: "fsync"']
-    count: Annotated[int, "in the window"]
+    system_call: Annotated[str, 'name of the call, such as "fsync"']
+    count: Annotated[int, "number of calls in the window"]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
     """One node of a fleet, or one of several generator processes, in the window."""
 
-    node: Annotated[str, "its name"]
-    clients: Annotated[int, "that it had"]
-    operations: Annotated[int, "like the column of this name"]
-    operations_total: Annotated[int, "like the column of this name"]
-    bytes_in: Annotated[int, "like the column of this name"]
-    bytes_out: Annotated[int, "like the column of this name"]
-    errors: Annotated[int, "from start to end"]
-    generator_threads: Annotated[int, "like the column of this name"]
-    generator_cpu_s: Annotated[float, "CPU seconds of its engine threads, in the window"]
-    generator_busiest_cpu_s: Annotated[float, "like the column of this name"]
-    ready_work_s: Annotated[float | None, "like the column of this name"]
-    outstanding_s: Annotated[float | None, "like the column of this name"]
-    run_delay_s: Annotated[float | None, "like the column of this name"]
+    node: Annotated[str, "name of the node"]
+    clients: Annotated[int, "number of clients on the node"]
+    operations: Annotated[int, "as in the column of the same name, for this node"]
+    operations_total: Annotated[int, "as in the column of the same name, for this node"]
+    bytes_in: Annotated[int, "as in the column of the same name, for this node"]
+    bytes_out: Annotated[int, "as in the column of the same name, for this node"]
+    errors: Annotated[int, "errors from start to end"]
+    generator_threads: Annotated[int, "as in the column of the same name, for this node"]
+    generator_cpu_s: Annotated[float, "CPU seconds of the node's engine threads in the window"]
+    generator_busiest_cpu_s: Annotated[float, "as in the column of the same name, for this node"]
+    ready_work_s: Annotated[float | None, "as in the column of the same name, for this node"]
+    outstanding_s: Annotated[float | None, "as in the column of the same name, for this node"]
+    run_delay_s: Annotated[float | None, "as in the column of the same name, for this node"]
     others_cpu_s: Annotated[
-        float | None, "on its CPUs; null, as the next two, on the controller's machine, where it is of all"
+        float | None,
+        "as in the column of the same name, on the node's CPUs. Null, like the next two, for "
+        "a node on the controller's machine, whose figures cover all nodes there",
     ]
-    steal_cpu_s: Annotated[float | None, "on its CPUs"]
-    cpus: Annotated[int | None, "number of its CPUs"]
-    clock_offset_s: Annotated[float, "of its monotonic clock from the controller's, by pings before the mix"]
-    clock_error_s: Annotated[float, "how far that may be off"]
-    start_late_s: Annotated[float | None, "how late it began its first operation, by its own clock"]
+    steal_cpu_s: Annotated[float | None, "as in the column of the same name, on the node's CPUs"]
+    cpus: Annotated[int | None, "number of the node's CPUs"]
+    clock_offset_s: Annotated[
+        float, "offset of the node's monotonic clock from the controller's, by pings before the level"
+    ]
+    clock_error_s: Annotated[float, "the largest possible error of this offset"]
+    start_late_s: Annotated[float | None, "how late the node began its first operation, by its own clock"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,48 +91,56 @@ class MixRecord(Counted):
     """Everything recorded of one load level. `None` means not measured, never zero."""
 
     run: Annotated[int, "number of the run"]
-    configuration: Annotated[str, "of the run"]
-    repetition: Annotated[int, "of the run"]
-    suite: Annotated[str | None, "of the level; null before format 9"] = None
-    mix: Annotated[int, "place in the experiment, from 1"]
-    name: Annotated[str, "a name such as `24_client`"]
+    configuration: Annotated[str, "name of the run's configuration"]
+    repetition: Annotated[int, "number of the run's repetition"]
+    suite: Annotated[str | None, "name of the level's suite; null before format 9"] = None
+    mix: Annotated[int, "number of the level in the experiment, from 1"]
+    name: Annotated[str, "name of the level, such as `24_client`"]
     step: Annotated[
         str | None,
-        "of a level that ends when its work is done: what was done. All of it counts. Where levels begin and end "
-        "together, `server_cpu_s` and `syncs` of all are in the record of the last one. Null: the level ended at its "
-        "time",
+        "name of the step, for a level that ends when its work is done; the whole step counts. If levels "
+        "begin and end together, the record of the last one has `server_cpu_s` and `syncs` for all. Null: "
+        "the level ended after a set time",
     ] = None
-    state: Annotated[str | None, "of a step: `cold`, `warm`, the phase of several clients, or empty"] = None
-    figure: Annotated[int | None, "of the published report that the step re-creates"] = None
-    clients: Annotated[int, "planned"]
-    threads: Annotated[int, "of each client"]
-    length_s: Annotated[float, "as planned"]
-    ramp_up_s: Annotated[float, "as planned"]
-    ramp_down_s: Annotated[float, "as planned"]
-    rate_per_s: Annotated[
-        int | None, "of open load: operations that were to come in a second; null of closed load"
+    state: Annotated[
+        str | None, "state of a step: `cold`, `warm`, the phase of several clients, or empty"
     ] = None
-    server_cpu_s: Annotated[float | None, "CPU seconds of the server, in the window"]
-    server_rss_bytes: Annotated[int | None, "memory of the server at the end of the mix"]
+    figure: Annotated[int | None, "number of the figure in the published report that the step re-creates"] = (
+        None
+    )
+    clients: Annotated[int, "planned number of clients"]
+    threads: Annotated[int, "threads per client"]
+    length_s: Annotated[float, "planned length"]
+    ramp_up_s: Annotated[float, "planned ramp up"]
+    ramp_down_s: Annotated[float, "planned ramp down"]
+    rate_per_s: Annotated[int | None, "offered operations per second of open load; null for closed load"] = (
+        None
+    )
+    server_cpu_s: Annotated[float | None, "CPU seconds of the server in the window"]
+    server_rss_bytes: Annotated[int | None, "memory of the server at the end of the level"]
     others_cpu_s: Annotated[
         float | None,
-        "CPU seconds of everybody else, in the window, on the CPUs of generator and server; before format 4 on all",
+        "CPU seconds of all other programs in the window, on the CPUs of generator and server; before "
+        "format 4 on all CPUs",
     ] = None
-    steal_cpu_s: Annotated[float | None, "CPU seconds that the hypervisor took, on the same CPUs"] = None
+    steal_cpu_s: Annotated[
+        float | None, "CPU seconds that the hypervisor took in the window, on the same CPUs"
+    ] = None
     io_wait_s: Annotated[
-        float | None, "seconds of the window in which some process of the machine waited for a disk"
+        float | None, "seconds of the window in which any process on the machine waited for a disk"
     ] = None
     syncs_known: Annotated[bool, "whether the server's syncs could be counted"] = False
     syncs: Annotated[
-        list[SyncRow], "the server's syncs; empty and `syncs_known` false: not known, never zero"
+        list[SyncRow], "the server's syncs. Empty while `syncs_known` is false means unknown, not zero"
     ] = field(default_factory=list)
     nodes: Annotated[
-        list[NodeRow], "each node of a fleet or generator process, where there are several; since format 5"
+        list[NodeRow],
+        "one row per node of a fleet or per generator process, if there are several; since format 5",
     ] = field(default_factory=list)
     cut_at_s: Annotated[
         float | None,
-        "when the server, or the connections to it, were taken away, since the start of the mix; null: they were not, "
-        "and before format 7",
+        "time of the outage (server killed or connections cut) since the start of the level; null without "
+        "an outage, and before format 7",
     ] = None
 
     @property
@@ -148,7 +160,9 @@ class MixRecord(Counted):
             )
         if self.clients and self.never_began == self.clients:
             why = f": {clean.quoted(self.errors[0].example)}" if self.errors else ""
-            return f"no client could be made ready: the server let none log on or make its workspace{why}"
+            return (
+                f"no client could be prepared: the server let no client log on or create its workspace{why}"
+            )
         return None
 
     @property

@@ -58,7 +58,7 @@ def _values_of(column: pa.ChunkedArray) -> int:
 def _check_size(found: pq.FileMetaData) -> None:
     """Raise ValueError for a table too large for a level, before it is unpacked."""
     if (found.num_rows, found.num_row_groups) != (1, 1):
-        raise ValueError(f"{found.num_rows:,} rows, where one mix is one")
+        raise ValueError(f"{found.num_rows:,} rows in {found.num_row_groups:,} groups instead of one row")
     # Single columns are not inspected before they are read: Arrow 26 aborts the process if their levels are damaged.
     if found.row_group(0).total_byte_size > MOST_UNPACKED_BYTES:
         raise ValueError(f"more than {MOST_UNPACKED_BYTES >> 20} MiB unpacked")

@@ -60,8 +60,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_directory_that_is_not_there_or_none_is_told(home: Home, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "hint: Check the path: make the directory first." in bonnie(home, tmp_path / "absent")
-    assert "hint: Name a directory: the path is not one." in bonnie(home, tmp_path / "file")
+    assert "hint: Check the path, or create the directory first." in bonnie(home, tmp_path / "absent")
+    assert "hint: Give the path of a directory, not of a file." in bonnie(home, tmp_path / "file")
 
 
 def test_a_limit_of_this_process_is_told(home: Home, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_refusal_leaves_no_folder_that_was_made_for_it(home: Home, tmp_path: P
     bonnie = ("bonnie", "-s", "1", "-d", tmp_path / "absent", "--into")
     for folder in (tmp_path / "new" / "experiments" / "e", kept / "e"):
         done = home.here(*bonnie, folder)
-        assert done.returncode in (1, 2) and "make the directory first" in done.stderr, done.stderr
+        assert done.returncode in (1, 2) and "create the directory first" in done.stderr, done.stderr
     assert list(tmp_path.iterdir()) == [kept] and list(kept.iterdir()) == []
 
 

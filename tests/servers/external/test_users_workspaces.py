@@ -81,7 +81,7 @@ def test_an_interrupted_run_takes_its_workspaces_away(
         dyno.send_signal(number)
         _, told = dyno.communicate(timeout=PATIENCE_S)
     assert dyno.returncode == 128 + number, told
-    assert "taking the clients' workspaces away" in told and "60 s at most" in told
+    assert "removing the clients' workspaces" in told and "60 s at most" in told
     assert "are left" not in told and "Traceback" not in told
     assert left_on(server, "data", "more") == []
 
@@ -119,11 +119,11 @@ def test_what_a_second_interrupt_leaves_is_named_with_a_command_that_removes_it(
         directory = clients_directory(server.at / "data").name
         with held_still(server):
             dyno.send_signal(signal.SIGINT)
-            wait_for_line(dyno, "another interrupt leaves the rest there")
+            wait_for_line(dyno, "a second interrupt stops this and leaves the rest")
             dyno.send_signal(signal.SIGINT)
             _, told = dyno.communicate(timeout=PATIENCE_S)
     assert dyno.returncode == 130, told
-    assert f"workspaces are left on {server.url}:" in told
+    assert f"some workspaces could not be removed from {server.url}:" in told
     assert f"share data: {directory}/0, {directory}/2" in told
     assert f"share more: {directory}/1" in told
     assert PASSWORD not in told

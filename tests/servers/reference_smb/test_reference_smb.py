@@ -220,7 +220,7 @@ def test_settings_have_sambas_names_and_values_and_contradictions_are_named_at_o
     wrong = {"oplocks": False, "smb2_leases": True, "encryption": "required", "max_dialect": "2.1"}
     with pytest.raises(UserError) as raised:
         create("reference-smb", wrong, documents=Path(os.devnull))
-    for named in ("smb2_leases needs oplocks", "encryption needs"):
+    for named in ("smb2_leases requires oplocks", "encryption require"):
         assert named in str(raised.value)
 
 

@@ -262,11 +262,11 @@ def test_every_contradiction_is_named_at_once() -> None:
             documents=Path(os.devnull),
         )
     for named in (
-        "sync_always needs strict_sync",
-        "smb2_leases needs oplocks",
+        "sync_always requires strict_sync",
+        "smb2_leases requires oplocks",
         "min_dialect is above max_dialect",
         "encryption needs",
-        "mount_options need a file_system",
+        "mount_options requires file_system",
         "vm_dirty_background_ratio must be below",
     ):
         assert named in str(raised.value)
@@ -419,7 +419,7 @@ def test_the_kernels_limits_are_changed_while_it_runs_and_put_back() -> None:
         assert any("vm.dirty_ratio = 37" in note for note in server.describe().notes)
         with (
             stopped_at_end({"vm_dirty_ratio": 36}) as second,
-            pytest.raises(ServerError, match="held by another server") as raised,
+            pytest.raises(ServerError, match="another server has already set") as raised,
         ):
             second.prepare()
             second.start()

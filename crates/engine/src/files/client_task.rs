@@ -217,7 +217,7 @@ impl<S: Sessions> ClientTask<S> {
         self.engine.executor.set_deadline(until_ns);
         removed = removed.and(self.client.finish().await);
         if (!whole || removed.is_err()) && self.work.workspaces.stands(self.number) {
-            // For example, a file could not be written. Open files ended with the session.
+            // For example, a write failed. The server closed the open files with the session.
             self.engine.executor.set_deadline(until_ns);
             removed = remove(&mut self.client, self.workload.as_files()).await;
         }

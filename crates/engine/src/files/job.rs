@@ -140,7 +140,7 @@ impl<C: FileClient> JobClient<C> {
     /// Waits until the rate limit permits the next call. Fails if the job has ended.
     async fn turn(&mut self) -> Result<(), Failure> {
         if self.interval_ns > 0 {
-            // In parts, so that a stop does not wait for a slow rate.
+            // Wait in short parts, so that a stop takes effect even at a slow rate.
             while monotonic_ns() < self.due_ns {
                 self.go_on()?;
                 let look_ns = monotonic_ns().saturating_add(LOOK_WHILE_BOUND_NS);

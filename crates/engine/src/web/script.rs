@@ -93,10 +93,10 @@ impl Finder {
                     .dfa_size_limit(MOST_REGEX_BYTES);
                 let regex = builder.build().map_err(|error| match error {
                     regex::Error::CompiledTooBig(_) => {
-                        format!("the expression {pattern:?} takes more than 1 MiB")
+                        format!("the regular expression {pattern:?} needs more than 1 MiB")
                     }
                     error => format!(
-                        "the expression {pattern:?} is none: {}",
+                        "{pattern:?} is not a valid regular expression: {}",
                         last_line(&error.to_string())
                     ),
                 })?;
@@ -215,7 +215,7 @@ impl Script {
             problems.extend(wrong.into_iter().map(|problem| format!("{told}: {problem}")));
         }
         if names.values() > MOST_VALUES {
-            problems.push(format!("a session takes {MOST_VALUES} values at most"));
+            problems.push(format!("a session can have at most {MOST_VALUES} values"));
         }
         if problems.is_empty() {
             let values = names.values();
@@ -240,7 +240,7 @@ fn wrong_with(section: &StepSection, common: &[(String, String)]) -> Vec<String>
         ));
     }
     if !(0.0..=MOST_THINK_S).contains(&section.think_s) {
-        wrong.push("think_s must lie between 0 and 86,400 seconds".to_owned());
+        wrong.push("think_s must be between 0 and 86,400 seconds".to_owned());
     }
     wrong
 }

@@ -17,12 +17,12 @@ def main() -> None:
     """Start the command, because a time namespace only applies to new processes (time_namespaces(7))."""
     seconds, nanoseconds = divmod(int(sys.argv[1]), NS_PER_S)
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWTIME) != 0:
-        sys.exit(f"no time namespace can be made: {os.strerror(ctypes.get_errno())}")
+        sys.exit(f"can't create a time namespace: {os.strerror(ctypes.get_errno())}")
     try:
         with open("/proc/self/timens_offsets", "w") as offsets:  # noqa: PTH123 (pathlib is slow to import)
             offsets.write(f"monotonic {seconds} {nanoseconds}\n")
     except OSError as error:
-        sys.exit(f"the clock can't be set {seconds} s ahead: {error.strerror}")
+        sys.exit(f"can't set the clock {seconds} s ahead: {error.strerror}")
     os.execvp(sys.argv[2], sys.argv[2:])
 
 

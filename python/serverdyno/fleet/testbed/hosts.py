@@ -35,11 +35,11 @@ def check_possible() -> None:
     absent = sorted({package for program, package in NEEDED.items() if shutil.which(program) is None})
     problems = [f"not installed: {', '.join(absent)} (apt-get install {' '.join(absent)})"] if absent else []
     if os.geteuid() != 0:
-        problems.append("only root can make network namespaces")
+        problems.append("only root can create network namespaces")
     if problems:
         raise UserError(
-            "a testbed can't be made here:\n" + "\n".join(problems),
-            hint="Without [testbed], or --testbed, the load is made over loopback.",
+            "can't create a testbed here:\n" + "\n".join(problems),
+            hint="Without [testbed] or --testbed, the load goes over loopback.",
         )
 
 
@@ -79,9 +79,9 @@ class Host:
             self._process.kill()
             words = self._process.stderr.read().decode(errors="replace").strip()
             raise DynoError(
-                f"the host {self.name} of the testbed can't be made: {words or 'it did not start'}",
-                hint="Namespaces of networks, mounts, host names, processes and time are needed, and the right to "
-                "make them: containers often lack it.",
+                f"can't create the host {self.name} of the testbed: {words or 'it did not start'}",
+                hint="A testbed needs the right to create network, mount, UTS, PID and time namespaces, "
+                "which containers often lack.",
             )
         [first] = psutil.Process(self._process.pid).children()
         self.pid = first.pid
@@ -105,7 +105,7 @@ class Host:
             self._process.stdin.write(json.dumps(what).encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise DynoError(f"the host {self.name} of the testbed is gone: {error}") from error
+            raise DynoError(f"the host {self.name} of the testbed has ended: {error}") from error
 
     def run(self, program: str, *words: str, text: str = "") -> str:
         """Run a program in the host's network and mounts, with `text` as input, and return its output.

@@ -107,11 +107,12 @@ def _no_queues(testbed: Testbed, error: DynoError) -> DynoError:
     if "netem" in str(error) and "unknown" in str(error):
         wanted = [subnet.name for subnet in testbed.subnets if subnet.delay_ms or subnet.loss_percent]
         return UserError(
-            f"this kernel has no netem (sch_netem), which delays and loses packets in {', '.join(wanted)}",
-            hint="Leave delay_ms and loss_percent out, or run on a kernel that has it.",
+            f"this kernel has no netem (sch_netem), which {', '.join(wanted)} needs to delay and drop "
+            "packets",
+            hint="Remove delay_ms and loss_percent from the plan, or use a kernel with netem.",
         )
     return DynoError(
-        f"the links of the testbed can't have their rates: {error}",
+        f"can't set the rates of the testbed's links: {error}",
         hint="Check that this kernel has tbf (sch_tbf).",
     )
 
@@ -129,7 +130,7 @@ def inside(network: Path) -> Iterator[None]:
 
 def _enter(namespace: int) -> None:
     if ctypes.CDLL(None, use_errno=True).setns(namespace, CLONE_NEWNET) != 0:
-        raise DynoError(f"the server's network can't be entered: {os.strerror(ctypes.get_errno())}")
+        raise DynoError(f"can't enter the server's network namespace: {os.strerror(ctypes.get_errno())}")
 
 
 def _start_fleet(fleet: FleetFolder, hosts: dict[str, Host]) -> None:
@@ -147,9 +148,10 @@ def _start_fleet(fleet: FleetFolder, hosts: dict[str, Host]) -> None:
     if missing := [name for name in fleet.nodes if name not in there]:
         words = log_of(fleet, missing[0]).read_text(errors="replace").strip().splitlines()
         raise DynoError(
-            f"{len(missing)} of {len(fleet.nodes)} nodes of the testbed have not joined after {patience_s:g} s; "
+            f"{len(missing)} of {len(fleet.nodes)} nodes of the testbed did not join within {patience_s:g} "
+            "s; "
             f"{missing[0]} says: {words[-1] if words else 'nothing'}",
-            hint="Use fewer hosts: each needs about 40 MB and a second of CPU time to start.",
+            hint="Use fewer hosts: each needs about 40 MB, and one second of CPU time to start.",
         )
 
 

@@ -102,7 +102,9 @@ def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
     """Return Ganesha's guest, after `prepare`. It has the usual ports in the guest and free ones on this machine."""
     assert isinstance(server, Ganesha)
     if server.settings.skip_syncs:
-        raise UserError("skip_syncs can't be had in a guest", hint="Cut the power of Ganesha without it.")
+        raise UserError(
+            "skip_syncs is not supported in a guest", hint="Remove skip_syncs from Ganesha's settings."
+        )
     account = pwd.getpwnam(server.user)
     rpcbind = find_program("rpcbind")
     assert rpcbind is not None  # `prepare` has checked
@@ -173,7 +175,7 @@ def way_of(name: str) -> Way:
     if name not in WAYS:
         raise UserError(
             f"server {name!r} can't run in a virtual machine",
-            hint=f"Servers that can: {', '.join(sorted(WAYS))}.",
+            hint=f"Supported servers: {', '.join(sorted(WAYS))}.",
         )
     return WAYS[name]
 

@@ -54,14 +54,14 @@ def cut_power(
     way = guests.way_of(configuration.server)
     if missing := boot_files.missing_programs():
         raise UserError(
-            "a power cut needs a virtual machine, whose programs are not installed",
+            "a power cut needs a virtual machine, but the required programs are not installed",
             hint=f"apt-get install {' '.join(missing)}",
         )
     begun_s = time.monotonic()
     settings = guests.without_surroundings(configuration.settings) | way.settings
     server = create(configuration.server, settings, documents=Path("/dev/null"))
     if not isinstance(server, LocalServer):
-        raise UserError(f"server {configuration.server!r} is not started by dyno, so its power can't be cut")
+        raise UserError(f"dyno does not start the server {configuration.server!r}, so it can't cut the power")
     kernel = boot_files.kernel()
     try:
         server.prepare()
@@ -129,7 +129,7 @@ class _Rounds:
             if looks and not refused:
                 return target
             if time.monotonic() > deadline:
-                raise ServerError(f"the server in the virtual machine refuses its clients: {refused}")
+                raise ServerError(f"the server in the virtual machine refuses clients: {refused}")
             time.sleep(POLL_S)
 
     def _written(self, target: _native.Target, guest: Guest, number: int) -> _Written:
@@ -163,7 +163,7 @@ class _Rounds:
         try:
             left = _native.read_journal(target, *texts, secrets.randbits(NONCE_BITS))
         except _native.AnswerError as error:
-            raise DynoError(f"the files after a power cut can't be read: {error.args[2]}") from error
+            raise DynoError(f"can't read the files after a power cut: {error.args[2]}") from error
         return compared(written.entries, left, written.cut_after_s)
 
 

@@ -70,24 +70,26 @@ def judged(name: str, query: str, answer: _native.Answer) -> MadeBy:
     status, body = answer["status"], answer["body"]
     if status in ABSENT:
         raise ServerError(
-            f"{name} serves no dynamic page at {PATH}: it answers with status {status}",
-            hint=f"Its module or program is missing. tools/install-servers.sh installs Debian's; `dyno servers {name}` "
+            f"{name} does not serve the dynamic page at {PATH}: status {status}",
+            hint=f"The module or program for the page is missing. tools/install-servers.sh installs "
+            f"Debian's packages; `dyno servers {name}` "
             "lists the settings.",
         )
     if status != HTTPStatus.OK:
         raise ServerError(
-            f"the program of {name}'s dynamic page failed: the server answers with status {status}",
-            hint="The server's own log, shown above if it has one, says why.",
+            f"the program of {name}'s dynamic page failed: the server answered with status {status}",
+            hint="See the server's log, which is shown above if the server has one.",
         )
     if not answer["whole"] or len(body) != _native.page_bytes():
         raise ServerError(
             f"{name}'s dynamic page has {len(body):,} bytes, not {_native.page_bytes():,}",
-            hint=f"Another program answers at {PATH}, or a filter changes the answer.",
+            hint=f"Another program may answer at {PATH}, or a filter may change the answer.",
         )
     if not _native.page_check(body, PATH, query):
         raise ServerError(
             f"{name}'s dynamic page does not match its request",
-            hint="A cache, a filter or another program may have answered. Each byte must follow from the request.",
+            hint="A cache, a filter or another program may have answered instead. Each byte of the page "
+            "must follow from the request.",
         )
     return MadeBy(
         *(_native.page_shown(body, name) or "" for name in ("CARRIER", "SERVER_SOFTWARE", "SERVER_PORT"))

@@ -23,7 +23,7 @@ def build(directory: Path, apxs: str = "apxs") -> None:
     tool = shutil.which(apxs)
     if tool is None:
         raise ServerError(
-            f"apache's native module can't be built: {apxs} is missing",
+            f"can't build Apache's native module: {apxs} is missing",
             hint='Install it (Debian: apache2-dev), or use dynamic = "in-process", which needs no compiler.',
         )
     try:
@@ -37,10 +37,11 @@ def build(directory: Path, apxs: str = "apxs") -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ServerError(f"apache's native module can't be built: {error}") from error
+        raise ServerError(f"can't build Apache's native module: {error}") from error
     if done.returncode != 0 or not (directory / BUILT).is_file():
         words = (done.stdout + done.stderr).strip().splitlines()[-LAST_WORDS:]
         raise ServerError(
-            "\n".join(["apache's native module can't be built:", *words]),
-            hint="apxs and a C compiler must be those of the Apache that is started.",
+            "\n".join(["can't build Apache's native module:", *words]),
+            hint="Check that apxs belongs to the Apache that dyno starts, and that a C compiler is "
+            "installed.",
         )
