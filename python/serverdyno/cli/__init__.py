@@ -78,6 +78,16 @@ class Verbs(TyperGroup):
         """Return the names without making the commands."""
         return list(self.commands)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. A mistake on the command line has the cause that its words show."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            from serverdyno.cli.habits import explain  # noqa: PLC0415
+
+            explain(error, sys.argv[1:])
+            raise
+
 
 app = typer.Typer(
     name="dyno",
