@@ -97,3 +97,45 @@ def test_options_of_smbclient_mount_and_fio_are_answered(
     done = home.here(*command, *option)
     assert done.returncode == 2 and told in done.stderr, done.stderr
     assert "No such option" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("Z:\\data", "in WSL, a drive is -d '/mnt/z/data'"),
+        ("c:/Users/me", "in WSL, a drive is -d '/mnt/c/Users/me'"),
+        ("a\\b", "-d 'a/b'"),
+        ("~/nothere", "in quotation marks: write -d /"),
+        ("$NOWHERE/a", "The shell does not replace $ in quotation marks"),
+        ("=/mnt", "A short option has no =: write -d /mnt"),
+        ("me@nas.example:data", "mount it with sshfs"),
+        ("nas.example:data", "mount it with sshfs"),
+        ("\\\\nas\\data", "-d 'smb://nas/data'"),
+        ("sftp://nas/a", '-d: "sftp://nas/a" must begin with'),
+        ("sftp://nas/a", "mount it (sshfs)"),
+        ("DAVS://nas/a", "mount it (davfs2)"),
+        ("s3://bucket", "mount it (rclone mount)"),
+        ("cifs://nas/a", "write it smb://nas/a"),
+        (
+            "smb://127.0.0.1:9/data?vers=3.1.1",
+            "the dialect is max_dialect of a suite ([smb]), the user is an option",
+        ),
+        ("smb://127.0.0.1:9/data?user=me", "-d: has parameters (?user=me), and URLs of SMB have none"),
+        ("file:///tmp/a?b", "? in a name is written %3F"),
+        ("smb://127.0.0.1:9", "-d: names no share: write smb://HOST/SHARE"),
+    ],
+)
+@pytest.mark.parametrize("command", [("bonnie",), ("scenario", "metadata")])
+def test_a_place_of_another_system_is_told_by_its_notation(
+    home: Home, command: tuple[str, ...], place: str, told: str
+) -> None:
+    done = home.here(*command, "-d", place)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+    assert "servers[0]" not in done.stderr
+
+
+def test_settings_of_a_server_are_told_by_their_option(home: Home) -> None:
+    done = home.here("bonnie", "--server", "samba", "--set", "bogus=1")
+    assert "--set.bogus: not known here" in done.stderr, done.stderr
+    done = home.here("bonnie", "--server", "ngix")
+    assert "--server: no server" in done.stderr, done.stderr
