@@ -120,8 +120,8 @@ def _options(
 def main() -> None:
     r"""Run the command line.
 
-    Exit status: 0 done, 1 failed runs, 2 the user's mistake, or 128 plus the number of a signal: 129 a closed
-    terminal, 130 Ctrl-C, 131 Ctrl-\, 143 SIGTERM.
+    Exit status: 0 done, 1 runs that failed or measured nothing, 2 the user's mistake, or 128 plus the number of a
+    signal: 129 a closed terminal, 130 Ctrl-C, 131 Ctrl-\, 143 SIGTERM.
     """
     gc.set_threshold(OBJECTS_OF_IMPORTS)
     atexit.register(gc.disable)  # the interpreter would look for garbage once more before it ends
