@@ -181,7 +181,7 @@ class External:
         self._target = target
         socket = (self.settings.connect_to or "").startswith("/")
         if target.loopback and self._look.port is not None and not socket:
-            self._process = UsersProcess.listening_at(self._url, self._look.port)
+            self._process = UsersProcess.listening_at(target.address)
 
     def check(self) -> None:
         """Check that it still answers. Raises ServerError."""
