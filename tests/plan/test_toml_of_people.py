@@ -87,6 +87,10 @@ def test_the_share_of_a_file_server_may_stand_in_the_url_alone(tmp_path: Path) -
     file.write_text(files_of("smb://127.0.0.1:4460//data//below/"))
     [server] = load_plan(file, settings_types()).plan.servers
     assert server.url == "smb://127.0.0.1:4460/data/below/"
+    # RFC 2224, 5.2 writes absolute paths with two slashes.
+    file.write_text(files_of("NFS://127.0.0.1//a/b/?vers=4.2").replace("external-smb", "external"))
+    [server] = load_plan(file, settings_types()).plan.servers
+    assert server.url == "nfs://127.0.0.1/a/b/?vers=4.2"
     said = refusal(tmp_path, files_of("smb://127.0.0.1:4460/"))
     assert said.startswith("line 5: servers[0].url: names no share: write smb://HOST/SHARE"), said
 
