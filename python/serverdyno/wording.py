@@ -47,7 +47,12 @@ def refusal(error: ErrorDetails) -> str:
         return error["msg"].removeprefix("Value error, ")
     wanted = REFUSALS.get(error["type"])
     message = error["msg"].removeprefix("Input ") if wanted is None else wanted.format(**error.get("ctx", {}))
-    return f"{message}, not {reprlib.repr(error['input'])}"
+    return f"{message}, not {shown(error['input'])}"
+
+
+def shown(value: object) -> str:
+    """Return a value as a plan has it, shortened if it is long."""
+    return f"{value}".lower() if isinstance(value, bool) else reprlib.repr(value)
 
 
 def listing(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from serverdyno.errors import PlanError
+from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.quick import quick_plan
 from serverdyno.plan.validate import url_problem
 
@@ -39,6 +39,8 @@ def test_a_body_or_a_cookie_from_a_file_is_not_sent_as_the_files_name() -> None:
     [
         ("clients", "1k,2e3", [1000, 2000]),
         ("clients", "1.5k", [1500]),
+        ("clients", "250-1k", [250, 500, 1000]),
+        ("clients", "1-4,1k-1.5k", [1, 2, 4, 1000, 1500]),
         ("length", "1500ms", 1.5),
         ("length", "1m30s", 90),
         ("length", "1h", 3600),
@@ -67,6 +69,8 @@ def test_rates_and_statuses_are_written_as_people_say_them() -> None:
     [
         ("clients", "1x", "--clients: must be a whole number, not '1x'"),
         ("clients", "0.1k5", "--clients: must be a whole number"),
+        ("clients", "1k-1", "--clients: must be a whole number"),
+        ("clients", "1k-x", "--clients: must be a whole number, not '1k-x'"),
         ("length", "1m 30s", "'1m 30s' is not a length like 10s, 500ms or 1m30s"),
         ("length", "5x", "'5x' is not a length"),
         ("rate", "0.5", "--rate: for less than one request per second, use --clients 1 --think 2s"),
@@ -82,3 +86,33 @@ def test_a_user_in_the_url_is_answered_by_the_option() -> None:
     assert "export DYNO_AUTHORIZATION=user:password, and give --auth basic" in refusal(
         "http://me:x@127.0.0.1:9/"
     )
+
+
+@pytest.mark.parametrize(
+    ("scheme", "secret", "told"),
+    [
+        ("basic", "", "is empty"),
+        ("basic", "me:secret\n", 'DYNO_AUTHORIZATION="$(cat FILE)"'),
+        ("bearer", "secret\r\n", "contains a line end"),
+        ("bearer", '"secret"', "holds quotation marks, too"),
+        ("basic", "'me:secret'", "DYNO_AUTHORIZATION=user:password"),
+        ("bearer", "Bearer secret", "begins with Bearer"),
+        ("basic", "Basic c2VjcmV0", "has no colon: give user:password, not encoded"),
+    ],
+)
+def test_a_slip_in_a_variable_is_told_without_its_value(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, secret: str, told: str
+) -> None:
+    monkeypatch.setenv("DYNO_AUTHORIZATION", secret)
+    with pytest.raises(UserError) as raised:
+        quick_plan(URL, {"auth": scheme})
+    said = f"{raised.value} {raised.value.hint}"
+    assert told in said and "secret" not in said
+
+
+@pytest.mark.parametrize(
+    ("scheme", "secret"), [("basic", 'me:"x"'), ("basic", "me:a b"), ("bearer", "a.b-c=")]
+)
+def test_what_only_looks_unusual_is_sent(monkeypatch: pytest.MonkeyPatch, scheme: str, secret: str) -> None:
+    monkeypatch.setenv("DYNO_AUTHORIZATION", secret)
+    quick_plan(URL, {"auth": scheme})

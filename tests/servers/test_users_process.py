@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -16,25 +17,26 @@ from serverdyno.servers.running import running
 from serverdyno.servers.users_process import UsersProcess
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import INSTALLED, Home, experiment
+from support.file_server import skip_unless_installed
 from support.reference_servers import start_http
 
 
 def test_a_server_inside_the_process_that_makes_the_load_is_unknown() -> None:
     server = start_http(body_bytes=10)
     try:
-        assert UsersProcess.listening_at(f"http://127.0.0.1:{server.port}/", 80) is None
+        assert UsersProcess.listening_at(f"127.0.0.1:{server.port}") is None
     finally:
         server.stop()
 
 
 def test_where_nobody_listens_nothing_is_known() -> None:
-    assert UsersProcess.listening_at(f"http://127.0.0.1:{free_port()}/", 80) is None
+    assert UsersProcess.listening_at(f"127.0.0.1:{free_port()}") is None
 
 
 @pytest.mark.skipif("nginx" not in INSTALLED, reason="nginx is not installed here")
 def test_the_users_server_is_its_master_and_its_workers() -> None:
     with running("nginx", {"workers": 2}) as server:
-        found = UsersProcess.listening_at(server.url, 80)
+        found = UsersProcess.listening_at(urlsplit(server.url).netloc)
         assert found is not None
         assert set(found.pids()) == {pid for pid in server.pids() if psutil.Process(pid).name() == "nginx"}
         ours, theirs = server.cpu_s(), found.cpu_s()
@@ -44,6 +46,21 @@ def test_the_users_server_is_its_master_and_its_workers() -> None:
         assert 0 < found.rss_bytes() < resident_bytes  # type: ignore[operator]
         assert "nginx" in found.program()
     assert (found.cpu_s(), found.rss_bytes(), found.pids()) == (None, None, [])
+
+
+def test_a_server_at_the_other_address_of_loopback_is_found() -> None:
+    skip_unless_installed("perl")
+    made = "IO::Socket::IP->new(LocalHost => '::1', Listen => 5)"
+    listen = f"use IO::Socket::IP; $| = 1; $made = {made}; print $made->sockport, qq(\\n); <STDIN>"
+    with subprocess.Popen(
+        ["perl", "-e", listen], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as there:
+        assert there.stdout is not None
+        port = int(there.stdout.readline())
+        found = UsersProcess.listening_at(f"[::1]:{port}")
+        assert found is not None and there.pid in found.pids()
+        assert UsersProcess.listening_at(f"127.0.0.1:{port}") is None
+        there.communicate("\n")
 
 
 @pytest.mark.skipif("nginx" not in INSTALLED, reason="nginx is not installed here")

@@ -255,7 +255,10 @@ def test_a_path_of_a_list_that_fails_each_time_is_named_before_and_after_the_loa
     assert "Failed each time: GET /bad (" in done.stdout, done.stdout
 
 
-def test_a_level_that_is_shorter_than_an_answer_is_told_before_the_load(home: Home) -> None:
+@pytest.mark.parametrize("counted", [(), ("-n", "2")])
+def test_a_level_that_is_shorter_than_an_answer_is_told_before_the_load(
+    home: Home, counted: tuple[str, ...]
+) -> None:
     class Slow(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -271,9 +274,10 @@ def test_a_level_that_is_shorter_than_an_answer_is_told_before_the_load(home: Ho
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         try:
-            done = home.here("load", f"http://127.0.0.1:{server.server_port}/", *SHORT)
+            done = home.here("load", f"http://127.0.0.1:{server.server_port}/", *SHORT, *counted)
         finally:
             server.shutdown()
             serving.join()
+    assert done.returncode == 1 and "no request succeeded in any load level" in done.stderr, done.stderr
     assert "an answer took 1.0 s, and a load level lasts 0.5 s" in done.stderr, done.stderr
     assert "--length 1" in done.stderr

@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -89,11 +90,14 @@ def told(home: Home, *options: str | Path) -> str:
         ("/status/403", ("-H", "Accept: */*", "-H", "User-Agent: a"), "The server forbids this URL"),
         ("/private", (), "status 302 to a log-in page"),
         ("/private", (), "The server asks for a log-in: give the cookie"),
-        ("/private", ("--pipeline", "2"), "If that is a log-in page, give --cookie"),
+        ("/private", (), "Location: http://127.0.0.1:"),
+        ("/private", ("--pipeline", "2"), "The server asks for a log-in: give the cookie"),
         ("/wall", (), "may want the cookie that it sets"),
+        ("/wall", ("--pipeline", "2"), "may want the cookie that it sets"),
         ("/status/421", (), "--resolve HOST:PORT:ADDRESS"),
         ("/status/429", (), "send fewer requests with --rate"),
         ("/here", (), "no redirect is followed"),
+        ("/here", ("--pipeline", "2"), "/there"),
         ("/status/304", (), "--expect-status 304"),
         ("/behind", (), "whose server behind it does not answer"),
         ("/status/503", (), "overloaded, under maintenance"),
@@ -471,6 +475,81 @@ def test_a_wrong_length_has_the_advice_of_its_request(home: Home, tmp_path: Path
         zipped = told(home, url, "-H", "Accept-Encoding: gzip", "--expect-bytes", "5000")
         assert "which is compressed here" in zipped
         assert "The answer to HEAD has no body" in told(home, url, "-X", "HEAD", "--expect-bytes", "5000")
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/private", "The server asks for a log-in"),
+        ("/wall", "may want the cookie"),
+        ("/here", "/there"),
+    ],
+)
+def test_a_redirect_over_http2_has_the_same_advice(home: Home, tmp_path: Path, path: str, hint: str) -> None:
+    with nginx(
+        tmp_path, STATUSES.replace("listen 127.0.0.1:{port}", "listen 127.0.0.1:{port} http2")
+    ) as port:
+        said = told(home, f"http://127.0.0.1:{port}{path}", "--http2")
+    assert hint in said and "Location: http://127.0.0.1:" in said, said
+
+
+def test_a_hostile_location_is_quoted_in_part_and_without_controls(home: Home) -> None:
+    location = b"http://x/\xe2\x80\xae" + b"a" * 60_000
+    answer = b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + location + b"\r\n\r\n"
+    with answering(answer) as port:
+        done = home.here("load", f"http://127.0.0.1:{port}/", *SHORT)
+    assert done.returncode == 1 and "Location: http://x/???aaa" in done.stderr, done.stderr
+    assert done.stderr.rstrip().endswith("a...") and len(done.stderr) < 2_000
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """Run a server that gives one answer to each request."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection:
+                        while connection.recv(65536):
+                            connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield int(listening.getsockname()[1])
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize("here", ["127.0.0.1", "::1"])
+def test_a_name_of_loopback_is_loaded_wherever_the_server_listens(home: Home, here: str) -> None:
+    class There(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in here else socket.AF_INET
+
+    with There((here, 0), Quick) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            for name in ("localhost", "shop.localhost"):
+                done = home.here("load", f"http://{name}:{server.server_port}/", *SHORT)
+                assert done.returncode == 0, done.stderr
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+class Quick(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
 
 
 def test_an_answer_without_an_end_is_told_as_one(home: Home) -> None:

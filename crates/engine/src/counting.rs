@@ -429,7 +429,7 @@ impl Tally {
     pub(crate) fn finish(
         &mut self,
         source_addresses: u32,
-        advice: impl Fn(&Failure) -> Option<&'static str>,
+        advice: impl Fn(&Failure) -> Option<String>,
     ) -> MixTally {
         let mut mix = std::mem::take(&mut self.mix);
         mix.set_sums();
@@ -445,7 +445,7 @@ impl Tally {
             count: fault.count,
             in_window: fault.in_window,
             example: fault.first.to_string(),
-            advice: advice(&fault.first).map(str::to_owned),
+            advice: advice(&fault.first),
             first_at_ns: fault.first_at_ns,
         });
         mix.errors.extend(faults);

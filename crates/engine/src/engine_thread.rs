@@ -11,8 +11,12 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// `Server` header of the first response.
-pub(crate) type ServerClaim = Rc<OnceCell<String>>;
+/// Headers of the first response.
+#[derive(Debug, Default)]
+pub(crate) struct FirstAnswer {
+    pub server: OnceCell<String>,
+    pub location: OnceCell<String>,
+}
 
 /// Engine threads share only live counters and the start time during a level.
 #[derive(Debug)]
@@ -25,7 +29,7 @@ pub(crate) struct EngineThread {
     /// Open arrivals, set when the level starts.
     pub schedule: OnceCell<Rc<RefCell<Schedule>>>,
     /// Set by web servers.
-    pub server_claim: ServerClaim,
+    pub first_answer: Rc<FirstAnswer>,
     /// Number of active client threads.
     pub working: Rc<Cell<usize>>,
     pub number: usize,
@@ -48,7 +52,7 @@ impl EngineThread {
             start,
             dialer: OnceCell::new(),
             schedule: OnceCell::new(),
-            server_claim: ServerClaim::default(),
+            first_answer: Rc::default(),
             working: Rc::new(Cell::new(clients_of(mix, number).len() * mix.threads)),
             number,
         }))

@@ -250,8 +250,15 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
     if let Some(schedule) = thread.schedule.get() {
         tally.add_arrivals(schedule.borrow_mut().close());
     }
-    tally.set_server(thread.server_claim.get().cloned());
-    Ok(tally.finish(source_addresses, |failure| shared.work.advice(failure)))
+    let first = &thread.first_answer;
+    tally.set_server(first.server.get().cloned());
+    Ok(tally.finish(source_addresses, |failure| {
+        let advice = shared.work.advice(failure)?;
+        let location = first.location.get().filter(|_| dyno_http::redirects(failure));
+        Some(location.map_or(advice.to_owned(), |location| {
+            format!("{advice} Location: {location}")
+        }))
+    }))
 }
 
 /// Samples the engine thread's own resource use at the ends of the window.

@@ -2,7 +2,7 @@
 //! are counted instead.
 
 use crate::coding::asks_coding;
-use crate::head::{status_of, Redirect};
+use crate::head::{is_redirect, status_of, Redirect};
 use crate::request::Shape;
 use dyno_measure::{Detail, Failure, Fault};
 
@@ -63,6 +63,12 @@ struct Case {
     /// The failure names a broken rule of HTTP, so the server does speak HTTP.
     names_rule: bool,
     is: Circumstances,
+}
+
+/// Return whether a failure is a redirect, whose Location says more.
+#[must_use]
+pub fn redirects(failure: &Failure) -> bool {
+    matches!(failure.detail, Detail::Status(status) if status.table.name == "HTTP" && is_redirect(status_of(status.code).0))
 }
 
 /// Return what to try about a failure, or None if there is nothing to add to its words. The first row that fits counts.
@@ -315,17 +321,17 @@ const STATUS: &[Row] = &[
     (
         |case| case.redirect == Redirect::LogIn,
         "The server asks for a log-in: give the cookie of a session with --cookie NAME=VALUE, or log in with \
-         --session (docs/sessions.md). curl -I shows the log-in page as Location.",
+         --session (docs/sessions.md).",
     ),
     (
         |case| case.redirect == Redirect::Cookie,
         "The server may want the cookie that it sets: give it with --cookie NAME=VALUE, as curl -I shows it as \
-         Set-Cookie, or use --session (docs/sessions.md). Otherwise use the URL that curl -I shows as Location.",
+         Set-Cookie, or use --session (docs/sessions.md). Otherwise use the URL of the header Location.",
     ),
     (
-        |case| matches!(case.status, 301 | 302 | 303 | 307 | 308),
-        "The server redirects, and no redirect is followed: use the URL that curl -I shows as Location. If that is \
-         a log-in page, give --cookie NAME=VALUE. If the status is right, use --expect-status with it.",
+        |case| is_redirect(case.status),
+        "The server redirects, and no redirect is followed: use the URL of the header Location. If that is a log-in \
+         page, give --cookie NAME=VALUE. If the status is right, use --expect-status with it.",
     ),
     (
         |case| case.status == 304,

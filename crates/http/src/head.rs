@@ -28,13 +28,28 @@ pub struct Head {
 
 /// What a redirect asks for, as far as its head says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Redirect {
+pub enum Redirect {
     #[default]
     Other,
     /// Location names a log-in page.
     LogIn,
     /// The redirect sets a cookie.
     Cookie,
+}
+
+impl Redirect {
+    /// Reads one header of a redirect. A log-in page explains more than a cookie.
+    pub fn read(&mut self, name: &[u8], value: &[u8]) {
+        match name.len() {
+            8 if name.eq_ignore_ascii_case(b"location") && is_log_in(value) => *self = Self::LogIn,
+            10 if *self == Self::Other && name.eq_ignore_ascii_case(b"set-cookie") => *self = Self::Cookie,
+            _ => {}
+        }
+    }
+}
+
+pub(crate) fn is_redirect(status: u32) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
 /// What is behind the status in the code of a failure.
@@ -125,6 +140,16 @@ impl Head {
         }
     }
 
+    /// Returns the head with what other headers say of a redirect, if it is one.
+    #[must_use]
+    pub fn with_redirect(self, redirect: Redirect) -> Self {
+        if self.redirect == Redirect::Other && is_redirect(self.status.into()) {
+            Self { redirect, ..self }
+        } else {
+            self
+        }
+    }
+
     /// Returns the status code as a failure carries it.
     #[must_use]
     pub fn detail(&self) -> Detail {
@@ -176,12 +201,9 @@ pub(crate) fn parse_head(data: &[u8], most_fields: usize) -> Result<Option<Head>
             keep_alive: fields.keeps(version),
             framing: fields.framing(status, version)?,
             bytes,
-            redirect: if matches!(status, 301 | 302 | 303 | 307 | 308) {
-                fields.redirect
-            } else {
-                Redirect::Other
-            },
-        })
+            redirect: Redirect::Other,
+        }
+        .with_redirect(fields.redirect))
     })
 }
 
@@ -244,14 +266,7 @@ impl Fields {
         for header in headers {
             match header.name.len() {
                 10 if header.name.eq_ignore_ascii_case("connection") => fields.read_connection(header.value),
-                8 if header.name.eq_ignore_ascii_case("location") && is_log_in(header.value) => {
-                    fields.redirect = Redirect::LogIn;
-                }
-                10 if fields.redirect == Redirect::Other
-                    && header.name.eq_ignore_ascii_case("set-cookie") =>
-                {
-                    fields.redirect = Redirect::Cookie;
-                }
+                8 | 10 => fields.redirect.read(header.name.as_bytes(), header.value),
                 14 if header.name.eq_ignore_ascii_case("content-length") => {
                     let length = content_length(header.value, fields.length);
                     fields.length = Some(length.ok_or(Broken::Length)?);

@@ -23,12 +23,12 @@ mod shared_connection;
 mod stream;
 mod tls;
 
-pub use advice::{advice, Asking, Circumstances};
+pub use advice::{advice, redirects, Asking, Circumstances};
 pub use connection::{Connecting, Connection, Exchange, Streams};
 pub use consent::{ConnectTo, Opening, Target, Trusting};
 pub use conversation::{Conversation, Ended};
 pub use get::Answer;
-pub use head::Head;
+pub use head::{Head, Redirect};
 pub use pipeline::Pipeline;
 pub use proxy_protocol::ProxyProtocol;
 pub use request::{RequestForm, RequestStyle, Shape, Version, WrittenHttp1, METHODS, USER_AGENT};

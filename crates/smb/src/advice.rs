@@ -31,6 +31,23 @@ fn below_the_share(options: &Options) -> bool {
     !options.base_path.is_empty()
 }
 
+fn empty_password(options: &Options) -> bool {
+    options.password.is_empty()
+}
+
+fn padded_password(options: &Options) -> bool {
+    options.password != options.password.trim()
+}
+
+fn quoted_password(options: &Options) -> bool {
+    let password = options.password.as_bytes();
+    password.len() > 1 && matches!(password[0], b'"' | b'\'') && password.last() == password.first()
+}
+
+fn password_with_user(options: &Options) -> bool {
+    options.user.contains(['%', ':'])
+}
+
 const EXPIRED_TICKET: &str = "Get a new ticket by kinit. It must last until the end of the run.";
 const CLOCKS: &str =
     "The clocks of this machine, the KDC and the server differ by more than Kerberos allows, which is 5 minutes: set them.";
@@ -85,6 +102,10 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::NoFiles, &[], "The plan's side: name a share of files in shares; IPC$ and printers are none."),
 
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER, ACCESS_DENIED, ACCOUNT_DISABLED, ACCOUNT_RESTRICTION], "The server lets no guest in: name a user (`user` in a plan, --user on the command line), or allow guests on the server (Samba: map to guest = Bad User, and guest ok = yes of the share).").when(as_guest),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The user's name holds a % or a colon, as user%password of smbclient does. The user alone stands there (--user, `user` in a plan), and the password in DYNO_SMB_PASSWORD.").when(password_with_user),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER, ACCOUNT_RESTRICTION], "The password is empty: export DYNO_SMB_PASSWORD (or the variable that `password_variable` of the plan names) with the user's password.").when(empty_password),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The password begins or ends with a blank or a line end, as a file's content does: export DYNO_SMB_PASSWORD=\"$(cat FILE)\" takes line ends away. If the blank belongs to it, the user's name or the password is wrong.").when(padded_password),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The password stands in quotation marks within the variable, which a file of variables (docker --env-file) does not take away: leave them out of DYNO_SMB_PASSWORD.").when(quoted_password),
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The user's name or password is wrong: check both; a domain's user is written DOMAIN\\user."),
     Row::refused(Refusal::LogOn, &[ACCOUNT_LOCKED_OUT], "The account is locked after too many wrong passwords: have it unlocked on the server."),
     Row::refused(Refusal::LogOn, &[ACCOUNT_DISABLED], "The account is disabled: have it enabled on the server, or name another user."),

@@ -78,6 +78,16 @@ class Verbs(TyperGroup):
         """Return the names without making the commands."""
         return list(self.commands)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. A mistake on the command line has the cause that its words show."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            from serverdyno.cli.habits import explain  # noqa: PLC0415
+
+            explain(error, sys.argv[1:])
+            raise
+
 
 app = typer.Typer(
     name="dyno",
@@ -110,8 +120,8 @@ def _options(
 def main() -> None:
     r"""Run the command line.
 
-    Exit status: 0 done, 1 failed runs, 2 the user's mistake, or 128 plus the number of a signal: 129 a closed
-    terminal, 130 Ctrl-C, 131 Ctrl-\, 143 SIGTERM.
+    Exit status: 0 done, 1 runs that failed or measured nothing, 2 the user's mistake, or 128 plus the number of a
+    signal: 129 a closed terminal, 130 Ctrl-C, 131 Ctrl-\, 143 SIGTERM.
     """
     gc.set_threshold(OBJECTS_OF_IMPORTS)
     atexit.register(gc.disable)  # the interpreter would look for garbage once more before it ends

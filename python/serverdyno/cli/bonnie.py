@@ -12,7 +12,7 @@ import typer
 
 from serverdyno.cli import one_liner
 from serverdyno.cli.fields import add
-from serverdyno.cli.habits import LoadCommand
+from serverdyno.cli.habits import ON_FILES, FilesCommand
 from serverdyno.cli.one_liner import AsJson, Authentication, Directory, Hours, Into, Server, Settings, User
 
 if TYPE_CHECKING:
@@ -42,16 +42,19 @@ HABITS = {
     "-q": ("only the row goes to standard output", ALONE),
     "-D": ("Bonnie goes through the page cache", "dyno scenario streams --direct goes around it."),
     "-y": ("all clients begin each phase together", "Several at once: --clients 4."),
-    "-p": ("all clients begin each phase together", "Several at once: --clients 4."),
+    "-p": (
+        "a port (smbclient) stands in the URL, and all clients begin each phase together (bonnie++)",
+        "-d smb://HOST:PORT/SHARE. Several clients at once: --clients 4.",
+    ),
     "-z": ("the seed is --seed here", "--seed 1"),
 }
 """Options of bonnie++ that dyno bonnie lacks: what it does instead, and what to use."""
 
 
-class BonnieCommand(LoadCommand):
-    """The command `dyno bonnie`, which recognises options of bonnie++."""
+class BonnieCommand(FilesCommand):
+    """The command `dyno bonnie`, which also recognises options of bonnie++."""
 
-    habits = HABITS
+    habits = ON_FILES | HABITS
 
 
 def register(app: typer.Typer) -> None:

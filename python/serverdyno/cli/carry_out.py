@@ -19,7 +19,7 @@ from serverdyno.run.progress import Progress
 from serverdyno.run.time_left import time_left
 from serverdyno.store.experiment import Experiment
 from serverdyno.units import format_duration_s
-from serverdyno.wording import plural
+from serverdyno.wording import listing, plural
 
 if TYPE_CHECKING:
     from serverdyno.live.feed import Feed
@@ -41,7 +41,7 @@ def carry_out_and_report(
 
     `new`: the folder was made for this run, and is removed if a stage before the first run fails. `live` is the port
     of a local page that shows the run. `as_json`: print the report's document instead of the table. Exits with 1 if a
-    run failed; what was measured is reported anyway.
+    run failed or measured nothing; what was measured is reported anyway.
     """
     console = Console(stderr=True)
     resume = f"dyno resume {shlex.quote(str(experiment.folder))}"
@@ -79,6 +79,19 @@ def carry_out_and_report(
         again = f"; to repeat them: {resume}" if missing(experiment) else ""
         say(console, f"some runs failed{again}")
         raise typer.Exit(FAILED)
+    if empty := _without_result(experiment):
+        none = f"no {head.suite.terms.operation} succeeded in any load level"
+        say(console, f"{listing(empty)}: nothing was measured, because {none}")
+        raise typer.Exit(FAILED)
+
+
+def _without_result(experiment: Experiment) -> list[str]:
+    """Return the configurations of which no load level has a success. Steps that failed have failed their run."""
+    succeeded: dict[str, int] = {}
+    for mix in experiment.readable_mixes()[0]:
+        if mix.step is None:
+            succeeded[mix.configuration] = succeeded.get(mix.configuration, 0) + mix.operations
+    return [name for name, count in succeeded.items() if not count]
 
 
 @contextmanager

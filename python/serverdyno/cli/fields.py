@@ -118,7 +118,7 @@ def _parameter(name: str, field: FieldInfo, fields: Mapping[str, FieldInfo]) -> 
     first, *others = option.names
     told = [*_default(field, first), *_bounds(item)]
     told += ["1-64 stands for 1,2,4 and so on to 64"] * (option.ranges == "doubling")
-    told += ["as in 10s or 2m"] * option.is_time + ["may be repeated"] * is_repeated
+    told += ["as in 500ms, 10s or 1m30s"] * option.is_time + ["may be repeated"] * is_repeated
     sentence = in_words(field.description or "", fields)
     shown = typer.Option(
         *(f"{first}/{first.replace('--', '--no-', 1)}" if is_switch else first, *others),

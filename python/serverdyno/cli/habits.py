@@ -1,20 +1,25 @@
-"""Recognise options of wrk, ab, h2load and oha that do not exist here, and name the right one.
+"""Recognise what people write by habit: options of other tools, pasted text, and places without their option.
 
 Options with the same meaning are additional spellings of our own options (`plan/quick.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
+import typer
 from typer.core import TyperCommand
 
 from serverdyno.errors import UserError
 
+UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export its name
+
 LENGTH = "Use --length 10s (or -d 10s)."
 REPORT = "Leave it out; --report also writes the page with charts, and every table as CSV."
-HABITS = {
+ON_THE_WEB = {
     "-z": ("the length of load is --length here", LENGTH),
     "-D": ("the length of load is --length here", LENGTH),
     "--duration": ("the length of load is --length here", LENGTH),
@@ -104,12 +109,48 @@ HABITS = {
     "-r": ("load goes on after errors, and each is counted by its kind", "Leave it out."),
     "-l": ("bodies may have any length, unless --expect-bytes sets it", "Leave it out."),
 }
+"""Options of wrk, ab, h2load, hey, oha and curl that `dyno load` lacks: what it does instead, and what to use."""
+
+USER = ("the user is --user here", "--user NAME, and export DYNO_SMB_PASSWORD=... for the password.")
+PASSWORD = "export DYNO_SMB_PASSWORD=... for the password, and give --user NAME."
+ON_FILES: dict[str, tuple[str, str]] = {
+    "-U": USER,
+    "--username": USER,
+    "--password": ("a password on the command line would stand in every record", PASSWORD),
+    "-A": ("the password is in the environment here, and not in a file", PASSWORD),
+    "--authentication-file": ("the password is in the environment here, and not in a file", PASSWORD),
+    "-N": ("without --user, a guest logs on", "Leave it out."),
+    "--no-pass": ("without --user, a guest logs on", "Leave it out."),
+    "-W": ("the domain stands before the user's name here", "--user 'DOMAIN\\NAME'"),
+    "--workgroup": ("the domain stands before the user's name here", "--user 'DOMAIN\\NAME'"),
+    "-k": ("Kerberos is a way to log on here", "--authentication kerberos"),
+    "--kerberos": ("Kerberos is a way to log on here", "--authentication kerberos"),
+    "--use-kerberos": ("Kerberos is a way to log on here", "--authentication kerberos"),
+    "-p": ("a port stands in the URL", "-d smb://HOST:PORT/SHARE"),
+    "--port": ("a port stands in the URL", "-d smb://HOST:PORT/SHARE"),
+    "-I": ("the URL names the address to connect to", "-d smb://ADDRESS/SHARE"),
+    "-L": ("dyno lists no shares", "smbclient -L //HOST lists them."),
+    "-t": ("the URL says the protocol", "-d nfs://HOST/EXPORT, or -d smb://HOST/SHARE."),
+    "-o": (
+        "there are no mount options here",
+        "NFS: version, port, user and group stand in the URL, -d 'nfs://HOST:PORT/EXPORT?vers=4.1&uid=1000&gid=1000'. "
+        "SMB: give --user NAME. The dialect is max_dialect of a suite.",
+    ),
+    "--directory": ("the directory is -d here", "-d DIRECTORY, or the URL of a server."),
+    "--filename": ("the file's name is dyno's own", "Give the directory for it: -d DIRECTORY."),
+    "--numjobs": ("the number of clients is --clients here", "--clients 4"),
+    "--bs": ("the size of reads and writes is --chunk of dyno bonnie", "Give it in bytes: --chunk 16384."),
+    "--rw": ("the phases of Bonnie are fixed", "dyno scenario streams reads and writes streams."),
+    "--name": ("a label for the row of dyno bonnie is -m", "-m NAME"),
+    "--runtime": ("it ends when the work is done, and at the latest after --hours", "--hours 0.5"),
+}
+"""Options of smbclient, mount and fio that the commands for files lack."""
 
 
-class LoadCommand(TyperCommand):
-    """The command `dyno load`, which recognises options of other tools."""
+class CommandWithHabits(TyperCommand):
+    """A command that recognises options of other tools."""
 
-    habits: ClassVar[Mapping[str, tuple[str, str]]] = HABITS
+    habits: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. Raises UserError for an option of another tool."""
@@ -131,3 +172,86 @@ class LoadCommand(TyperCommand):
                 said, hint = self.habits[name.partition("=")[0]]
                 raise UserError(f"{name.partition('=')[0]}: {said}", hint=hint)
         return super().parse_args(ctx, args)
+
+
+class LoadCommand(CommandWithHabits):
+    habits = ON_THE_WEB
+
+
+class FilesCommand(CommandWithHabits):
+    habits = ON_FILES
+
+
+def explain(error: Exception, words: Sequence[str]) -> None:
+    """Add a hint to an error about the command line if its words show the cause. Raises UserError for one of click."""
+    if not isinstance(error, UsageError | UserError):
+        return
+    message = error.format_message() if isinstance(error, UsageError) else f"{error}"
+    hints = [*_pasted(words)][:1]
+    if isinstance(error, UsageError) or message.startswith(_NOT_FOUND):
+        hints = hints or [*_misplaced(message, words)]
+    if isinstance(error, UserError):
+        error.hint = " ".join([*hints, *([error.hint] if error.hint else [])]) or None
+    elif hints:
+        raise UserError(message, hint=hints[0]) from error
+
+
+_NOT_FOUND = ("can't read ", "no suite ")
+_DASHES, _QUOTES = (
+    "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d",
+    "\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb",
+)
+_INVISIBLE = re.compile("[\u00a0\u00ad\u200b-\u200f\u202f\u2060\ufeff]")
+
+
+def _pasted(words: Sequence[str]) -> Iterator[str]:
+    """Yield what word processors and web pages have made of a command."""
+    for word in words:
+        if re.match(f"-?[{_DASHES}]+-?[A-Za-z0-9]", word):
+            name = word.lstrip(f"-{_DASHES}")
+            meant = f"{'--' if len(name.partition('=')[0]) > 1 and name[1:2].isalpha() else '-'}{name}"
+            yield f"{word} begins with a typographic dash, as from a document or a web page: write {meant}"
+        if word[:1] and (word[0] in _QUOTES or word[-1] in _QUOTES):
+            yield f"{word} has typographic quotation marks, which the shell does not read: write ' or \"."
+        if found := _INVISIBLE.search(word):
+            what = (
+                "a no-break space" if found[0] in "\u00a0\u202f" else f"the invisible U+{ord(found[0]):04X}"
+            )
+            yield f"{word} contains {what}, as from a document or a web page: type it again."
+
+
+def _misplaced(message: str, words: Sequence[str]) -> Iterator[str]:
+    """Yield how to give a URL or a file that stands where the command takes none."""
+    command = words[0] if words else ""
+    refused = {word.strip(":") for word in re.split(r"[\s()'\"]+", message)}
+    for word, (fits, hint) in ((word, row) for word in words for row in _PLACES.get(command, _NO_COMMAND)):
+        if {word, f"{Path(word)}"} & refused and fits(word):
+            yield hint.format(word=word)
+            return
+
+
+def _is_url(word: str) -> bool:
+    return word.startswith(("http://", "https://"))
+
+
+def _is_place(word: str) -> bool:
+    return "://" in word or word.startswith(("/", ".", "~", "\\\\"))
+
+
+_Rows = tuple[tuple[Callable[[str], bool], str], ...]
+_ON_PLACE: _Rows = ((_is_place, "A directory, or the URL of a file server, is given as -d {word}"),)
+_PLACES: dict[str, _Rows] = {
+    "load": (
+        (
+            _is_url,
+            "One load goes to one URL. Several paths: --urls FILE. Several servers: a plan, see docs/plan.md.",
+        ),
+    ),
+    "run": ((_is_url, "A URL is loaded by dyno load {word}; dyno run takes a plan, a TOML file."),),
+    "bonnie": _ON_PLACE,
+    "scenario": _ON_PLACE,
+}
+_NO_COMMAND: _Rows = (
+    (_is_url, "To load a URL: dyno load {word}"),
+    (lambda word: word.endswith(".toml"), "To measure a plan: dyno run {word}"),
+)

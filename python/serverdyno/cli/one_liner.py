@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
-from urllib.parse import unquote
 
 import typer
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from serverdyno.plan.locate import KeyPath
     from serverdyno.plan.model import Plan, Suite
     from serverdyno.store.records import MixRecord
 
@@ -60,17 +62,40 @@ def fields_of_plans() -> dict[str, FieldInfo]:
 
 
 def url_of(directory: str) -> str:
-    """Return the URL of a path, or the given URL. Raises UserError for a share in Windows notation."""
+    """Return the URL of a path, or the given URL. Raises UserError for a path of another system or an unread one."""
     from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.plan.validate import other_spelling  # noqa: PLC0415
+    from serverdyno.plan import protocols  # noqa: PLC0415
 
     if "://" in directory:
-        return directory
-    if (url := other_spelling(directory)) is not None and not Path(directory).exists():
-        raise UserError(
-            f"{directory} is not a directory of this machine", hint=f"A server's is written -d '{url}'."
-        )
+        return protocols.normal_url(directory)
+    if not Path(directory).exists() and (hint := _meant(directory)) is not None:
+        raise UserError(f"{directory} is not a directory of this machine", hint=hint)
     return Path(directory).resolve().as_uri()
+
+
+def _meant(directory: str) -> str | None:
+    """Return the hint for a directory in a notation that Linux or this command does not read; None: it is none."""
+    from serverdyno.plan.validate import other_spelling  # noqa: PLC0415
+
+    written = os.path.expandvars(os.path.expanduser(directory))  # noqa: PTH111  ~ of an unknown user stays
+    slashed = directory.replace("\\", "/")
+    hint = None
+    if (url := other_spelling(directory)) is not None:
+        hint = f"A server's is written -d '{url}'."
+    elif re.match(r"[A-Za-z]:(?:/|$)", slashed):
+        in_wsl = f"/mnt/{slashed[0].lower()}{slashed[2:]}"
+        hint = f"This is a path of Windows. A share is written -d smb://HOST/SHARE; in WSL, a drive is -d '{in_wsl}'."
+    elif slashed != directory:
+        hint = f"Linux separates names by /: -d '{slashed}'"
+    elif directory[:1] in ("~", "$"):
+        hint = (
+            f"The shell does not replace {directory[0]} in quotation marks: write -d {written} without them."
+        )
+    elif directory.startswith("="):
+        hint = f"A short option has no =: write -d {directory[1:]}"
+    elif re.fullmatch(r"(?:[^/@]+@)?[^/:@]+:[^:]*", directory):
+        hint = "A directory that ssh reaches: mount it with sshfs, and give -d MOUNTPOINT."
+    return hint
 
 
 def read(given: Mapping[str, Any], fields: Mapping[str, FieldInfo], command: str) -> dict[str, Any]:
@@ -140,8 +165,24 @@ def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
     # Whether a name is remote is known after a look-up; the target itself then asks for bounds.
     problems = [found for found in problems if found.path != ("servers", 0, "bounds")] + suite_problems(suite)
     if plan is None or problems:
-        raise PlanError("the options", [sentence(found) for found in problems])
+        raise PlanError(
+            "the options", [sentence(replace(found, path=_named(found.path))) for found in problems]
+        )
     return plan
+
+
+def _named(path: KeyPath) -> KeyPath:
+    """Return the option that set this place of the plan, or the place itself."""
+    match path:
+        case ("servers", 0, "url"):
+            return ("-d",)
+        case ("servers", 0, "server"):
+            return ("--server",)
+        case ("servers", 0, "settings", "user"):
+            return ("--user",)
+        case ("servers", 0, "settings", *rest):
+            return ("--set", *rest)
+    return path
 
 
 def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[str, Any]:
@@ -170,18 +211,10 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
             hint=f"Give --user NAME, and the password in {PASSWORD_VARIABLE}.",
         )
     server: dict[str, Any] = {"server": "external", "name": "target", "url": url}
-    scheme, _, path = url.partition("://")
-    spoken = protocols.of_scheme(scheme)
+    spoken = protocols.of_scheme(url.partition(":")[0])
     look = None if spoken is None else spoken.look(url)
     if look is not None and look.has_shares:
-        share = unquote(path.partition("/")[2].partition("/")[0])
-        if not share:
-            raise UserError(
-                f"{url}: name a share, smb://HOST/SHARE",
-                hint="`smbclient -L //HOST` lists the shares of a server.",
-            )
         server["settings"] = {
-            "shares": [share],
             "authentication": place.authentication,
             **({} if place.user is None else {"user": place.user}),
         }

@@ -12,6 +12,7 @@ import typer
 from serverdyno import wording
 from serverdyno.cli import one_liner
 from serverdyno.cli.fields import add
+from serverdyno.cli.habits import FilesCommand
 from serverdyno.cli.one_liner import (
     AsJson,
     Authentication,
@@ -41,7 +42,7 @@ _HEAD = (
 
 
 def register(app: typer.Typer) -> None:
-    add(app, "scenario", scenario, _fields, epilog=EXAMPLE)
+    add(app, "scenario", scenario, _fields, epilog=EXAMPLE, cls=FilesCommand)
 
 
 def _fields() -> Mapping[str, FieldInfo]:

@@ -82,7 +82,7 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
         _refuse_at_once(setup, results)
     claims = [result.server for result in results if result.server is not None]
     warning = _failing_path(setup, calm, mix, length_s) or _warning(setup, results, worst)
-    if warning is None and operations == 1 and mix.operations is None:
+    if warning is None and operations == 1:
         warning = _too_slow(setup, mix, results[0].window_s)
     return Preflight(results, claims[0] if claims else None, warning)
 

@@ -60,7 +60,7 @@ def read_text(path: Path) -> str:
             f"{path} has more than {MOST_BYTES >> 20} MiB, the most that a plan or suite may have"
         )
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")  # editors of Windows write a byte order mark
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text, as TOML must be") from error
 
@@ -76,7 +76,8 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PlanError(source, [f"not valid TOML: {error}"]) from error
+        cause = _cause(text, f"{error}")
+        raise PlanError(source, [f"not valid TOML: {error}{f'; {cause}' if cause else ''}"]) from error
     except ValueError as error:  # Python refuses to read a number of more than 4,300 digits
         raise PlanError(source, ["a number has more digits than can be read"]) from error
     except RecursionError as error:
@@ -84,6 +85,58 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
     if _is_deeper(document, DEEPEST):
         raise PlanError(source, [_TOO_DEEP])
     return document
+
+
+_AT_LINE = re.compile(r"\(at line (\d+),")
+_YAML = re.compile(r"\s*(?:---|[A-Za-z_][\w-]*:(?:\s|$)|- )")
+_KEY = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*=")
+_CAUSES: tuple[tuple[str, str, str], ...] = (
+    (r".*[\u201c\u201d\u201e\u2018\u2019]", "", "the quotation marks are typographic: write \" or '"),
+    (r".*[\u00a0\u200b\ufeff]", "", "the line has an invisible character, as from a web page: type it again"),
+    (
+        r".*=\s*[\[{]?\s*\"[^\"]*\\",
+        "hex value|Unescaped",
+        "a backslash begins an escape in \"...\": write '...'",
+    ),
+    (r"\s*(//|;|--|rem\b)", "", "a comment begins with #"),
+    (
+        r".*=\s*(True|False|yes|no|on|off|None|null|nil)\b",
+        "Invalid value",
+        'write true or false, or text in "..."',
+    ),
+    (r".*[\w\"'\]}]\s*[,;]\s*(#.*)?$", "Expected newline", "a line ends without a comma or semicolon"),
+    (
+        r".*=\s*\.?[\w/~$.-]",
+        "Invalid value|Expected newline",
+        'text stands in quotation marks: {name} = "..."',
+    ),
+    (r".*[\"']", "Illegal character|Unterminated", "a quotation mark may be missing at the end of this line"),
+    (r"\s*\[", "Cannot declare|mutate immutable", "tables of which there are several begin with [[NAME]]"),
+    (
+        r"\s*\[",
+        "overwrite a value",
+        "the name of this table is taken: a table with several entries is [[NAME]]",
+    ),
+)
+"""For mistakes in TOML: how the line looks, what the parser says, and the cause."""
+
+
+def _cause(text: str, message: str) -> str | None:
+    """Return the probable cause of a parser's message from the line that it names."""
+    if text.lstrip().startswith(("{", "<")):
+        return "this file looks like JSON or XML, and plans and suites are TOML: see docs/plan.md"
+    found = _AT_LINE.search(message)
+    lines = text.split("\n")
+    line = lines[int(found[1]) - 1] if found else ""
+    if _YAML.match(line):
+        return 'this looks like YAML, and plans and suites are TOML: name = "...", see docs/plan.md'
+    key = _KEY.match(line)
+    if "overwrite a value" in message and key:
+        return f"{key[1]} is here a second time"
+    for looks, said, cause in _CAUSES:
+        if re.match(looks, line) and re.search(said, message):
+            return cause.format(name=key[1] if key else "NAME")
+    return None
 
 
 def _is_deeper(value: Any, most: int) -> bool:
@@ -116,7 +169,33 @@ def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
         return f"not known here{_suggestion(str(error['loc'][-1]), _fields_at(model, error['loc'][:-1]))}"
     if error["type"] == "missing":
         return "missing"
-    return wording.refusal(error)
+    return wording.refusal(error) + _other_kind(error)
+
+
+def _other_kind(error: ErrorDetails) -> str:
+    """Say how to write a value of another kind than was given, where that is what was meant."""
+    name, value = error["loc"][-1] if error["loc"] else "", error["input"]
+    match error["type"], value:
+        case "list_type", dict():
+            return f": write [[{name}]], because there may be several"
+        case "list_type", _:
+            parts = value.split(",") if isinstance(value, str) else [value]
+            items = ", ".join(_scalar(part) or wording.shown(part) for part in parts)
+            where = ", and a single level belongs into settings" if "factors" in error["loc"] else ""
+            return f": write {name} = [{items}]{where}"
+        case "int_type" | "float_type" | "int_parsing" | "float_parsing" | "bool_type", _ if _scalar(value):
+            return f": write {name} = {_scalar(value)}"
+        case "model_type" | "dict_type", [dict(), *_]:
+            return f": write [{name}], because there is only one"
+        case "string_type" | "int_type" | "float_type" | "bool_type" | "literal_error", [only]:
+            return f": write {name} = {wording.shown(only)}"
+    return ""
+
+
+def _scalar(value: object) -> str | None:
+    """Return a number or a truth value in a text as TOML writes it; None: the text holds another value."""
+    text = value.strip() if isinstance(value, str) else ""
+    return text.lower() if re.fullmatch(r"-?\d+(?:\.\d+)?|true|false", text, re.IGNORECASE) else None
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:

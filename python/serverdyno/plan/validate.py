@@ -40,6 +40,17 @@ from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
 # Names become folder names (at most 255 bytes) and legends of charts.
 MAX_CONFIGURATION_NAME = 100
+MOUNTED = {
+    **dict.fromkeys(("sftp", "ssh", "scp", "rsync"), "sshfs"),
+    **dict.fromkeys(("dav", "davs", "webdav", "webdavs"), "davfs2"),
+    **dict.fromkeys(("ftp", "ftps"), "curlftpfs"),
+    **dict.fromkeys(("s3", "gs"), "rclone mount"),
+    "afp": "afpfs-ng",
+    "9p": "mount -t 9p",
+    "ceph": "mount -t ceph",
+    "glusterfs": "mount -t glusterfs",
+}
+"""Programs that mount file systems whose URLs people write and dyno does not speak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +164,10 @@ def other_spelling(place: str) -> str | None:
 def _meant(url: str, allowed: Sequence[str]) -> str | None:
     """Say how to write a URL that is spelled in another convention, or which command takes it."""
     written = other_spelling(url) or url
-    protocol = protocols.of_scheme(written.partition(":")[0])
+    scheme = written.partition(":")[0].lower()
+    if scheme in MOUNTED:
+        return f"dyno does not speak it: mount it ({MOUNTED[scheme]}), and give the directory, file:///MOUNTPOINT"
+    protocol = protocols.of_scheme(scheme)
     if protocol is None:
         return None
     if set(protocol.schemes) & set(allowed):
@@ -184,8 +198,11 @@ def _written_otherwise(url: str) -> str:
 
 
 def _place_problem(url: str, parts: SplitResult) -> str | None:
+    protocol = protocols.of_scheme(parts.scheme)
+    if parts.query and protocol is not None and protocol.no_parameters is not None:
+        return f"has parameters (?{parts.query}), and URLs of {protocol.title} have none: {protocol.no_parameters}"
     if not protocols.has_host(parts.scheme):
-        is_directory = parts.netloc in ("", "localhost") and parts.path.strip("/") and not parts.query
+        is_directory = parts.netloc in ("", "localhost") and parts.path.strip("/")
         return None if is_directory else f'"{url}" names no directory below /: {parts.scheme}:///PATH'
     if not parts.hostname:
         return f'"{url}" names no host: write {parts.scheme}://HOST/PATH'

@@ -19,6 +19,7 @@ from serverdyno.plan import protocols
 from serverdyno.plan.protocols.access import ANYBODY, SYSTEM, authorities
 from serverdyno.plan.protocols.look import Look, again, first
 from serverdyno.plan.protocols.model import Spelled
+from serverdyno.plan.protocols.smb import share_of
 from serverdyno.plan.protocols.tls import ClientCertificate
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.log_on import Authentication, password_of, ticket_for
@@ -35,8 +36,8 @@ class ExternalSettings(Settings, ClientCertificate):
     shares: list[str] = Field(
         default=[],
         max_length=16,
-        description="Names of one or more shares of an SMB server. Clients are assigned to the shares in "
-        "turn.",
+        description="Names of the shares of an SMB server, to which clients are assigned in turn. Default: the one "
+        "that the URL names.",
     )
 
     @field_validator("shares")
@@ -51,7 +52,7 @@ class ExternalSettings(Settings, ClientCertificate):
 
     user: str | None = Field(
         default=None,
-        description='User of an SMB server, or "DOMAIN\\user". Default: a guest; with Kerberos, the owner of the ticket.',
+        description='User of an SMB server, or "DOMAIN\\user". Default: a guest; with Kerberos, the ticket\'s owner.',
     )
     authentication: Authentication = Field(
         default="ntlm",
@@ -117,6 +118,8 @@ class External:
         self._target: Any = None
         self._ticket: str | None = None
         self._process: UsersProcess | None = None
+        if self._look.has_shares and not settings.shares and (share := share_of(url)):
+            self.settings = settings = settings.model_copy(update={"shares": [share]})
         if self._look.has_shares and not settings.shares:
             raise UserError(f"server {self.name!r} needs shares", hint='For example: shares = ["volume1"]')
         if settings.directories and not is_loopback(url):
@@ -178,7 +181,7 @@ class External:
         self._target = target
         socket = (self.settings.connect_to or "").startswith("/")
         if target.loopback and self._look.port is not None and not socket:
-            self._process = UsersProcess.listening_at(self._url, self._look.port)
+            self._process = UsersProcess.listening_at(target.address)
 
     def check(self) -> None:
         """Check that it still answers. Raises ServerError."""
@@ -289,7 +292,7 @@ class External:
 
 def is_loopback(url: str) -> bool:
     """Whether a URL names this machine."""
-    return bool(_native.names_loopback(urlsplit(url).hostname or ""))
+    return bool(_native.names_loopback(urlsplit(url).netloc))
 
 
 def _look(url: str, settings: ExternalSettings) -> tuple[str, Look]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import psutil
 
@@ -17,7 +16,6 @@ from serverdyno.probes.processes import descendants
 from serverdyno.servers.proof import listeners
 
 STEADY_ATTEMPTS = 5
-HTTPS_PORT = 443
 Figure = TypeVar("Figure")
 
 
@@ -28,12 +26,15 @@ class UsersProcess:
         self._root = root
 
     @classmethod
-    def listening_at(cls, url: str, default_port: int) -> UsersProcess | None:
-        """Return who listens at a URL of loopback; None where nobody, or nobody that can be identified, is found."""
-        parts = urlsplit(url)
-        port = parts.port or (HTTPS_PORT if parts.scheme == "https" else default_port)
+    def listening_at(cls, address: str) -> UsersProcess | None:
+        """Return who listens at an address of loopback; None where nobody that can be identified is found.
+
+        The address is `127.0.0.1:80` or `[::1]:80`.
+        """
+        host, _, port = address.rpartition(":")
         with contextlib.suppress(psutil.Error, OSError):
-            roots = {_root(psutil.Process(found.pid)) for found in listeners(port) if found.pid is not None}
+            found = listeners(int(port), host=host.strip("[]"))
+            roots = {_root(psutil.Process(each.pid)) for each in found if each.pid is not None}
             ours = {psutil.Process(), *psutil.Process().parents()}
             if len(roots) == 1 and not roots & ours:
                 return cls(roots.pop())

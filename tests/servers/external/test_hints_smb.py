@@ -168,6 +168,36 @@ def test_a_server_that_lets_nobody_in_has_the_hint_of_its_cause(
     assert done.returncode in (1, 2) and hint in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("user", "password", "hint"),
+    [
+        (f"{USER}%{PASSWORD}", PASSWORD, "as user%password of smbclient does"),
+        (f"{USER}:x", PASSWORD, "holds a % or a colon"),
+        (USER, "", "The password is empty: export DYNO_SMB_PASSWORD"),
+        (USER, f"{PASSWORD}\n", 'DYNO_SMB_PASSWORD="$(cat FILE)"'),
+        (USER, f'"{PASSWORD}"', "leave them out of DYNO_SMB_PASSWORD"),
+        (USER, "wrong", "check both; a domain's user is written DOMAIN\\user"),
+    ],
+)
+def test_a_log_on_that_is_written_wrongly_is_told(
+    home: Home, server: UsersSmbd, user: str, password: str, hint: str
+) -> None:
+    done = bonnie(home, f"{server.url}with space", "--user", user, password=password)
+    assert done.returncode == 1 and hint in done.stderr, done.stderr
+    assert PASSWORD not in done.stderr or "%" in user
+
+
+@pytest.mark.parametrize("user", ["BENCH/nobody", "BENCH\\nobody"])
+def test_a_domain_stands_before_either_slash(home: Home, server: UsersSmbd, user: str) -> None:
+    done = bonnie(home, f"{server.url}with space", "--user", user)
+    assert done.returncode == 0, done.stderr
+
+
+def test_doubled_slashes_of_a_url_count_as_one(home: Home, server: UsersSmbd) -> None:
+    done = bonnie(home, f"smb://127.0.0.1:{server.port}//with%20space//")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_server_that_is_killed_under_load_is_told_as_gone(
     home: Home, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

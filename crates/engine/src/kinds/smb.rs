@@ -68,11 +68,9 @@ struct TargetSection {
 
 impl TargetSection {
     fn options(&self, secrets: &Secrets, ticket: Option<Arc<ServiceTicket>>) -> Options {
-        let (domain, user) = match self.user.as_deref().map(|user| (user, user.split_once('\\'))) {
-            Some((_, Some((domain, name)))) => (domain, name),
-            Some((user, None)) => ("", user),
-            None => ("", ""),
-        };
+        // No name of an account has a slash of either kind.
+        let user = self.user.as_deref().unwrap_or_default();
+        let (domain, user) = user.split_once(['\\', '/']).unwrap_or(("", user));
         Options {
             guest: self.user.is_none() && ticket.is_none(),
             ticket,

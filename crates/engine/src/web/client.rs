@@ -239,6 +239,7 @@ impl BodyCheck {
         stated: Option<&Stated>,
         cost: &mut Exchange,
     ) -> Result<(), Failure> {
+        let head = self.sampled.explained(head);
         match stated {
             None => judge(head, expect, cost, self),
             Some(stated) => judge_stated(head, stated, cost),

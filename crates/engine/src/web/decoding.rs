@@ -1,9 +1,9 @@
-//! Sample of the responses to inspect: the first one, for the server's name, and a few whose bodies are
+//! Sample of the responses to inspect: the first one, for some of its headers, and a few whose bodies are
 //! decoded to check them. It is small to save time, and covers the whole level.
 
-use crate::engine_thread::ServerClaim;
+use crate::engine_thread::FirstAnswer;
 use dyno_http::coding::{ContentCheck, Decoded};
-use dyno_http::Body;
+use dyno_http::{Body, Head, Redirect};
 use dyno_measure::Failure;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,21 +12,23 @@ use std::rc::Rc;
 const PAUSE_NS: u64 = 10_000_000;
 /// Maximum concurrent bodies that an engine thread decodes. A br decoder may need 16 MiB.
 const MOST_UNDER_WAY: usize = 4;
+/// Maximum length of a quoted Location, which a server may choose as it likes.
+const MOST_QUOTED: usize = 200;
 
 /// Decides which responses of an engine thread are in the sample.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
     next_ns: Cell<u64>,
-    claim: ServerClaim,
+    first: Rc<FirstAnswer>,
     had_first: Cell<bool>,
     /// Each active decoder holds a clone, to count the decoders.
     under_way: Rc<()>,
 }
 
 impl Sample {
-    pub(super) fn new(claim: ServerClaim) -> Self {
+    pub(super) fn new(first: Rc<FirstAnswer>) -> Self {
         Self {
-            claim,
+            first,
             ..Self::default()
         }
     }
@@ -47,7 +49,8 @@ impl Sample {
         (is_decoded || is_first).then(|| {
             Box::new(Look {
                 decoding: is_decoded.then(|| (ContentCheck::default(), self.under_way.clone())),
-                claim: is_first.then(|| self.claim.clone()),
+                first: is_first.then(|| self.first.clone()),
+                redirect: Redirect::default(),
             })
         })
     }
@@ -56,7 +59,8 @@ impl Sample {
 #[derive(Debug)]
 struct Look {
     decoding: Option<(ContentCheck, Rc<()>)>,
-    claim: Option<ServerClaim>,
+    first: Option<Rc<FirstAnswer>>,
+    redirect: Redirect,
 }
 
 /// Inspects a response if it is in the sample.
@@ -84,6 +88,13 @@ impl SampledBody {
         decoding.map_or(Ok(None), |(check, _)| check.judge(status))
     }
 
+    /// Returns the head of this response, with what its headers say of a redirect.
+    pub(super) fn explained(&self, head: Head) -> Head {
+        self.0
+            .as_ref()
+            .map_or(head, |look| head.with_redirect(look.redirect))
+    }
+
     /// Releases the decoder after the response, successful or not.
     pub(super) fn end(&mut self) {
         self.0 = None;
@@ -93,16 +104,27 @@ impl SampledBody {
 impl Body for SampledBody {
     fn wants_fields(&mut self) -> bool {
         let decodes = self.check().is_some_and(ContentCheck::wants_fields);
-        decodes || self.0.as_ref().is_some_and(|look| look.claim.is_some())
+        decodes || self.0.as_ref().is_some_and(|look| look.first.is_some())
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
         if let Some(check) = self.check() {
             check.field(name, value);
         }
-        let claim = self.0.as_ref().and_then(|look| look.claim.as_ref());
-        if let Some(claim) = claim.filter(|_| name.eq_ignore_ascii_case(b"server")) {
-            claim.get_or_init(|| String::from_utf8_lossy(value).into_owned());
+        let Some((look, first)) = self
+            .0
+            .as_mut()
+            .and_then(|look| look.first.clone().map(|first| (look, first)))
+        else {
+            return;
+        };
+        look.redirect.read(name, value);
+        if name.eq_ignore_ascii_case(b"server") {
+            first
+                .server
+                .get_or_init(|| String::from_utf8_lossy(value).into_owned());
+        } else if name.eq_ignore_ascii_case(b"location") {
+            first.location.get_or_init(|| quoted(value));
         }
     }
 
@@ -111,6 +133,24 @@ impl Body for SampledBody {
             check.part(data, last);
         }
     }
+}
+
+/// Returns a foreign value as text for a message: plain ASCII of bounded length.
+fn quoted(value: &[u8]) -> String {
+    let plain = |byte: &u8| {
+        if byte.is_ascii_graphic() {
+            char::from(*byte)
+        } else {
+            '?'
+        }
+    };
+    let end = if value.len() > MOST_QUOTED { "..." } else { "" };
+    value
+        .iter()
+        .take(MOST_QUOTED)
+        .map(plain)
+        .chain(end.chars())
+        .collect()
 }
 
 #[cfg(test)]
@@ -129,14 +169,18 @@ mod tests {
 
     #[test]
     fn the_first_response_says_what_the_server_calls_itself() {
-        let claim = ServerClaim::default();
-        let sample = Sample::new(claim.clone());
+        let answer = Rc::new(FirstAnswer::default());
+        let sample = Sample::new(answer.clone());
         let (mut first, mut second) = (SampledBody::default(), SampledBody::default());
         first.begin(&sample, false, 0);
         second.begin(&sample, false, 0);
         assert!(first.wants_fields() && !second.wants_fields());
         first.field(b"SERVER", b"nginx");
-        assert_eq!(claim.get().map(String::as_str), Some("nginx"));
+        assert_eq!(answer.server.get().map(String::as_str), Some("nginx"));
+        first.field(b"location", b"/a\x1b[31m\xe9");
+        assert_eq!(answer.location.get().map(String::as_str), Some("/a?[31m?"));
+        let long = quoted(&[b'a'; 70_000]);
+        assert!(long.len() < 300 && long.ends_with("a..."), "{long}");
         assert_eq!(first.judge(200), Ok(None));
     }
 

@@ -365,7 +365,7 @@ impl WebWork {
                 },
                 buffer: Rc::new(RefCell::new(buffer)),
                 asks_coding,
-                sample: Rc::new(Sample::new(engine.server_claim.clone())),
+                sample: Rc::new(Sample::new(engine.first_answer.clone())),
                 limits: options.limits,
             };
             for (place, client) in engine.clients().enumerate() {

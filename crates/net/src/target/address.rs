@@ -1,8 +1,8 @@
 //! Names and addresses: how a host is written, what loopback is, and the one look-up of a name.
 
-use dyno_measure::monotonic_ns;
+use dyno_measure::{monotonic_ns, NS_PER_S};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
 use std::time::Duration;
 
@@ -12,32 +12,41 @@ pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Whether a host is loopback by how it is written, without a look-up: an address, or `localhost`. Any other name counts
-/// as elsewhere. For checks before anything is asked; what counts in the end is the address.
+/// Whether a host is loopback by how it is written, without a look-up: an address, or `localhost` and the names below it
+/// (RFC 6761, 6.3). Any other name counts as elsewhere. For checks before anything is asked; what counts in the end is
+/// the address.
 #[must_use]
 pub fn names_loopback(host: &str) -> bool {
     name_and_port(host, 1).is_some_and(|(name, _)| match name.parse() {
         Ok(address) => is_loopback(address),
-        Err(_) => name.eq_ignore_ascii_case("localhost"),
+        Err(_) => is_local_name(name),
     })
 }
 
-/// The address of `host[:port]`, looked up once. Of several the first that accepts a connection: `localhost` is often
-/// `::1` first, and few servers listen there.
+fn is_local_name(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let (above, last) = name.rsplit_once('.').unwrap_or(("-", name));
+    !above.is_empty() && last.eq_ignore_ascii_case("localhost")
+}
+
+/// The address of `host[:port]`, looked up once. Of several the first that accepts a connection: servers on `localhost`
+/// listen at `127.0.0.1`, at `::1`, or at both, whichever the system's table of hosts has.
 ///
 /// # Errors
-/// Where there is no such host, none of its addresses accepts a connection, or it takes until `deadline_ns` of the monotonic clock.
+/// Where there is no such host, none of its addresses accepts a connection, or it takes until `deadline_ns` of the
+/// monotonic clock. A name of loopback has its first address then.
 pub fn resolve(host: &str, default_port: u16, deadline_ns: u64) -> io::Result<SocketAddr> {
     let (name, port) = name_and_port(host, default_port).ok_or(io::ErrorKind::InvalidInput)?;
     let addresses = match name.parse::<IpAddr>() {
         Ok(address) => vec![SocketAddr::new(address, port)],
+        Err(_) if is_local_name(name) => look_up_here(name, port, deadline_ns),
         Err(_) => look_up(name, port, deadline_ns)?,
     };
     if let [address] = addresses[..] {
         return Ok(address);
     }
     let mut last_error = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
-    for address in addresses {
+    for &address in &addresses {
         let left = until(deadline_ns);
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -47,7 +56,31 @@ pub fn resolve(host: &str, default_port: u16, deadline_ns: u64) -> io::Result<So
             Err(error) => last_error = error,
         }
     }
-    Err(last_error)
+    match addresses.first() {
+        Some(first) if is_local_name(name) => Ok(*first),
+        _ => Err(last_error),
+    }
+}
+
+/// The addresses of a name of loopback: those in the system's table of hosts, and both of `localhost`. Name servers need
+/// not know such names (RFC 6761, 6.3), so they are not waited for.
+fn look_up_here(name: &str, port: u16, deadline_ns: u64) -> Vec<SocketAddr> {
+    let soon_ns = deadline_ns.min(monotonic_ns().saturating_add(NS_PER_S));
+    let mut found = look_up(name, port, soon_ns).unwrap_or_default();
+    found.retain(|address| is_loopback(address.ip()));
+    for usual in loopbacks(port) {
+        if !found.contains(&usual) {
+            found.push(usual);
+        }
+    }
+    found
+}
+
+fn loopbacks(port: u16) -> [SocketAddr; 2] {
+    [
+        (Ipv4Addr::LOCALHOST, port).into(),
+        (Ipv6Addr::LOCALHOST, port).into(),
+    ]
 }
 
 /// The system's look-up, which knows no deadline, on a thread of its own: one that is late is left behind, and ends by
@@ -92,7 +125,6 @@ pub fn name_and_port(host: &str, default_port: u16) -> Option<(&str, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_measure::NS_PER_S;
 
     #[test]
     fn only_an_address_of_this_machine_is_loopback_however_it_is_written() {
@@ -125,6 +157,8 @@ mod tests {
             "[::ffff:127.0.0.1]",
             "localhost",
             "LocalHost:80",
+            "shop.localhost:80",
+            "a.b.Localhost.",
         ] {
             assert!(names_loopback(host), "{host}");
         }
@@ -133,6 +167,8 @@ mod tests {
             "10.0.0.1",
             "[::]",
             "localhost.example",
+            "mylocalhost",
+            ".localhost",
             "files",
             "127.1",
             "::1",
@@ -140,6 +176,28 @@ mod tests {
         ] {
             assert!(!names_loopback(host), "{host}");
         }
+    }
+
+    #[test]
+    fn a_name_of_loopback_is_whichever_of_its_addresses_accepts_connections() {
+        let find = |name: &str, port| {
+            resolve(&format!("{name}:{port}"), 80, monotonic_ns() + NS_PER_S).map(|found| found.ip())
+        };
+        for here in loopbacks(0) {
+            let Ok(server) = std::net::TcpListener::bind(here) else {
+                continue; // a machine without IPv6
+            };
+            let port = server.local_addr().expect("bound").port();
+            assert_eq!(find("localhost", port).expect("here"), here.ip());
+            assert_eq!(find("shop.localhost", port).expect("here"), here.ip());
+        }
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("free");
+        let port = closed.local_addr().expect("bound").port();
+        drop(closed);
+        assert_eq!(
+            find("localhost", port).expect("refused later"),
+            Ipv4Addr::LOCALHOST
+        );
     }
 
     #[test]

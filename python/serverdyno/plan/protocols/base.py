@@ -26,6 +26,8 @@ class Protocol(HasSettings[SettingsT]):
     example_url: ClassVar[str]
     has_host: ClassVar[bool] = True
     """Whether its URLs name a host; otherwise they name a directory of this machine."""
+    no_parameters: ClassVar[str | None] = None
+    """What to use in place of parameters behind `?` in a URL; None: its URLs may have them."""
     work: ClassVar[Work[Any]]
     has_sessions: ClassVar[bool] = False
     """Whether each client negotiates a session with the server: see `Session` in a run's note."""

@@ -53,6 +53,20 @@ def _variable(name: str, what: str, wanted: str) -> str:
     return value
 
 
+def _slip(secret: str, scheme: str) -> tuple[str, str | None] | None:
+    """Return what a variable shows to be written wrongly, without its value, and what to export; None: nothing."""
+    if not secret:
+        return "is empty", None
+    if not secret.isprintable():
+        # Neither a user, a password (RFC 7617, section 2) nor a token (RFC 6750, section 2.1) has such characters.
+        return "contains a line end or another control character, as a file's content does", '"$(cat FILE)"'
+    if secret[0] == secret[-1] and secret[0] in "'\"" and secret.count(secret[0]) == 2:
+        return "holds quotation marks, too, as a file of variables leaves them (docker --env-file)", None
+    if scheme == "bearer" and secret.lower().startswith("bearer "):
+        return "begins with Bearer, which --auth bearer sends by itself", None
+    return None
+
+
 def _header_in(variable: str) -> str:
     """Return the header in an environment variable.
 
@@ -146,6 +160,11 @@ class RequestSettings(Model):
     def _credentials(self, scheme: str) -> str:
         wanted = "user:password" if scheme == "basic" else "the token"
         secret = _variable(self.authorization_variable, "the authorization", wanted)
+        if (wrong := _slip(secret, scheme)) is not None:
+            raise UserError(
+                f"the variable {self.authorization_variable} {wrong[0]}",
+                hint=f"export {self.authorization_variable}={wrong[1] or wanted}",
+            )
         if scheme == "basic":
             if ":" not in secret:  # the separator (RFC 7617, section 2)
                 raise UserError(

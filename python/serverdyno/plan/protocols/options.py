@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from serverdyno import wording
 
 MOST_IN_RANGE = 4096
-_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
+_RANGE = re.compile(r"([\w./]+)-([\w./]+)", re.ASCII)
 _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(h|ms|m|s|)", re.ASCII)
 _TIMES = re.compile(rf"(?:{_TIME.pattern.removesuffix('|)')}))*{_TIME.pattern}", re.ASCII)
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 1e-3}
@@ -31,7 +31,7 @@ class Option:
     """How a field appears as an option, if that differs from the field itself.
 
     `listed`: a text with commas gives several values. `ranges`: a value LOW-HIGH stands for each number from LOW to
-    HIGH, or for LOW, twice LOW, and so on. `is_time`: a number of seconds is written as 10s or 2m.
+    HIGH, or for LOW, twice LOW, and so on. `is_time`: a number of seconds is written as 500ms, 10s or 1m30s.
     """
 
     names: tuple[str, ...] = ()
@@ -132,7 +132,8 @@ def _in_range(part: str, ranges: str | None) -> list[str]:
     """Return the numbers in a part of a list, or the part itself if it is not a range."""
     part = _CLASS.sub(r"\g<1>00-\g<1>99", part) if ranges == "each" else part
     found = _RANGE.fullmatch(part) if ranges else None
-    low, high = map(int, found.groups()) if found else (0, 0)
+    ends = [*map(_count, found.groups())] if found else []
+    low, high = map(int, ends) if all(re.fullmatch(r"\d{1,9}", end) for end in ends) and ends else (0, 0)
     if not 0 < low < high and not (ranges == "each" and low < high):
         return [part]
     if ranges == "each":

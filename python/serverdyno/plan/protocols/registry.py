@@ -42,12 +42,17 @@ def has_host(scheme: str) -> bool:
 def normal_url(url: str) -> str:
     """Return a URL as requests and records have it. Text that is not a URL is returned unchanged.
 
-    The scheme is in lower case, an empty port is removed, and a path precedes the query (RFC 3986, 6.2.3).
+    The scheme is in lower case, an empty port is removed, and a path precedes the query (RFC 3986, 6.2.3). Doubled
+    slashes count as one where the path names files, not documents, which a web server may tell apart.
     """
     found = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", url, re.DOTALL)
     if found is None:
         return url
     scheme, host, rest = found[1].lower(), found[2], found[3]
+    protocol = of_scheme(scheme)
+    if protocol is not None and not protocol.work.uses_documents:
+        path, mark, query = rest.partition("?")
+        rest = re.sub("/{2,}", "/", path) + mark + query
     if has_host(scheme):
         host = host.removesuffix(":")
         rest = f"/{rest}" if rest.startswith("?") else rest

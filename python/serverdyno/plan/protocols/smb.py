@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, model_validator
 
@@ -108,6 +109,10 @@ class Smb(Protocol[SmbSettings]):
     title = "SMB"
     schemes = ("smb",)
     example_url = "smb://127.0.0.1:1445/share"
+    no_parameters = (
+        "the dialect is max_dialect of a suite ([smb]), the user is an option (--user) or a setting (user), and ? in a "
+        "name is written %3F"
+    )
     work = FILES
     section = "smb"
     settings_type = SmbSettings
@@ -123,6 +128,15 @@ class Smb(Protocol[SmbSettings]):
             "network_namespace": access.network_namespace,
             **settings.model_dump(),
         }
+
+    def server_problem(
+        self, settings: SmbSettings, work_settings: Any, url: str | None, server_settings: Mapping[str, Any]
+    ) -> str | None:
+        """Say that neither the URL of a user's server nor its settings name a share."""
+        del settings, work_settings
+        if url is None or server_settings.get("shares") or share_of(url):
+            return None
+        return "names no share: write smb://HOST/SHARE (`smbclient -L //HOST` lists them), or set shares in a plan"
 
     def described(self, settings: SmbSettings, timeout: str) -> str:
         """Describe the dialects, signing and encryption that the client requests."""
@@ -147,6 +161,11 @@ class Smb(Protocol[SmbSettings]):
     def look(self, url: str) -> Look:
         del url
         return FileLook()
+
+
+def share_of(url: str) -> str:
+    """Return the share that a URL names, or an empty text."""
+    return unquote(urlsplit(url).path.strip("/").partition("/")[0])
 
 
 SMB = Smb()

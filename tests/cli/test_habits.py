@@ -1,0 +1,141 @@
+"""Command lines as people write them: pasted, with options of other tools, or with a word in the wrong place."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.dyno_process import Home
+
+URL = "http://127.0.0.1:9/"
+SHARE = "smb://127.0.0.1:9/data"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["load", "\u2013d", "1s", URL],
+            "begins with a typographic dash, as from a document or a web page: write -d\n",
+        ),
+        (["load", "\u2014clients", "3", URL], "write --clients\n"),
+        (["load", "\u2013-clients=3", URL], "write --clients=3\n"),
+        (["run", "-\u2013scale", "3", "x.toml"], "write --scale\n"),
+        (["bonnie", "\u2212s", "1"], "write -s\n"),
+        (["bonnie", "\u2013s64", "-d", "/tmp"], "write -s64\n"),
+        (["load", "-H", "\u201cAccept:", "a\u201d", URL], "\u201cAccept: has typographic quotation marks"),
+        (["load", "-H", "\u201cAccept:a\u201d", URL], "has typographic quotation marks"),
+        (["load", f"\u2018{URL}\u2019"], "write ' or \""),
+        (["load", f"{URL}\u200b"], "contains the invisible U+200B"),
+        (["load\u00a0-c", "3", URL], "contains a no-break space"),
+    ],
+)
+def test_what_a_document_made_of_a_command_is_told(home: Home, words: list[str], told: str) -> None:
+    done = home.here(*words)
+    assert done.returncode == 2 and done.stderr.count("hint: ") == 1, done.stderr
+    assert told in done.stderr.partition("hint: ")[2]
+
+
+def test_typography_in_the_value_of_an_option_is_text(home: Home) -> None:
+    done = home.here("load", "-H", "X-A: \u2013\u201cb\u201d", "--data", "\u2013", "-d", "1s", URL)
+    assert done.returncode == 1 and "nothing accepted the connection" in done.stderr
+    assert "typographic" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["bonnie", "-s", "1", SHARE], f"is given as -d {SHARE}"),
+        (["bonnie", "."], "is given as -d ."),
+        (["scenario", "metadata", "/mnt"], "is given as -d /mnt"),
+        (["scenario", SHARE], f"is given as -d {SHARE}"),
+        (["load", URL, "http://127.0.0.1:10/"], "One load goes to one URL"),
+        (["run", URL], f"A URL is loaded by dyno load {URL}"),
+        ([URL], f"To load a URL: dyno load {URL}"),
+        (["p.toml"], "To measure a plan: dyno run p.toml"),
+        (["run"], "Missing argument"),
+        (["load", URL, "-c", "x"], "must be a whole number"),
+    ],
+)
+def test_a_place_without_its_option_or_command_is_told_with_it(
+    home: Home, words: list[str], told: str
+) -> None:
+    done = home.here(*words)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["bonnie", "-d", "smb://me@127.0.0.1/data"], ["load", URL, "-c", "1x"], ["bonnie", "-d", ".", "a.b"]],
+)
+def test_a_place_in_its_place_is_not_the_cause(home: Home, words: list[str]) -> None:
+    done = home.here(*words)
+    assert done.returncode == 2 and "is given as" not in done.stderr and "One load" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [("bonnie",), ("scenario", "metadata")])
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("-U", "games%pw"), "the user is --user here"),
+        (("--password", "pw"), "export DYNO_SMB_PASSWORD"),
+        (("-A", "file"), "export DYNO_SMB_PASSWORD"),
+        (("-W", "T2"), "--user 'DOMAIN\\NAME'"),
+        (("-N",), "Leave it out"),
+        (("-k",), "--authentication kerberos"),
+        (("--use-kerberos=required",), "--authentication kerberos"),
+        (("-p", "445"), "smb://HOST:PORT/SHARE"),
+        (("-I", "127.0.0.1"), "smb://ADDRESS/SHARE"),
+        (("-t", "nfs"), "nfs://HOST/EXPORT"),
+        (("-o", "vers=4.1"), "?vers=4.1"),
+        (("--directory=/mnt",), "-d DIRECTORY"),
+        (("--bs=4k",), "--chunk 16384"),
+    ],
+)
+def test_options_of_smbclient_mount_and_fio_are_answered(
+    home: Home, command: tuple[str, ...], option: tuple[str, ...], told: str
+) -> None:
+    done = home.here(*command, *option)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+    assert "No such option" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("Z:\\data", "in WSL, a drive is -d '/mnt/z/data'"),
+        ("c:/Users/me", "in WSL, a drive is -d '/mnt/c/Users/me'"),
+        ("a\\b", "-d 'a/b'"),
+        ("~/nothere", "in quotation marks: write -d /"),
+        ("$NOWHERE/a", "The shell does not replace $ in quotation marks"),
+        ("=/mnt", "A short option has no =: write -d /mnt"),
+        ("me@nas.example:data", "mount it with sshfs"),
+        ("nas.example:data", "mount it with sshfs"),
+        ("\\\\nas\\data", "-d 'smb://nas/data'"),
+        ("sftp://nas/a", '-d: "sftp://nas/a" must begin with'),
+        ("sftp://nas/a", "mount it (sshfs)"),
+        ("DAVS://nas/a", "mount it (davfs2)"),
+        ("s3://bucket", "mount it (rclone mount)"),
+        ("cifs://nas/a", "write it smb://nas/a"),
+        (
+            "smb://127.0.0.1:9/data?vers=3.1.1",
+            "the dialect is max_dialect of a suite ([smb]), the user is an option",
+        ),
+        ("smb://127.0.0.1:9/data?user=me", "-d: has parameters (?user=me), and URLs of SMB have none"),
+        ("file:///tmp/a?b", "? in a name is written %3F"),
+        ("smb://127.0.0.1:9", "-d: names no share: write smb://HOST/SHARE"),
+    ],
+)
+@pytest.mark.parametrize("command", [("bonnie",), ("scenario", "metadata")])
+def test_a_place_of_another_system_is_told_by_its_notation(
+    home: Home, command: tuple[str, ...], place: str, told: str
+) -> None:
+    done = home.here(*command, "-d", place)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+    assert "servers[0]" not in done.stderr
+
+
+def test_settings_of_a_server_are_told_by_their_option(home: Home) -> None:
+    done = home.here("bonnie", "--server", "samba", "--set", "bogus=1")
+    assert "--set.bogus: not known here" in done.stderr, done.stderr
+    done = home.here("bonnie", "--server", "ngix")
+    assert "--server: no server" in done.stderr, done.stderr
