@@ -16,12 +16,12 @@ say() { printf 'install-servers: %s\n' "$*"; }
 
 say_reference() { say "$1; the reference server (dyno reference http) stands in for what is missing."; }
 
-# program or file:package
-SERVERS='apache2:apache2 nginx:nginx-light lighttpd:lighttpd smbd:samba'
+# program or file:package. apache2-dev builds Apache's native module.
+SERVERS='apache2:apache2 apxs:apache2-dev nginx:nginx-light lighttpd:lighttpd smbd:samba'
 SERVERS="$SERVERS /usr/lib/lighttpd/mod_openssl.so:lighttpd-mod-openssl"
 SERVERS="$SERVERS /usr/lib/nginx/modules/ngx_http_lua_module.so:libnginx-mod-http-lua /usr/lib/lighttpd/mod_magnet.so:lighttpd-modules-lua"
 SERVERS="$SERVERS haproxy:haproxy varnishd:varnish h2o:h2o caddy:caddy ganesha.nfsd:nfs-ganesha-vfs rpcbind:rpcbind"
-FOR_TESTS='apxs:apache2-dev tc:iproute2 sshd:openssh-server openssl:openssl curl:curl nghttp:nghttp2-client smbclient:smbclient smbtorture:samba-testsuite mkfs.xfs:xfsprogs dbench:dbench nfs-cat:libnfs-utils /usr/include/nfsc/libnfs.h:libnfs-dev dbus-daemon:dbus-daemon dbus-send:dbus-bin tshark:tshark bindfs:bindfs eatmydata:eatmydata chromium:chromium chromedriver:chromium-driver'
+FOR_TESTS='tc:iproute2 sshd:openssh-server openssl:openssl curl:curl nghttp:nghttp2-client smbclient:smbclient smbtorture:samba-testsuite mkfs.xfs:xfsprogs dbench:dbench nfs-cat:libnfs-utils /usr/include/nfsc/libnfs.h:libnfs-dev dbus-daemon:dbus-daemon dbus-send:dbus-bin tshark:tshark bindfs:bindfs eatmydata:eatmydata chromium:chromium chromedriver:chromium-driver'
 # A domain of its own: the KDC's client, and what makes samba a domain controller.
 FOR_TESTS="$FOR_TESTS kinit:krb5-user /usr/share/samba/setup/ad-schema:samba-ad-provision /usr/lib/x86_64-linux-gnu/samba/ldb/samba_secrets.so:samba-dsdb-modules"
 # A module of Samba's, which no program stands for.

@@ -35,13 +35,17 @@ def test_a_plan_has_the_suite_of_120_clients_and_apache_as_tuned_on_every_number
     found = configurations(plan, types)
     apaches = [each.settings for each in found if each.server == "apache"]
     for apache in apaches:
-        assert (apache["mpm"], apache["max_connections_per_child"]) == ("prefork", 0)
+        assert (apache["workers"], apache["max_connections_per_child"]) == (150, 0)
         assert not apache.get("access_log", False)
     carrier = suite.settings(DOCUMENTS).carrier
     # ISAPI is compiled code inside the server: Apache's own module comes first, the script after it.
-    carriers = ["native", "in-process"] if carrier == "in-process" else [carrier]
-    assert [apache.get("dynamic") for apache in apaches] == [each for each in carriers for _ in (1, 2)]
-    assert [each.settings["processors"] for each in found] == [1, 2] * (len(carriers) + 1)
+    # Elsewhere threads come after the processes of the report's Apache.
+    ways = [("native", "prefork"), ("in-process", "prefork")]
+    if carrier != "in-process":
+        ways = [(carrier, "prefork"), (carrier, "worker")]
+    made = [(apache.get("dynamic"), apache["mpm"]) for apache in apaches]
+    assert made == [each for each in ways for _ in (1, 2)]
+    assert [each.settings["processors"] for each in found] == [1, 2] * 3
     team = [each.settings for each in found if each.server == "team"]
     assert bool(team) == ("cgi" in path.stem)
     for settings in team:
@@ -59,3 +63,12 @@ def test_a_plan_names_the_published_table_of_its_content(path: Path) -> None:
     wanted = path.stem.removeprefix("veritest-2003-web-")
     content = {"static": "static", "cgi": "cgi", "inprocess": "isapi"}[wanted.rpartition("-")[2]]
     assert content in said and ("ssl/" in said) is ("ecommerce" in wanted)
+
+
+def test_the_network_is_four_subnets_of_30_clients_behind_gigabit_legs() -> None:
+    plan = load_plan(ROOT / "plans" / "veritest-2003-network.toml", settings_types()).plan
+    assert plan.testbed is not None
+    assert [(each.hosts, each.link_mbit_s, each.server_link_mbit_s) for each in plan.testbed.subnets] == [
+        (30, 100, 1000)
+    ] * 4
+    assert [server.settings.get("mpm") for server in plan.servers] == ["prefork", "worker", None]

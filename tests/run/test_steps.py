@@ -95,6 +95,8 @@ def test_the_shipped_plan_has_the_suites_of_the_report_over_udp_and_one_over_tcp
         server.name or server.server: server.settings.get("proto") for server in loaded.plan.servers
     }
     assert transports == {"sync-tcp": None, "sync": "udp", "async": "udp"}
+    # The laboratory rebooted both machines before each command.
+    assert loaded.plan.drop_caches
 
 
 def test_all_problems_of_a_plan_come_at_once_with_key_and_line(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_each_carrier_gives_the_page_in_the_clear_and_over_tls_under_load(
     name, settings = case
     needs(name)
     if settings.get("dynamic") == "native" and shutil.which("apxs") is None:
-        pytest.skip("apxs is not installed here: run tools/install-servers.sh tests")
+        pytest.skip("apxs is not installed here: run tools/install-servers.sh")
     with running(name, {**settings, **BOTH}) as server:
         carrier = settings.get("dynamic", "native")
         said = [note for note in server.describe().notes if "dynamic page" in note]
