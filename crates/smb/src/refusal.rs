@@ -1,12 +1,12 @@
-//! At which step of making a session it was refused, and over what: a status alone does not tell a share that denies a
-//! user from a server that denies the log-on.
+//! The step at which a session was refused, and why. The status alone does not distinguish a share that
+//! denies a user from a server that denies the log-on.
 //!
-//! Not for what to try: that depends on the protocol's options, and stands beside them (`advice.rs`).
+//! `advice.rs` has the remedies, which depend on the protocol's options.
 
 use crate::status;
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
-/// The list below, as failures carry it.
+/// Table of the refusals below, for failures.
 static STEPS: StatusTable = StatusTable {
     name: "SMB session",
     write: |code, formatter| match Refusal::of_code(code) {
@@ -16,7 +16,7 @@ static STEPS: StatusTable = StatusTable {
 };
 
 named_enum! {
-    /// Why a session with a file server was not made.
+    /// Why a session with a file server was not established.
     pub enum Refusal {
         NotSmb "not_smb" "what answered the first message does not speak SMB 2 or 3"
         HungUp "hung_up" "the server ended the connection at the first message"
@@ -46,7 +46,7 @@ impl Refusal {
         Self::ALL.get(code as usize).copied()
     }
 
-    /// Returns what a failure's `Detail::Refused` says, where SMB said it.
+    /// Returns the refusal in a failure's `Detail::Refused`, if SMB set it.
     #[must_use]
     pub fn of(step: ProtocolStatus) -> Option<Self> {
         if step.table.name == STEPS.name {
@@ -56,7 +56,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the detail of a refusal, and of the NTSTATUS that said so; 0 where none did.
+    /// Returns the detail of a refusal with its NTSTATUS; 0 if there is none.
     #[must_use]
     pub fn detail(self, status: u32) -> Detail {
         self.said_by((status != status::SUCCESS).then(|| status::of(status)))
@@ -72,7 +72,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the failure that a status of another table than NTSTATUS told.
+    /// Returns the failure of a refusal whose status is not an NTSTATUS.
     #[must_use]
     pub fn because(self, status: ProtocolStatus) -> Failure {
         Failure {
@@ -81,7 +81,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the failure: there is no session.
+    /// Returns the failure of a refused session.
     #[must_use]
     pub fn failure(self, status: u32) -> Failure {
         Failure {
