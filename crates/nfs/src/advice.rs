@@ -1,5 +1,5 @@
-//! What to try against an error, a row each: whose the fault is, and which setting or which side to look at. Of rows for
-//! one error the first counts whose circumstance holds.
+//! Remedies for errors, one row each: whose fault it is, and which setting to change or which side to
+//! check. Among the rows for an error, the first whose condition holds applies.
 
 use crate::session::Options;
 use crate::status::{Denied, Status};
@@ -8,8 +8,8 @@ use crate::Refusal;
 use dyno_files::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 
-/// What to try about a failure; None where there is nothing to be said beyond its words. `options`: how the session was
-/// asked for.
+/// Returns a suggested remedy for a failure, or None if there is nothing to add to its message. `options`:
+/// the options of the session.
 #[must_use]
 pub fn advice(failure: &Failure, options: &Options) -> Option<&'static str> {
     Hint::first(HINTS, failure, Refusal::of, options)
