@@ -46,7 +46,10 @@ impl Host {
             let mut files = Files::new(space.clone(), options.flush);
             for (name, content) in &options.files {
                 put_file(&mut files, name, content).map_err(|refused| {
-                    io::Error::other(format!("{name}: this file can't be created: {}", refused.0.name()))
+                    io::Error::other(format!(
+                        "{name}: this file can't be created: {}",
+                        refused.0.name()
+                    ))
                 })?;
             }
             exports.push(Share::new(path, Volume::new(server, number, files)));
