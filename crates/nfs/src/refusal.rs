@@ -18,18 +18,18 @@ named_enum! {
     /// Why a session with a file server was not established.
     pub enum Refusal {
         NoPortmapper "no_portmapper" "the portmapper (port 111) does not answer"
-        NoNfs "no_nfs" "the server has no NFSv3 over TCP, by its portmapper"
-        NoMountService "no_mount_service" "the server has no MOUNT version 3 over this transport, by its portmapper"
-        NotMount "not_mount" "what answered on the port of MOUNT does not speak it"
+        NoNfs "no_nfs" "the server has no NFSv3 over TCP, according to its portmapper"
+        NoMountService "no_mount_service" "the server has no MOUNT version 3 over this transport, according to its portmapper"
+        NotMount "not_mount" "the service at the MOUNT port does not speak MOUNT"
         Export "export" "the export was refused"
-        Flavor "flavor" "the export does not take AUTH_SYS"
-        NotNfs "not_nfs" "what answered on the port of NFS does not speak NFSv3"
+        Flavor "flavor" "the export does not accept AUTH_SYS"
+        NotNfs "not_nfs" "the service at the NFS port does not speak NFSv3"
         Sizes "sizes" "the server reads or writes less than 512 bytes at once"
-        OnlyNfs4 "only_nfs4" "the server has no portmapper that names NFSv3 and MOUNT, and speaks NFSv4"
+        OnlyNfs4 "only_nfs4" "the server has no portmapper that names NFSv3 and MOUNT, but speaks NFSv4"
         NotNfs4 "not_nfs4" "the server does not speak NFSv4.1"
         ClientId "client_id" "the server refused the client (EXCHANGE_ID)"
         Session "session" "the server refused a session (CREATE_SESSION)"
-        NoUdp "no_udp" "the server has no NFSv3 over UDP, by its portmapper"
+        NoUdp "no_udp" "the server has no NFSv3 over UDP, according to its portmapper"
     }
 }
 

@@ -90,7 +90,7 @@ impl NfsTarget {
         let (version, transport) = (options.version, options.transport);
         if version.is_four() && transport == Transport::Udp {
             return Err(TargetError::Url(format!(
-                "{url:?}: NFSv4 does not go over UDP (RFC 8881, 2.9.1): take proto=tcp, or vers=3"
+                "{url:?}: NFSv4 does not run over UDP (RFC 8881, 2.9.1): use proto=tcp or vers=3"
             )));
         }
         let (within, token) = (namespace.clone(), token.map(str::to_owned));
@@ -263,14 +263,12 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     }
     if path.contains('#') || path.chars().any(char::is_control) {
         return Err(refuse(
-            "the path has characters that mean something else: write # as %23",
+            "the path has characters with another meaning: write # as %23",
         ));
     }
     let path = unescaped(path)
         .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| {
-            refuse("the path has an escape that stands for no letter of UTF-8; % itself is written %25")
-        })?;
+        .ok_or_else(|| refuse("the path has a % escape that is not valid UTF-8; write % itself as %25"))?;
     let path = match path.strip_suffix('/') {
         Some("") | None if path.len() <= 1 => "/",
         Some(path) => path,
@@ -279,7 +277,7 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     if path[1..].split('/').any(|part| matches!(part, "." | ".."))
         || (path.len() > 1 && path[1..].split('/').any(str::is_empty))
     {
-        return Err(refuse("the path has empty parts or dots"));
+        return Err(refuse("the path has empty parts, or the parts . or .."));
     }
     let mut parts = Url {
         host,
@@ -301,7 +299,7 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
             let known =
                 "nfsport, mountport, uid, gid, vers=3, vers=4.1 or vers=4.2, and proto=tcp or proto=udp";
             return Err(refuse(&format!(
-                "{parameter:?} is no parameter; known are {known}"
+                "{parameter:?} is not a valid parameter; these are {known}"
             )));
         }
     }
@@ -344,7 +342,7 @@ mod tests {
             let url = format!("nfs://127.0.0.1:1/a?vers={version}&proto=udp");
             let refused = NfsTarget::open(&url, vec![], Options::default(), None, None);
             assert!(
-                matches!(refused, Err(TargetError::Url(why)) if why.contains("NFSv4 does not go over UDP"))
+                matches!(refused, Err(TargetError::Url(why)) if why.contains("NFSv4 does not run over UDP"))
             );
         }
     }

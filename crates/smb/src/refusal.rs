@@ -18,26 +18,26 @@ static STEPS: StatusTable = StatusTable {
 named_enum! {
     /// Why a session with a file server was not established.
     pub enum Refusal {
-        NotSmb "not_smb" "what answered the first message does not speak SMB 2 or 3"
-        HungUp "hung_up" "the server ended the connection at the first message"
-        Smb1Alone "smb1_alone" "the server speaks SMB 1 alone, which is not supported"
+        NotSmb "not_smb" "the answer to the first message is not SMB 2 or 3"
+        HungUp "hung_up" "the server ended the connection after the first message"
+        Smb1Alone "smb1_alone" "the server only speaks SMB 1, which is not supported"
         TurnedAway "turned_away" "the server accepts no connections from this address"
-        Dialect "dialect" "the server has none of the versions that were offered"
-        NoEncryption "no_encryption" "encryption was asked for, and the server has none in common with us"
+        Dialect "dialect" "the server supports none of the versions that were offered"
+        NoEncryption "no_encryption" "encryption was requested, but the server has no cipher in common with this client"
         SigningWanted "signing_wanted" "the server requires signatures, which were turned off"
         LogOn "log_on" "the log-on was refused"
         Ticket "ticket" "the log-on by Kerberos was refused"
         TicketExpired "ticket_expired" "the Kerberos ticket has expired"
         Unproven "unproven" "the server did not prove that the Kerberos ticket is for it"
-        EncryptionWanted "encryption_wanted" "the server requires encryption, which was not asked for"
-        Guest "guest" "the server knows no such user and let us in as a guest"
-        GuestUnprotected "guest_unprotected" "a guest's session can be neither signed nor encrypted, as was asked for"
+        EncryptionWanted "encryption_wanted" "the server requires encryption, which was not requested"
+        Guest "guest" "the server has no such user, and accepted the log-on as a guest"
+        GuestUnprotected "guest_unprotected" "a guest's session can't be signed or encrypted as requested"
         Share "share" "the share was refused"
-        NoFiles "no_files" "the share is none of files, but of a printer or pipes"
-        ShareEncryption "share_encryption" "the share requires encryption, which was not asked for"
-        NoChannels "no_channels" "several connections a session were asked for, and there is one at most: it takes SMB 3, a user, and a server that offers multichannel"
+        NoFiles "no_files" "the share is not for files, but for a printer or pipes"
+        ShareEncryption "share_encryption" "the share requires encryption, which was not requested"
+        NoChannels "no_channels" "several connections per session were requested, but only one is possible: more take SMB 3, a user, and a server that offers multichannel"
         Binding "binding" "the server refused another connection of the session"
-        Changed "changed" "somebody between client and server changed the negotiation"
+        Changed "changed" "something between client and server changed the negotiation"
     }
 }
 

@@ -225,7 +225,7 @@ fn choose_shares(url: &str, share: &str, shares: Vec<String>) -> Result<Vec<Stri
         .any(|share| share.is_empty() || share.contains(['/', '\\', '\0']))
     {
         return Err(TargetError::Url(format!(
-            "{url:?}: name a share, smb://HOST/SHARE; its name has no / and no \\"
+            "{url:?}: name a share, smb://HOST/SHARE; its name has no / or \\"
         )));
     }
     Ok(shares)
@@ -248,18 +248,18 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
         return refuse("there is no plain host[:port] after smb://");
     }
     if path.contains(['?', '#']) {
-        return refuse("a share and a path follow the host, and nothing else: write ? as %3F and # as %23");
+        return refuse("only a share and a path may follow the host: write ? as %3F and # as %23");
     }
     let Some(path) = unescaped(path).and_then(|bytes| String::from_utf8(bytes).ok()) else {
-        return refuse("the path has an escape that stands for no letter of UTF-8; % itself is written %25");
+        return refuse("the path has a % escape that is not valid UTF-8; write % itself as %25");
     };
     if path.contains(['\\', '?', ':', '*', '"', '<', '>', '|']) || path.chars().any(char::is_control) {
-        return refuse("the path has characters that no file name has");
+        return refuse("the path has characters that file names can't have");
     }
     let (share, path) = path.split_once('/').unwrap_or((&path, ""));
     let path = path.strip_suffix('/').unwrap_or(path);
     if !path.is_empty() && path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return refuse("the path has empty parts or dots");
+        return refuse("the path has empty parts, or the parts . or ..");
     }
     Ok(Url {
         host,

@@ -24,10 +24,10 @@ LAPSED = "The password has expired: set a new one, for example by kpasswd."
 NO_KEYS = f"Check the keytab that {KEYTAB_VARIABLE} names, and that it has keys of user."
 HINTS = (
     # What the words of MIT's tools (`LC_ALL=C`) have in them, and what to try.
-    (("credentials cache",), "Get a ticket by kinit, or name a user with a password."),
+    (("credentials cache",), "Get a ticket with kinit, or name a user with a password."),
     (("Password", "expired"), LAPSED),
     (("Cannot read password",), LAPSED),  # kinit asks for a new one
-    (("expired",), "Get a new ticket by kinit."),
+    (("expired",), "Get a new ticket with kinit."),
     (("Client", "not found in Kerberos"), "The realm knows no such user: check user (NAME or NAME@REALM)."),
     (
         ("erver", "not found in Kerberos"),

@@ -106,7 +106,7 @@ def test_each_way_to_have_no_ticket_is_told_with_what_to_try(domain: Domain) -> 
     of_another = {"KRB5_CLIENT_KTNAME": domain.keytab()}
     alone = {"KRB5_CONFIG": f"{domain.at}/krb5-unreachable.conf"}
     cases: list[tuple[dict[str, Any], dict[str, str], str, str]] = [
-        ({}, absent, "redentials cache", "Get a ticket by kinit"),
+        ({}, absent, "redentials cache", "Get a ticket with kinit"),
         ({"host": UNKNOWN}, {}, "not found in Kerberos database", "must be the name that it joined"),
         ({"host": "127.0.0.1"}, {}, "is an address", "full name"),
         ({"settings": {"user": USER}}, absent | wrong, "kinit", "is wrong"),
@@ -263,8 +263,8 @@ def test_a_one_liner_that_is_not_let_in_says_why_and_what_to_try(domain: Domain)
     right = {"DYNO_SMB_PASSWORD": PASSWORD}
     kerberos = bonnie(*BY_KERBEROS)
     cases: list[tuple[list[str], dict[str, str], str, str]] = [
-        (kerberos, absent, "No credentials cache found", "Get a ticket by kinit"),
-        (kerberos, expired, "Ticket expired", "Get a new ticket by kinit"),
+        (kerberos, absent, "No credentials cache found", "Get a ticket with kinit"),
+        (kerberos, expired, "Ticket expired", "Get a new ticket with kinit"),
         (kerberos, skewed, "KRB_AP_ERR_SKEW", "clocks of this machine, the KDC and the server differ"),
         (bonnie(*BY_KERBEROS, host="127.0.0.1"), {}, "127.0.0.1 is an address", "full name in the URL"),
         (bonnie(*BY_KERBEROS, host=OF_ANOTHER), {}, "log-on by Kerberos was refused", "another machine"),

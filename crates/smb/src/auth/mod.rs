@@ -45,7 +45,7 @@ pub enum AuthError {
     #[error("an authentication token is malformed")]
     Malformed,
     /// The other side speaks another mechanism, or an NTLM without what NTLMv2 needs.
-    #[error("the other side does not do NTLMv2 with 128-bit keys, or not the Kerberos that was offered")]
+    #[error("the other side does not support NTLMv2 with 128-bit keys, or the Kerberos that was offered")]
     Unsupported,
     /// The server ended the negotiation.
     #[error("the log-on was rejected")]
@@ -53,11 +53,11 @@ pub enum AuthError {
     /// There is no such user.
     #[error("no such user")]
     UnknownUser,
-    /// The user proved no knowledge of the password.
+    /// The user did not prove knowledge of the password.
     #[error("wrong password")]
     WrongPassword,
     /// The messages were changed on their way.
-    #[error("the messages of the log-on do not fit its integrity code")]
+    #[error("the integrity code of the log-on does not match its messages")]
     Tampered,
     /// The ticket ended before the log-on.
     #[error("the ticket has expired")]

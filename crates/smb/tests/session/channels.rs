@@ -348,7 +348,7 @@ fn a_server_without_them_is_refused_in_words() {
         let refused = refused.err().expect("it is refused");
         assert_eq!(refused.fault, Fault::SessionRefused);
         assert!(
-            refused.to_string().contains("several connections a session"),
+            refused.to_string().contains("several connections per session"),
             "{refused}"
         );
     });

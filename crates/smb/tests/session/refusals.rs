@@ -77,7 +77,7 @@ fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
         (
             (options(), "IPC$"),
             (Refusal::NoFiles, 0),
-            ["printer or pipes", "name a share of files"],
+            ["printer or pipes", "name one with files"],
         ),
         (
             (
@@ -100,7 +100,7 @@ fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
                 "share",
             ),
             (Refusal::NoEncryption, 0),
-            ["encryption was asked for", "raise max_dialect"],
+            ["encryption was requested", "raise max_dialect"],
         ),
     ];
     run(|executor| async move {
@@ -231,7 +231,7 @@ fn the_question_for_consent_tells_why_it_could_not_be_asked() {
             "share",
             OLD_PORT,
             options(),
-            "speaks SMB 1 alone",
+            "only speaks SMB 1",
             "server max protocol",
         ),
     ];
