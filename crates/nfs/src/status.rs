@@ -4,7 +4,7 @@
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
 named_enum! {
-    /// `nfsstat3`.
+    /// `nfsstat3` (RFC 1813, section 2.6).
     pub enum Status: u32 {
         Ok = 0 "NFS3_OK"
         Perm = 1 "NFS3ERR_PERM"

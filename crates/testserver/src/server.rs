@@ -110,7 +110,7 @@ impl<S: Service> Server<S> {
         self.0.address
     }
 
-    /// Returns the port.
+    /// Returns the port that the server listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.0.address.port()

@@ -16,10 +16,8 @@ pub const MS: u64 = 1_000_000;
 /// Longer than any test by this clock.
 const MOST_NS: u64 = 3_600_000 * MS;
 
-/// A concurrent task.
 pub type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Returns the current time.
 pub fn now() -> u64 {
     NOW_NS.get()
 }

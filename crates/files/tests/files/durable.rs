@@ -139,7 +139,7 @@ struct Restarting<'a> {
     server: &'a Shared,
     choice: u64,
     in_order: bool,
-    /// Per hundred calls.
+    /// Restarts per hundred calls.
     restarts: u64,
     in_a_row: u32,
     flushes: usize,

@@ -26,7 +26,7 @@ pub struct Logged {
     pub client: usize,
     pub kind: CallKind,
     pub offset: u64,
-    /// Requested or sent.
+    /// Bytes to read or to write.
     pub bytes: u64,
     pub not_there: bool,
 }
@@ -83,13 +83,12 @@ pub struct Server {
     waiting: Vec<(usize, CallId, Request)>,
     last_open: OpenId,
     pub log: Vec<Logged>,
-    /// Calls to refuse.
     pub refusals: Vec<Refusal>,
     /// Kinds of calls that wait, for any reason.
     pub held: Vec<CallKind>,
     /// Whether files may be deleted and renamed while others have them open.
     pub share_delete: bool,
-    /// Unit of allocated space.
+    /// Unit in which the server allocates space.
     pub allocation_bytes: u64,
     /// Maximum caching to grant.
     pub grants: Caching,

@@ -12,7 +12,7 @@ use std::rc::Rc;
 pub const SLOTS: usize = 3;
 pub const NAMES: usize = 3;
 
-/// One operation.
+/// One operation of a history.
 #[derive(Debug, Clone, Copy)]
 pub enum Act {
     Open {

@@ -131,13 +131,11 @@ impl Session {
         self.conversation.agreed.as_ref()
     }
 
-    /// Returns the NFS version.
     #[must_use]
     pub fn version(&self) -> Version {
         self.spoken
     }
 
-    /// Returns the transport.
     #[must_use]
     pub fn transport(&self) -> Transport {
         self.options.transport

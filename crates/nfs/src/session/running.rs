@@ -59,7 +59,7 @@ pub(super) enum Work {
         file: FileHandle,
         offset: u64,
         bytes: u64,
-        /// Whether it unlocks.
+        /// Whether the call unlocks the range.
         ends: bool,
     },
     Query {
@@ -112,7 +112,6 @@ pub(super) enum Stage {
     Main,
 }
 
-/// A running call.
 #[derive(Debug)]
 pub(super) struct Running {
     pub id: CallId,
@@ -165,7 +164,6 @@ impl Running {
     }
 }
 
-/// An open file.
 #[derive(Debug, Clone)]
 pub(super) struct OpenFile {
     pub file: FileHandle,

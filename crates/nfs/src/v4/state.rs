@@ -159,9 +159,9 @@ pub(crate) struct OpenState {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closing {
     pub(crate) stateid: Stateid,
-    /// To release first, if any range is still locked.
+    /// State of the locks, to be released first, if any range is still locked.
     pub(crate) locks: Option<Stateid>,
-    /// To return afterwards.
+    /// Delegation to be returned after the close.
     pub(crate) delegation: Option<Stateid>,
 }
 

@@ -187,7 +187,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns the procedure.
     #[must_use]
     pub fn procedure(&self) -> Procedure {
         match self {

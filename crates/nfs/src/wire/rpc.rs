@@ -198,7 +198,6 @@ impl Body {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub program: Program,
-    /// Number of the procedure.
     pub procedure: u32,
     /// User and group with AUTH_SYS; None with AUTH_NONE.
     pub caller: Option<(u32, u32)>,

@@ -103,7 +103,6 @@ impl Kind {
 /// Writes the requests of a call; see the table of this module.
 pub struct Writer<'a> {
     pub message: &'a mut Message,
-    /// The open files.
     pub handles: &'a mut Handles,
     /// What the session supports.
     pub agreed: &'a NegotiatedSession,

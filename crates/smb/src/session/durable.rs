@@ -15,7 +15,7 @@ const OWN_LEASE: u128 = 1 << 127;
 /// State of a session's durable handles over all its connections.
 #[derive(Debug, Default)]
 pub struct Durability {
-    /// Whether they are requested.
+    /// Whether opens request durable handles.
     pub wanted: bool,
     /// Whether calls are kept until they are answered, because they may have to be sent again.
     pub keeps_calls: bool,

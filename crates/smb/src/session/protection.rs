@@ -11,7 +11,7 @@ use std::fmt;
 pub struct Protection {
     signer: Option<Signer>,
     sign_all: bool,
-    /// Available cipher.
+    /// The negotiated cipher with its keys; None: the session can't encrypt.
     cipher: Option<(Sealer, Opener)>,
     encrypts: bool,
 }

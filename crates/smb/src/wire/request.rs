@@ -91,9 +91,9 @@ pub enum DurableRequest {
     SecondAgain {
         /// The server's ID of the file.
         file: FileId,
-        /// As requested.
+        /// The name that was requested for the open.
         create_guid: u128,
-        /// As granted.
+        /// Whether a persistent handle was granted.
         persistent: bool,
     },
 }
@@ -110,7 +110,7 @@ pub struct CreateRequest<'a> {
     pub disposition: u32,
     /// Bits of `create_options`.
     pub options: u32,
-    /// Level of `oplock`, except for a lease.
+    /// Level of `oplock`; ignored if there is a `lease`.
     pub oplock: u8,
     /// Lease to request instead of an oplock.
     pub lease: Option<LeaseRequest>,

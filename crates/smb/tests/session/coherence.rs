@@ -164,7 +164,7 @@ fn server(settings: &str) -> Option<Samba> {
     Samba::start("coherence", &format!("  strict locking = yes\n  {settings}"))
 }
 
-/// Where histories run.
+/// Environment of a history.
 struct Scene {
     samba: Samba,
     /// All clients poll for breaks after each step, because the server revokes some caching without
@@ -312,8 +312,8 @@ fn history(clients: usize) -> impl Strategy<Value = Vec<Step>> {
 
 /// Samba (seen with 4.17) breaks no handle lease when another client deletes the file, nor when a client
 /// without a lease on it renames it (`delay_rename_for_lease_break` in its smb2_setinfo.c): a client that
-/// keeps a closed handle under a lease then keeps opening a file that has moved, and can't know. So with
-/// leases, either no name changes, or all clients have first given up what they keep.
+/// keeps a closed handle under a lease then reopens a file that has moved, and can't know. So with leases,
+/// either no name changes, or all clients give up their closed handles first.
 fn renaming(steps: Vec<Step>, kept_long: bool) -> Vec<Step> {
     let with_idling = |step: Step| {
         let changes = matches!(step.act, Act::Delete { .. } | Act::Rename { .. });

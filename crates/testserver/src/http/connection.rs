@@ -90,7 +90,7 @@ enum Step<'a> {
 /// How a connection ended.
 enum End {
     Closed,
-    /// It switches to HTTP/2.
+    /// The connection switches to HTTP/2.
     Http2,
 }
 
@@ -212,7 +212,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Answers a load request: counts it, and commits the server's fault, if any.
+    /// Answers a load request: counts it, and injects the server's fault, if any.
     async fn answer_load(&self, document: &Document, ask: Ask) -> Result<Persistence, Failure> {
         match self.worker.shared.options.fault {
             Some(fault) if !ask.head_only => Box::pin(misbehave(&self.responder, fault, document, ask)).await,

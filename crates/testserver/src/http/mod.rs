@@ -4,7 +4,7 @@
 //! It answers GET and HEAD from memory, and POST in the application (`application.rs`). Each thread has its
 //! own listener, event loop and counter. A request on a persistent connection costs one `recv`, one
 //! `sendmsg`, no allocation and no change of the epoll set. On request, the server forwards paths without a
-//! document to backends (`behind.rs`), or commits a named fault to test a generator's accounting of errors.
+//! document to backends (`behind.rs`), or injects a named fault to test a generator's accounting of errors.
 //! `wire.rs` has TLS.
 //!
 //! It opens no files on disk, so no path can leave a root. Other request bodies and conditional or range

@@ -28,7 +28,7 @@ pub struct Options {
     /// don't affect them.
     #[serde(skip)]
     pub extra_documents: Vec<(String, Vec<u8>)>,
-    /// Fault to commit.
+    /// Fault to inject.
     pub fault: Option<Fault>,
     /// Whether to also speak HTTP/2; ignored with a fault.
     pub http2: bool,

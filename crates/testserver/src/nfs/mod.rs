@@ -10,7 +10,7 @@
 //! MOUNT, `procedures.rs` NFSv3, `v4` and `state4` NFSv4.1, with read delegations (`recall.rs`); `volume`
 //! has the files. COMMIT is honoured or ignored, depending on the options: a restart of the server
 //! (`Server::restart`) loses unstable writes and changes the write verifier. Replies to calls that may not
-//! be repeated are cached and sent again for the same call (`replies.rs`). On request, the server commits a
+//! be repeated are cached and sent again for the same call (`replies.rs`). On request, the server injects a
 //! named fault.
 //!
 //! NFSv4.0 and 4.2, NFSv4.1 over UDP, locks over NFSv3 (NLM), access control (modes and owners are stored

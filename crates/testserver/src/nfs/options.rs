@@ -47,7 +47,7 @@ pub struct Options {
     /// within this number of nanoseconds after its recall; None: no delegations.
     #[serde(deserialize_with = "recall_ns")]
     pub delegations: Option<u64>,
-    /// Fault to commit.
+    /// Fault to inject.
     pub fault: Option<Fault>,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Asked {
     pub(super) max_transfer_bytes: u32,
     /// Whether a call that conflicts with a delegation may still wait, before it is told to retry.
     pub(super) is_patient: bool,
-    /// Fault to commit.
+    /// Fault to inject.
     pub(super) struck: Option<Kind>,
 }
 

@@ -11,7 +11,7 @@
 //! leases), locks, and durable and persistent handles. A session may have several connections
 //! (`session.rs`). The server grants and breaks oplocks and leases; it answers a FLUSH immediately, as
 //! there is no disk. `pipes.rs` is IPC$, so that clients can list the shares. On request, the server
-//! commits a named fault (`fault.rs`).
+//! injects a named fault (`fault.rs`).
 //!
 //! SMB 1, Kerberos, streams, security descriptors, other pipes and printers are not supported. It only
 //! serves load generators and their tests.

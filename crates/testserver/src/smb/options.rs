@@ -70,7 +70,7 @@ pub struct Options {
     /// Initial files in the root of every share.
     #[serde(skip)]
     pub files: Vec<(String, Vec<u8>)>,
-    /// Fault to commit.
+    /// Fault to inject.
     pub fault: Option<Fault>,
 }
 

@@ -341,7 +341,6 @@ impl Compound<'_> {
         }
     }
 
-    /// Returns the current file.
     pub(super) fn file(&self) -> Outcome<FileHandle> {
         self.current.ok_or_else(|| Status4::NoFileHandle.into())
     }

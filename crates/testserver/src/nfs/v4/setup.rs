@@ -202,7 +202,7 @@ impl Compound<'_> {
         let of_one_file_system = reader.bool()?;
         let client = self.client()?;
         match of_one_file_system {
-            // No file system moves.
+            // Nothing to do: file systems never move here.
             true => self.file().map(|_| ()),
             false => self.host.clients().complete(client),
         }

@@ -92,7 +92,7 @@ pub(crate) struct Open {
     connection: ConnectionId,
     session: u64,
     tree: u32,
-    /// Access rights.
+    /// Granted bits of `right`.
     pub(crate) access: u32,
     share: u32,
     /// Whether it affects neither sharing nor caching.
@@ -125,7 +125,7 @@ pub(crate) struct Volume {
     serial: u64,
     space: Arc<Space>,
     break_timeout_ns: u64,
-    /// Fault to commit.
+    /// Fault to inject.
     fault: Option<Kind>,
     /// Notices with their recipients.
     pub(crate) notices: Vec<(ConnectionId, Notice)>,

@@ -13,7 +13,7 @@ const NAMES: u32 = 0x3;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Changes {
     own: Kinds,
-    /// Including directories below.
+    /// Changes in the directory and in all directories below it.
     all: Kinds,
 }
 
