@@ -121,7 +121,7 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
         (["load", "http://127.0.0.1:9/a b"], "has a character that a URL can't contain"),
         (["load", "http://127.0.0.1:9/\u00fc"], "has a character that a URL can't contain"),
         (["tree", "no-such-directory"], "no-such-directory is not a directory"),
-        (["reference", "http", "--fault", "sulk"], 'there is no fault "sulk"'),
+        (["reference", "http", "--fault", "sulk"], 'unknown fault "sulk"'),
         (["reference", "http", "--port", "65536"], "--port"),
         (["reference", "http", "--body-bytes", "-1"], "--body-bytes"),
         (["reference", "http", "--port", "65536", "--threads", "0"], "2 problems"),

@@ -129,7 +129,7 @@ def test_a_server_of_one_connection_a_session_is_refused_in_words() -> None:
     finally:
         server.stop()
     assert result["clients_participating"] == 0
-    assert any("several connections a session were asked for" in str(error) for error in result["errors"])
+    assert any("several connections per session were requested" in str(error) for error in result["errors"])
 
 
 def test_a_plan_can_not_ask_for_several_connections_over_an_old_dialect() -> None:

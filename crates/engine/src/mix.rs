@@ -72,7 +72,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Converts a document, valid or about to be refused.
+    /// Converts a document, which may still have problems that `MixSpec::check` reports.
     pub(crate) fn of(spec: &MixSpec) -> Self {
         let whole = Part {
             offset: 0,
@@ -154,8 +154,8 @@ impl Mix {
         self.engine_threads.clamp(1, self.part.clients)
     }
 
-    /// Returns the minimum time between two starts of a client thread that keeps the level below the rate
-    /// limit.
+    /// Returns the minimum time between two starts of a client thread that keeps the level within its rate
+    /// limit; 0 if it has none.
     fn bound_ns(&self) -> u64 {
         self.max_rate_per_s.map_or(0, |rate| {
             (self.streams() as f64 / rate * NS_PER_S as f64).ceil() as u64

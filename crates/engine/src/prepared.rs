@@ -85,7 +85,7 @@ impl OpenTarget {
         self.inner.connect(deadline_ns)
     }
 
-    /// Inspects the target without load; writes nothing. `nonce` and `sessions`: as of `Target::look`.
+    /// Inspects the target without load; writes nothing. `nonce` and `sessions`: as for `Target::look`.
     #[must_use]
     pub fn look(&self, nonce: u64, sessions: u32) -> Vec<Look> {
         self.inner.look(nonce, sessions)
@@ -104,8 +104,8 @@ impl OpenTarget {
         self.inner.advice_on(failure)
     }
 
-    /// Starts to write files until the server is gone. Returns None if the target has no files. `nonce`: as
-    /// for `look`.
+    /// Starts to write files, which goes on until the server is gone. Returns None if the target has no
+    /// files. `nonce`: as for `look`.
     #[must_use]
     pub fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {
         self.inner.begin_journal(spec, nonce)
@@ -183,7 +183,8 @@ impl PreparedMix {
         &self.work
     }
 
-    /// Returns the minimum space of one client's files, or None if the work makes no files.
+    /// Returns the minimum space in bytes of one client's files at the end of its workload, or None if the
+    /// work makes no files.
     #[must_use]
     pub fn workspace_bytes(&self) -> Option<u64> {
         self.work.workspace_bytes()

@@ -57,7 +57,8 @@ impl std::fmt::Debug for Removal {
 }
 
 impl Removal {
-    /// Starts. `remove` must end by the given time, or once its progress is stopped.
+    /// Starts a removal in a new thread. `remove` gets the progress and its deadline on the monotonic clock,
+    /// `most_ns` from now; it must end by then, or once the progress is stopped.
     pub(crate) fn start(
         workspaces: Workspaces,
         place: Place,
@@ -74,7 +75,7 @@ impl Removal {
                     thread_progress.note(client, failure);
                 }
             }
-            // The receiver is gone only if nobody waits for the result.
+            // The receiver is gone if the owner no longer waits for the result.
             let _ = sender.send(());
         });
         Self {
@@ -91,10 +92,10 @@ impl Removal {
         self.progress.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for its end, at most `timeout`; returns whether it has ended.
+    /// Waits for the end of the removal, at most `timeout`; returns whether it has ended.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         if !self.is_over {
-            // A lost thread has ended, too. The workspaces that it has not removed are left.
+            // A thread that panicked has ended, too. The workspaces that it has not removed are left.
             self.is_over = self.ended.recv_timeout(timeout) != Err(RecvTimeoutError::Timeout);
         }
         self.is_over

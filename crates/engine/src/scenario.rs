@@ -90,7 +90,8 @@ pub enum StepAction {
     Stat { tree: TreeSpec },
     /// Reads each file as a whole and compares it with the data written.
     Read { tree: TreeSpec },
-    /// A build: per file, searches headers in vain, reads the file and writes an object.
+    /// A build: per file, looks up missing headers, reads the file and writes an object. At the end, queries
+    /// all files and objects, like a linker.
     Build {
         tree: TreeSpec,
         /// Missing names to look up per file.
@@ -103,7 +104,7 @@ pub enum StepAction {
         /// For use after a scenario that ended early.
         lenient: bool,
     },
-    /// `mkfile`: writes zeros, the last one first.
+    /// `mkfile`: writes the last byte, and then zeros from the start.
     MakeFile { file: String, bytes: u64 },
     /// `cp` of a local file.
     CopyTo { local: PathBuf, file: String },
@@ -133,7 +134,7 @@ pub struct StepSpec {
     pub base: String,
     /// Repetitions in one session, each a level; 0: once, without a level.
     pub passes: u32,
-    /// Read and write size of programs for files of at least this size: st_blksize.
+    /// The clients' st_blksize: write size of mkfile, and read and write size of other programs if above 128 KiB.
     pub block_bytes: u32,
     pub seed: u32,
 }

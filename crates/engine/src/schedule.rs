@@ -73,7 +73,7 @@ impl Source {
     }
 }
 
-/// Counts of a schedule's arrivals, except those that were begun.
+/// Counts of a schedule's arrivals, and of those that were never begun.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ArrivalCounts {
     pub arrivals: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Schedule {
     /// Arrivals that are due and wait for a connection.
     queue: VecDeque<u64>,
     most_waiting: usize,
-    /// Arrivals taken by connections that left before they started them.
+    /// Arrivals that a connection took and gave back.
     returned: BinaryHeap<Reverse<u64>>,
     counts: ArrivalCounts,
 }
@@ -189,7 +189,7 @@ impl Schedule {
         self.returned.push(Reverse(due_ns.saturating_sub(self.start_ns)));
     }
 
-    /// Returns the counts of all arrivals, once every connection is done.
+    /// Returns the counts of all arrivals. To be called once every connection is done.
     pub(crate) fn close(&mut self) -> ArrivalCounts {
         self.let_wait(self.length_ns);
         self.counts.overdue = (self.queue.len() + self.returned.len()) as u64;

@@ -1,7 +1,7 @@
 //! Detects whether this process stood still under load: stopped by a signal, paused with its machine, or its
 //! clock set.
 //!
-//! A separate thread reads the clocks a few times per second and adds up its lateness. Time ready to run
+//! A separate thread reads the clocks ten times per second and adds up its lateness. Time ready to run
 //! without a CPU is not counted: a busy machine is no stall, and run delay reports it.
 //!
 //! The control plane decides what a stall means for a level.
@@ -19,7 +19,7 @@ const LOOK_NS: u64 = 100_000_000;
 /// Normal lateness of a wakeup by the kernel or on a slow machine.
 const TOLERATED_NS: u64 = 100_000_000;
 
-/// Watches one load until it is asked.
+/// Watches one load until its result is requested.
 #[derive(Debug)]
 pub(crate) struct StallWatch {
     end: Sender<()>,
@@ -55,7 +55,7 @@ impl StallWatch {
     /// Ends the watch, and returns how long the process stood still.
     pub(crate) fn stalled_ns(&mut self) -> u64 {
         if let Some(thread) = self.thread.take() {
-            // It has ended only if it panicked, and then nothing is known.
+            // Sending fails only if the thread panicked; then nothing is known.
             let _ = self.end.send(());
             self.stalled_ns = thread.join().unwrap_or(0);
         }
@@ -69,7 +69,7 @@ struct Clocks {
     monotonic_ns: u64,
     /// Includes time that the machine was suspended.
     boot_ns: u64,
-    /// Calendar time, which is set after a pause that the machine did not notice.
+    /// Calendar time, which is corrected after a pause that the machine did not notice.
     calendar_ns: u64,
     run_delay_ns: u64,
 }

@@ -6,7 +6,7 @@ use dyno_net::Executor;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-/// Polling interval of those who wait.
+/// Polling interval of `Start::wait`.
 const LOOK_NS: u64 = 1_000_000;
 /// Time from readiness of all to the start, so that all have polled by then.
 const NOTICE_NS: u64 = 5_000_000;

@@ -432,7 +432,7 @@ impl MixTally {
     /// at the end: a thousand nodes have millions.
     ///
     /// # Errors
-    /// Which part is not a tally that this version can read, or that they are not of one level.
+    /// A part is not a tally that this version can read, or the parts are not of one level.
     pub fn from_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, String> {
         let (mut sum, mut clients) = (Self::new(), Vec::new());
         for part in parts {

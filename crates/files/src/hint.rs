@@ -23,8 +23,8 @@ pub struct Hint<R, C> {
 
 /// Hint for files whose content differs from what was written.
 pub const WRONG_CONTENT: &str =
-    "What was read is not what was written: look at the server's log, at its disk, and at \
-                                 who else writes there. Bonnie leaves the comparison out with --no-check.";
+    "The data read differs from the data written: check the server's log and disk, and \
+                                 who else writes there. Bonnie skips the comparison with --no-check.";
 
 impl<R: Copy + PartialEq, C> Hint<R, C> {
     /// Returns a row for a refusal.

@@ -1,5 +1,5 @@
-//! What to try against an error, a row each: whose the fault is, and which setting or which side to look at. Of rows for
-//! one error the first counts whose circumstance holds.
+//! Remedies for errors, one row each: whose fault it is, and which setting to change or which side to
+//! check. Among the rows for an error, the first whose condition holds applies.
 
 use crate::session::Options;
 use crate::status::{Denied, Status};
@@ -8,8 +8,8 @@ use crate::Refusal;
 use dyno_files::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 
-/// What to try about a failure; None where there is nothing to be said beyond its words. `options`: how the session was
-/// asked for.
+/// Returns a suggested remedy for a failure, or None if there is nothing to add to its message. `options`:
+/// the options of the session.
 #[must_use]
 pub fn advice(failure: &Failure, options: &Options) -> Option<&'static str> {
     Hint::first(HINTS, failure, Refusal::of, options)
@@ -36,52 +36,52 @@ fn over_udp(options: &Options) -> bool {
 const NO_ENTRY: &[u32] = &[Status::NoEnt as u32];
 const DENIED: &[u32] = &[Status::Perm as u32, Status::Access as u32];
 const LOW_PORT: &str =
-    "Most often the server takes requests from ports below 1024 alone, which are not used here: give the export the option \
-     insecure (Ganesha: PrivilegedPort = false). Else allow sec=sys on it: Kerberos is not supported.";
+    "Most often, the server accepts requests only from ports below 1024, which are not used here: give the export the option \
+     insecure (Ganesha: PrivilegedPort = false). Otherwise, allow sec=sys on it: Kerberos is not supported.";
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
-    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the ports (nfsport, mountport): nothing listens on one of them. A server that speaks NFSv4 alone has no mountport: measure it with ?vers=4.1.").when(by_version_3_over_tcp),
-    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often switched off."),
+    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the ports (nfsport, mountport): nothing listens on one of them. A server that only speaks NFSv4 has no mountport: measure it with ?vers=4.1.").when(by_version_3_over_tcp),
+    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often disabled."),
     Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
-    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections and does not answer. It may also be no NFS server."),
-    Row::failed(Fault::ClosedEarly, &[], "Check the port, look whether the server still runs, and at its log: it ended the connection. Some do so beyond a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others to clients whose port is above 1023."),
-    Row::failed(Fault::ConnectionReset, &[], "Check the port, look whether the server still runs, and at its log: it ended the connection. Some do so beyond a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others to clients whose port is above 1023."),
-    Row::failed(Fault::MalformedMessage, &[], "The server breaks the protocol. Check the port, and tell us of the server's version."),
+    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer. Perhaps it is not an NFS server."),
+    Row::failed(Fault::ClosedEarly, &[], "Check the port, whether the server still runs, and its log: it ended the connection. Some servers do so above a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others with clients whose port is above 1023."),
+    Row::failed(Fault::ConnectionReset, &[], "Check the port, whether the server still runs, and its log: it ended the connection. Some servers do so above a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others with clients whose port is above 1023."),
+    Row::failed(Fault::MalformedMessage, &[], "The server violates the protocol. Check the port, and report this with the server's version."),
 
     Row::failed(Fault::AccessDenied, &[Denied::TooWeak as u32], LOW_PORT),
-    Row::failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and let the file system below it be writable. The server's pseudo root is read-only always: name an export below it.").when(by_version_4),
-    Row::failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and let the file system below it be writable."),
-    Row::failed(Fault::AccessDenied, &[], "Root counts as nobody there (root_squash), or the export is read-only. Name a user who may write in the directory, ?uid=1000&gid=1000 behind the URL, or export it with rw,no_root_squash. If it maps everybody to nobody (all_squash), let nobody write in the directory: chown it on the server to anonuid (mostly 65534).").when(as_root),
-    Row::failed(Fault::AccessDenied, &[], "The user whose number clients send may not write in the directory, or the export is read-only. Name another by ?uid=1000&gid=1000 behind the URL, or change the directory's owner or mode on the server. If the export maps everybody to one user (all_squash), the number that clients send has no effect: chown the directory to that user (anonuid, mostly 65534)."),
-    Row::failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody removed it on the server."),
+    Row::failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and make the file system below it writable. The server's pseudo root is always read-only: name an export below it.").when(by_version_4),
+    Row::failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and make the file system below it writable."),
+    Row::failed(Fault::AccessDenied, &[], "The server maps root to nobody (root_squash), or the export is read-only. Name a user who may write in the directory, ?uid=1000&gid=1000 after the URL, or export it with rw,no_root_squash. If it maps all users to nobody (all_squash), chown the directory on the server to anonuid (mostly 65534).").when(as_root),
+    Row::failed(Fault::AccessDenied, &[], "The user whose uid the clients send may not write in the directory, or the export is read-only. Name another with ?uid=1000&gid=1000 after the URL, or change the directory's owner or mode on the server. If the export maps all users to one (all_squash), the uid that clients send has no effect: chown the directory to that user (anonuid, mostly 65534)."),
+    Row::failed(Fault::NotFound, &[], "A file of the load, or its directory, is gone: somebody removed it on the server."),
     Row::failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (exportfs -ra)."),
-    Row::failed(Fault::SessionLost, &[], "The server ended the session: look whether the server still runs, and at its log."),
+    Row::failed(Fault::SessionLost, &[], "The server ended the session: check whether the server still runs, and its log."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
     Row::failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or use a suite with fewer clients."),
-    Row::failed(Fault::NoSpace, &[], "The export is full: make room on the server, or use a suite with fewer clients."),
+    Row::failed(Fault::NoSpace, &[], "The export is full: free space on the server, or use a suite with fewer clients."),
 
-    Row::refused(Refusal::NoPortmapper, &[], "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048. A server that speaks NFSv4 alone has neither: check its port, and measure it with ?vers=4.1."),
-    Row::refused(Refusal::NoNfs, &[], "Let the server speak version 3 over TCP: or measure it with NFSv4.1: ?vers=4.1."),
-    Row::refused(Refusal::NoUdp, &[], "Switch UDP on (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure it over TCP: without proto=udp."),
+    Row::refused(Refusal::NoPortmapper, &[], "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048. A server that only speaks NFSv4 has neither: check its port, and measure it with ?vers=4.1."),
+    Row::refused(Refusal::NoNfs, &[], "Enable version 3 over TCP on the server, or measure it with NFSv4.1: ?vers=4.1."),
+    Row::refused(Refusal::NoUdp, &[], "Enable UDP (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure over TCP: leave out proto=udp."),
     Row::refused(Refusal::NoMountService, &[], "Start mountd with version 3 on the server, or name its port: ?mountport=20048."),
     Row::refused(Refusal::NotMount, &[], "Check mountport in the URL."),
     Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow UDP (Ganesha: Transports, Protocols): leave out proto=udp.").when(over_udp),
     Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow this version of NFS, or TCP (Ganesha: Protocols, Transports): name another version, ?vers=3 or ?vers=4.1."),
     Row::refused(Refusal::Export, &[Status::NotDir as u32], "The URL names a file: name its directory."),
-    Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path, or hides it from this client: from its address, or from ports above 1023 (option insecure; Ganesha: PrivilegedPort = false). With NFSv4 paths begin at the server's pseudo root (Linux: fsid=0; Ganesha: Pseudo), and an export may be for NFSv3 alone (Ganesha: Protocols).").when(by_version_4),
+    Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path, or hides it from this client: from its address, or from ports above 1023 (option insecure; Ganesha: PrivilegedPort = false). With NFSv4 paths begin at the server's pseudo root (Linux: fsid=0; Ganesha: Pseudo), and an export may be for NFSv3 only (Ganesha: Protocols).").when(by_version_4),
     Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path: `showmount -e` on a client lists them."),
-    Row::refused(Refusal::Export, DENIED, "The export denies this client, or there is none of this path: `showmount -e` on a client lists them, with their clients. Ports below 1024 are not used here: an export that wants them needs the option insecure."),
-    Row::refused(Refusal::Export, &[], "Look at the server's log for why it refused the export."),
+    Row::refused(Refusal::Export, DENIED, "The export denies this client, or there is no export of this path: `showmount -e` on a client lists them, with their clients. Ports below 1024 are not used here: an export that requires them needs the option insecure."),
+    Row::refused(Refusal::Export, &[], "Look in the server's log for why it refused the export."),
     Row::refused(Refusal::Flavor, &[Denied::TooWeak as u32], LOW_PORT),
     Row::refused(Refusal::Flavor, &[], "Allow sec=sys on the export: Kerberos is not supported."),
-    Row::refused(Refusal::NotNfs, &[], "Check the port: it is another kind of server, or one that speaks NFSv4 alone."),
+    Row::refused(Refusal::NotNfs, &[], "Check the port: it belongs to another kind of server, or to one that only speaks NFSv4."),
     Row::refused(Refusal::OnlyNfs4, &[], "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL."),
-    Row::refused(Refusal::NotNfs4, &[], "Let the server speak version 4.1, or measure it with NFSv3: ?vers=3."),
-    Row::refused(Refusal::ClientId, &[], "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."),
-    Row::refused(Refusal::Session, &[], "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."),
-    Row::refused(Refusal::Sizes, &[], "Raise the server's largest read and write."),
+    Row::refused(Refusal::NotNfs4, &[], "Enable version 4.1 on the server, or measure it with NFSv3: ?vers=3."),
+    Row::refused(Refusal::ClientId, &[], "Look in the server's log for why it refused the client: it may have too many clients, or be in its grace period."),
+    Row::refused(Refusal::Session, &[], "Look in the server's log for why it refused the client: it may have too many clients, or be in its grace period."),
+    Row::refused(Refusal::Sizes, &[], "Raise the server's maximum read and write sizes."),
 ];
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! NFSv3 (RFC 1813), over TCP or UDP, and NFSv4.1 (RFC 8881) over TCP as a load generator needs them: an RPC and XDR codec, MOUNT, the
-//! portmapper, and one client's session as a [`dyno_files::FileClient`].
+//! NFSv3 (RFC 1813) over TCP or UDP, and NFSv4.1 (RFC 8881) over TCP for a load generator: an RPC and XDR
+//! codec, MOUNT, the portmapper, and the session of one client as a [`dyno_files::FileClient`].
 //!
-//! Not for: NFSv4.0, delegations for writing, Kerberos, the lock protocol (NLM), mounting. Ports of the client are ordinary ones: a server
-//! that insists on ports below 1024 refuses it. Knows no workload and no cache.
+//! It has no NFSv4.0, write delegations, Kerberos, lock protocol (NLM) or mounting, and no knowledge of
+//! workloads or caches. The client uses unprivileged ports: a server that requires ports below 1024 refuses
+//! it.
 
 mod advice;
 mod refusal;

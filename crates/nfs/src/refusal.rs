@@ -1,11 +1,11 @@
-//! At which step of making a session it was refused: at the portmapper, at MOUNT, or by NFS itself.
+//! The step at which a session was refused: at the portmapper, at MOUNT, or by NFS itself.
 //!
-//! Not for what to try (`advice.rs`).
+//! `advice.rs` has the remedies.
 
 use crate::status::{self, Denied};
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
-/// The list below, as failures carry it.
+/// Table of the refusals below, for failures.
 static STEPS: StatusTable = StatusTable {
     name: "NFS session",
     write: |code, formatter| match Refusal::of_code(code) {
@@ -15,21 +15,21 @@ static STEPS: StatusTable = StatusTable {
 };
 
 named_enum! {
-    /// Why a session with a file server was not made.
+    /// Why a session with a file server was not established.
     pub enum Refusal {
         NoPortmapper "no_portmapper" "the portmapper (port 111) does not answer"
-        NoNfs "no_nfs" "the server has no NFSv3 over TCP, by its portmapper"
-        NoMountService "no_mount_service" "the server has no MOUNT version 3 over this transport, by its portmapper"
-        NotMount "not_mount" "what answered on the port of MOUNT does not speak it"
+        NoNfs "no_nfs" "the server has no NFSv3 over TCP, according to its portmapper"
+        NoMountService "no_mount_service" "the server has no MOUNT version 3 over this transport, according to its portmapper"
+        NotMount "not_mount" "the service at the MOUNT port does not speak MOUNT"
         Export "export" "the export was refused"
-        Flavor "flavor" "the export does not take AUTH_SYS"
-        NotNfs "not_nfs" "what answered on the port of NFS does not speak NFSv3"
+        Flavor "flavor" "the export does not accept AUTH_SYS"
+        NotNfs "not_nfs" "the service at the NFS port does not speak NFSv3"
         Sizes "sizes" "the server reads or writes less than 512 bytes at once"
-        OnlyNfs4 "only_nfs4" "the server has no portmapper that names NFSv3 and MOUNT, and speaks NFSv4"
+        OnlyNfs4 "only_nfs4" "the server has no portmapper that names NFSv3 and MOUNT, but speaks NFSv4"
         NotNfs4 "not_nfs4" "the server does not speak NFSv4.1"
         ClientId "client_id" "the server refused the client (EXCHANGE_ID)"
         Session "session" "the server refused a session (CREATE_SESSION)"
-        NoUdp "no_udp" "the server has no NFSv3 over UDP, by its portmapper"
+        NoUdp "no_udp" "the server has no NFSv3 over UDP, according to its portmapper"
     }
 }
 
@@ -38,7 +38,7 @@ impl Refusal {
         Self::ALL.get(code as usize).copied()
     }
 
-    /// Returns what a failure's `Detail::Refused` says, where NFS said it.
+    /// Returns the refusal in a failure's `Detail::Refused`, if NFS set it.
     #[must_use]
     pub fn of(step: ProtocolStatus) -> Option<Self> {
         if step.table.name == STEPS.name {
@@ -48,7 +48,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the failure: the server denied a call, with an `auth_stat` if it said why.
+    /// Returns the failure of a denied call, with the server's `auth_stat`, if any.
     pub(crate) fn denied(reason: Option<u32>) -> Failure {
         let refusal = match reason == Some(Denied::Failed as u32) {
             true => Self::Export,
@@ -57,7 +57,7 @@ impl Refusal {
         refusal.failure(reason.map(status::of_authentication))
     }
 
-    /// Returns the failure: there is no session, because of a status where there was one.
+    /// Returns the failure of a refused session, with the server's status, if any.
     #[must_use]
     pub fn failure(self, status: Option<ProtocolStatus>) -> Failure {
         Failure {

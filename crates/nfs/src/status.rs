@@ -1,9 +1,10 @@
-//! What an NFS status (RFC 1813, 2.6), a refusal of MOUNT, or one of RPC means to the client of a file server.
+//! Interpretation of NFS statuses (RFC 1813, 2.6) and of refusals by MOUNT or RPC, for a client of a file
+//! server.
 
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
 named_enum! {
-    /// `nfsstat3`.
+    /// `nfsstat3` (RFC 1813, section 2.6).
     pub enum Status: u32 {
         Ok = 0 "NFS3_OK"
         Perm = 1 "NFS3ERR_PERM"
@@ -46,7 +47,7 @@ static NFS_STATUSES: StatusTable = StatusTable {
 };
 
 named_enum! {
-    /// `nfsstat4`, as far as it is not `nfsstat3` by number (RFC 8881, 15.1).
+    /// Statuses of `nfsstat4` whose numbers are not in `nfsstat3` (RFC 8881, 15.1).
     pub enum Status4: u32 {
         Denied = 10010 "NFS4ERR_DENIED"
         Expired = 10011 "NFS4ERR_EXPIRED"
@@ -105,7 +106,7 @@ static NFS4_STATUSES: StatusTable = StatusTable {
     },
 };
 
-/// Statuses of MOUNT are those of NFS by number, under names of their own (RFC 1813, Appendix I).
+/// MOUNT statuses have the numbers of NFS statuses, but their own names (RFC 1813, Appendix I).
 static MOUNT_STATUSES: StatusTable = StatusTable {
     name: "mountstat3",
     write: |code, formatter| match Status::of_code(code) {
@@ -119,7 +120,7 @@ static MOUNT_STATUSES: StatusTable = StatusTable {
 };
 
 named_enum! {
-    /// Why RPC did not carry a call out (RFC 5531, `accept_stat`).
+    /// Why RPC did not execute a call (RFC 5531, `accept_stat`).
     pub enum Unaccepted: u32 {
         ProgUnavail = 1 "PROG_UNAVAIL"
         ProgMismatch = 2 "PROG_MISMATCH"
@@ -130,7 +131,7 @@ named_enum! {
 }
 
 named_enum! {
-    /// Why RPC did not believe who asked (RFC 5531, `auth_stat`).
+    /// Why RPC rejected the credentials (RFC 5531, `auth_stat`).
     pub enum Denied: u32 {
         BadCred = 1 "AUTH_BADCRED"
         RejectedCred = 2 "AUTH_REJECTEDCRED"
@@ -161,7 +162,7 @@ static AUTH_STATUSES: StatusTable = StatusTable {
 /// `accept_stat` of a procedure that the server does not have.
 pub const PROCEDURE_UNAVAILABLE: u32 = Unaccepted::ProcUnavail as u32;
 
-/// Returns the failure that an NFS status is to a call. The number goes along.
+/// Returns the failure of a call with this NFS status, including the number.
 #[must_use]
 pub fn failure(status: u32) -> Failure {
     let fault = match Status::of_code(status) {
@@ -175,7 +176,7 @@ pub fn failure(status: u32) -> Failure {
     with(fault, status)
 }
 
-/// Returns the failure that an NFSv4 status is to a call.
+/// Returns the failure of a call with this NFSv4 status.
 #[must_use]
 pub fn failure4(status: u32) -> Failure {
     let fault = match Status4::of_code(status) {
@@ -197,7 +198,7 @@ pub fn failure4(status: u32) -> Failure {
     }
 }
 
-/// Returns an NFSv4 status as failures carry it.
+/// Returns an NFSv4 status in the form that failures carry.
 #[must_use]
 pub fn of4(status: u32) -> ProtocolStatus {
     ProtocolStatus {
@@ -206,7 +207,7 @@ pub fn of4(status: u32) -> ProtocolStatus {
     }
 }
 
-/// Returns `fault`, because of an NFS status.
+/// Returns `fault` with an NFS status as its detail.
 #[must_use]
 pub fn with(fault: Fault, status: u32) -> Failure {
     Failure {
@@ -215,7 +216,7 @@ pub fn with(fault: Fault, status: u32) -> Failure {
     }
 }
 
-/// Returns an NFS status as failures carry it.
+/// Returns an NFS status in the form that failures carry.
 #[must_use]
 pub fn of(status: u32) -> ProtocolStatus {
     ProtocolStatus {
@@ -224,7 +225,7 @@ pub fn of(status: u32) -> ProtocolStatus {
     }
 }
 
-/// Returns a status of MOUNT.
+/// Returns a MOUNT status in the form that failures carry.
 #[must_use]
 pub fn of_mount(status: u32) -> ProtocolStatus {
     ProtocolStatus {
@@ -233,7 +234,7 @@ pub fn of_mount(status: u32) -> ProtocolStatus {
     }
 }
 
-/// Returns `accept_stat`.
+/// Returns an `accept_stat` in the form that failures carry.
 #[must_use]
 pub fn of_rpc(status: u32) -> ProtocolStatus {
     ProtocolStatus {
@@ -242,7 +243,7 @@ pub fn of_rpc(status: u32) -> ProtocolStatus {
     }
 }
 
-/// Returns `auth_stat`.
+/// Returns an `auth_stat` in the form that failures carry.
 #[must_use]
 pub fn of_authentication(status: u32) -> ProtocolStatus {
     ProtocolStatus {

@@ -1,12 +1,12 @@
-//! Exports that load may go to. An `NfsTarget` is the only thing that the engine takes, and `NfsTarget::open` is the only
-//! way to make one.
+//! Exports that may receive load. The engine accepts only an `NfsTarget`, and only `NfsTarget::open` creates one.
 //!
-//! A server on loopback is the user's own, also on the loopback of another network namespace of this machine. Any other
-//! must hold, in the root of each export, a file whose name contains the user's secret token and whose content can be
-//! made only by somebody who knows it (`dyno_net::consent_document`). The address that passed is the address that is
-//! used: name and ports are asked for once, and a namespace stays open.
+//! A server on loopback, including the loopback of another network namespace of this machine, belongs to the
+//! user and needs no consent unless there is a token. Any other server must have a consent file in the root of
+//! each export: its name contains the user's secret token, and only someone who knows the token can create its
+//! content (`dyno_net::consent_document`). The checked address is the one used for load: name and ports are
+//! resolved once, and a namespace stays open.
 //!
-//! `NfsTarget` can be neither built nor changed elsewhere:
+//! Other code can neither construct nor change an `NfsTarget`:
 //!
 //! ```compile_fail,E0277
 //! let target: dyno_nfs::NfsTarget = Default::default();
@@ -31,13 +31,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 
-/// For everything together: the look-up of the name, the portmapper, and the consent of every export.
+/// Time limit for everything: resolving the name, the portmapper, and the consent of every export.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 const MAX_DOCUMENT_BYTES: u32 = 4096;
-/// Consent is asked for as a client that no load has.
+/// The consent check uses a client number that no load has.
 const ASKING_CLIENT: u64 = u64::MAX;
 
-/// Exports of one server that load may go to.
+/// Exports of one server that may receive load.
 #[derive(Debug, Clone)]
 pub struct NfsTarget {
     address: SocketAddr,
@@ -48,11 +48,11 @@ pub struct NfsTarget {
     namespace: Namespace,
 }
 
-/// `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..&proto=..]`, taken apart.
+/// The parts of `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..&proto=..]`.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Url<'a> {
     host: &'a str,
-    /// With its slash; may be `/`.
+    /// Including the leading slash; may be `/`.
     path: String,
     nfs_port: Option<u16>,
     mount_port: Option<u16>,
@@ -63,10 +63,11 @@ struct Url<'a> {
 }
 
 impl NfsTarget {
-    /// Resolves `url`, `nfs://host[:port]/export`, asks the portmapper for the ports that are not named, and the server for
-    /// its consent, unless it is on loopback and there is no `token`. The clients are spread over `exports`, or work on the
-    /// URL's path alone where there are none. Behind `?` stand libnfs's parameters, `nfsport`, `mountport`, `uid`, `gid`, and `vers` and `proto` as of a mount. The server is looked for
-    /// in the network namespace whose file (`/proc/PID/ns/net`) is given.
+    /// Resolves `url`, `nfs://host[:port]/export`, queries the portmapper for ports that are not given, and
+    /// checks the server's consent, unless it is on loopback and there is no `token`. Clients are
+    /// distributed over `exports`, or use the URL's path if `exports` is empty. After `?` follow libnfs's
+    /// parameters `nfsport`, `mountport`, `uid` and `gid`, and the mount options `vers` and `proto`. The
+    /// server is in the given network namespace (file `/proc/PID/ns/net`), if any.
     ///
     /// # Errors
     /// See `TargetError`.
@@ -89,7 +90,7 @@ impl NfsTarget {
         let (version, transport) = (options.version, options.transport);
         if version.is_four() && transport == Transport::Udp {
             return Err(TargetError::Url(format!(
-                "{url:?}: NFSv4 does not go over UDP (RFC 8881, 2.9.1): take proto=tcp, or vers=3"
+                "{url:?}: NFSv4 does not run over UDP (RFC 8881, 2.9.1): use proto=tcp or vers=3"
             )));
         }
         let (within, token) = (namespace.clone(), token.map(str::to_owned));
@@ -98,7 +99,7 @@ impl NfsTarget {
             let address = resolve(&host, NFS_PORT, deadline_ns).map_err(TargetError::Io)?;
             let named = name_and_port(&host, 0).map(|(_, port)| port);
             let (nfs_port, mount_port) = match (nfs_port.or(named), mount_port) {
-                // There is no MOUNT, and the port is a well-known one (RFC 8881, 2.9.3).
+                // NFSv4 has no MOUNT and a well-known port (RFC 8881, 2.9.3).
                 (nfs_port, _) if version.is_four() => (nfs_port.unwrap_or(NFS_PORT), 0),
                 (Some(nfs_port), Some(mount_port)) => (nfs_port, mount_port),
                 (nfs_port, mount_port) => {
@@ -127,25 +128,25 @@ impl NfsTarget {
         })
     }
 
-    /// Returns the address that was checked.
+    /// Returns the checked address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the version that sessions speak.
+    /// Returns the version of the sessions.
     #[must_use]
     pub fn version(&self) -> Version {
         self.options.version
     }
 
-    /// Returns how sessions are made.
+    /// Returns the session options.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Whether sessions ask for delegations, where their version has them.
+    /// Returns whether sessions request delegations, if their version has them.
     #[must_use]
     pub fn delegates(&self) -> bool {
         self.options.delegations && self.options.version.is_four()
@@ -156,13 +157,13 @@ impl NfsTarget {
         &self.exports
     }
 
-    /// Whether it is this machine.
+    /// Returns whether the server is on loopback.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.address.ip())
     }
 
-    /// Takes the calling thread to the namespace in which the server is.
+    /// Moves the calling thread into the server's network namespace.
     ///
     /// # Errors
     /// As `Namespace::enter`.
@@ -170,7 +171,7 @@ impl NfsTarget {
         self.namespace.enter()
     }
 
-    /// Returns a session on an export, yet to be made; `client` as in `Session::new`.
+    /// Returns a session on an export that is not connected yet; `client` as in `Session::new`.
     #[must_use]
     pub fn session(&self, executor: &Executor, dialer: &Rc<Dialer>, export: &str, client: u64) -> Session {
         Session::new(
@@ -193,7 +194,7 @@ impl NfsTarget {
         )
     }
 
-    /// The beginning of the file `name` in the export's root; None where it is not there.
+    /// Returns the first bytes of the file `name` in the export's root, or None if it does not exist.
     fn fetch(&self, export: &str, name: String, deadline_ns: u64) -> Result<Option<Vec<u8>>, TargetError> {
         let fetched = wait_for(deadline_ns, |executor| {
             let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
@@ -204,7 +205,7 @@ impl NfsTarget {
     }
 }
 
-/// Runs one task to its end, which must come by `deadline_ns`.
+/// Runs one task to its end, until `deadline_ns` at most.
 fn wait_for<T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
     deadline_ns: u64,
     work: impl FnOnce(Executor) -> F,
@@ -244,7 +245,7 @@ fn choose_exports(url: &str, path: &str, exports: Vec<String>) -> Result<Vec<Str
     }
 }
 
-/// Takes a URL apart. What could mean something else to somebody else is refused.
+/// Splits a URL. Rejects ambiguous ones.
 fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     let refuse = |why: &str| TargetError::Url(format!("{url:?}: {why}"));
     let rest = url
@@ -262,14 +263,12 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     }
     if path.contains('#') || path.chars().any(char::is_control) {
         return Err(refuse(
-            "the path has characters that mean something else: write # as %23",
+            "the path has characters with another meaning: write # as %23",
         ));
     }
     let path = unescaped(path)
         .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| {
-            refuse("the path has an escape that stands for no letter of UTF-8; % itself is written %25")
-        })?;
+        .ok_or_else(|| refuse("the path has a % escape that is not valid UTF-8; write % itself as %25"))?;
     let path = match path.strip_suffix('/') {
         Some("") | None if path.len() <= 1 => "/",
         Some(path) => path,
@@ -278,7 +277,7 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     if path[1..].split('/').any(|part| matches!(part, "." | ".."))
         || (path.len() > 1 && path[1..].split('/').any(str::is_empty))
     {
-        return Err(refuse("the path has empty parts or dots"));
+        return Err(refuse("the path has empty parts, or the parts . or .."));
     }
     let mut parts = Url {
         host,
@@ -300,7 +299,7 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
             let known =
                 "nfsport, mountport, uid, gid, vers=3, vers=4.1 or vers=4.2, and proto=tcp or proto=udp";
             return Err(refuse(&format!(
-                "{parameter:?} is no parameter; known are {known}"
+                "{parameter:?} is not a valid parameter; these are {known}"
             )));
         }
     }
@@ -343,7 +342,7 @@ mod tests {
             let url = format!("nfs://127.0.0.1:1/a?vers={version}&proto=udp");
             let refused = NfsTarget::open(&url, vec![], Options::default(), None, None);
             assert!(
-                matches!(refused, Err(TargetError::Url(why)) if why.contains("NFSv4 does not go over UDP"))
+                matches!(refused, Err(TargetError::Url(why)) if why.contains("NFSv4 does not run over UDP"))
             );
         }
     }

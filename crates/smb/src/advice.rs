@@ -1,7 +1,8 @@
-//! What to try against an error, a row each: whose the fault is, and which setting or which side to look at.
+//! Remedies for errors, one row each: whose fault it is, and which setting to change or which side to
+//! check.
 //!
-//! The settings are called as in plans and in the Python module: `user`, `shares`, `signing`, `encryption`,
-//! `min_dialect` and `max_dialect`. Of rows for one error the first counts whose circumstance holds.
+//! Settings have their names in plans and in the Python module: `user`, `shares`, `signing`, `encryption`,
+//! `min_dialect` and `max_dialect`. Among the rows for an error, the first whose condition holds applies.
 
 use crate::auth::{EXPIRED, MODIFIED, NOT_US, NOT_YET_VALID, NO_KEY, OLD_KEY, REPEATED, SKEW};
 use crate::ntstatus::*;
@@ -10,8 +11,8 @@ use crate::Refusal;
 use dyno_files::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 
-/// What to try about a failure; None where there is nothing to be said beyond its words. `options`: how the session was
-/// asked for.
+/// Returns a suggested remedy for a failure, or None if there is nothing to add to its message. `options`:
+/// the options of the session.
 #[must_use]
 pub fn advice(failure: &Failure, options: &Options) -> Option<&'static str> {
     Hint::first(HINTS, failure, Refusal::of, options)
@@ -48,16 +49,16 @@ fn password_with_user(options: &Options) -> bool {
     options.user.contains(['%', ':'])
 }
 
-const EXPIRED_TICKET: &str = "Get a new ticket by kinit. It must last until the end of the run.";
+const EXPIRED_TICKET: &str = "Get a new ticket with kinit. It must last until the end of the run.";
 const CLOCKS: &str =
     "The clocks of this machine, the KDC and the server differ by more than Kerberos allows, which is 5 minutes: set them.";
 const NO_MORE_SESSIONS: &str =
-    "The server takes no more sessions: its limit, or that of its licence, is reached.";
+    "The server accepts no more sessions: its limit, or that of its licence, is reached.";
 const TICKET_OF_ANOTHER: &str =
-    "The server can't read the ticket. Its key has changed since (run kinit again), or the URL's host is registered to \
+    "The server can't read the ticket: the server's key has changed since (run kinit again), or the URL's host is registered to \
      another machine (setspn -Q cifs/HOST).";
 const KEPT_OUT: &str =
-    "The server's rules keep this user out (no log-on over the network, an empty password, the hour): change them, or \
+    "The server's policies refuse this user (no log-on over the network, an empty password, the hour): change them, or \
      name another user.";
 
 #[rustfmt::skip]
@@ -65,79 +66,79 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 445."),
     Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
-    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections and does not answer. It may also be no file server."),
-    Row::failed(Fault::ClosedEarly, &[], "Check the port, look whether the server still runs, and at its log: it ended the connection."),
-    Row::failed(Fault::ConnectionReset, &[], "Check the port, look whether the server still runs, and at its log: it ended the connection."),
-    Row::failed(Fault::WrongSignature, &[], "Server and client don't have the same keys: somebody between them may have changed messages, or the server is broken. Try another max_dialect."),
-    Row::failed(Fault::NoCredit, &[], "The server breaks the protocol. Try another max_dialect, and tell us of the server's version."),
-    Row::failed(Fault::MalformedMessage, &[], "The server breaks the protocol. Try another max_dialect, and tell us of the server's version."),
+    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer. Perhaps it is not a file server."),
+    Row::failed(Fault::ClosedEarly, &[], "Check the port, whether the server still runs, and its log: it ended the connection."),
+    Row::failed(Fault::ConnectionReset, &[], "Check the port, whether the server still runs, and its log: it ended the connection."),
+    Row::failed(Fault::WrongSignature, &[], "Server and client have different keys: something between them may have changed messages, or the server is faulty. Try another max_dialect."),
+    Row::failed(Fault::NoCredit, &[], "The server violates the protocol. Try another max_dialect, and report this with the server's version."),
+    Row::failed(Fault::MalformedMessage, &[], "The server violates the protocol. Try another max_dialect, and report this with the server's version."),
 
-    Row::failed(Fault::SessionLost, &[NETWORK_NAME_DELETED], "The server gave up the share. Most often the user can't enter its directory: on the server, chmod o+x the directory and all above it. Else somebody closed the share."),
-    Row::failed(Fault::SessionLost, &[], "The server ended the session: look whether the server still runs, and at its log."),
-    Row::failed(Fault::AccessDenied, &[], "The server denies the user to make, write or delete files there: the share may be read-only (Samba: read only, write list), or the directory's permissions or masks (create mask, directory mask) don't let the user."),
-    Row::failed(Fault::NotFound, &[], "A file of ours is gone right after it was made, or the directory is not there: make the directory that the URL names, and look for what hides or removes files (Samba: veto files; a virus scanner).").when(below_the_share),
-    Row::failed(Fault::NotFound, &[], "A file of ours is gone right after it was made: the server hides or removes it (Samba: veto files; a virus scanner), or somebody removed the directory."),
-    Row::failed(Fault::ErrorStatus, &[PATH_NOT_COVERED], "The directory is a DFS link to another server, which is not followed: give the URL of the server and the share that it leads to."),
+    Row::failed(Fault::SessionLost, &[NETWORK_NAME_DELETED], "The server closed the share. Most often, the user can't enter its directory: on the server, chmod o+x the directory and all above it. Otherwise, somebody closed the share."),
+    Row::failed(Fault::SessionLost, &[], "The server ended the session: check whether the server still runs, and its log."),
+    Row::failed(Fault::AccessDenied, &[], "The server does not let the user create, write or delete files there: the share may be read-only (Samba: read only, write list), or the directory's permissions or masks (create mask, directory mask) may forbid it."),
+    Row::failed(Fault::NotFound, &[], "A file is gone right after it was created, or the directory does not exist: create the directory that the URL names, and look for what hides or removes files (Samba: veto files; a virus scanner).").when(below_the_share),
+    Row::failed(Fault::NotFound, &[], "A file is gone right after it was created: the server hides or removes it (Samba: veto files; a virus scanner), or somebody removed the directory."),
+    Row::failed(Fault::ErrorStatus, &[PATH_NOT_COVERED], "The directory is a DFS link to another server, and such links are not followed: give the URL of the server and the share that it leads to."),
     Row::failed(Fault::ErrorStatus, &[NOT_A_DIRECTORY], "The URL names a file: name its directory.").when(below_the_share),
-    Row::failed(Fault::SharingViolation, &[], "Somebody else has a file of ours open: a virus scanner, an indexer or a backup on the server. Leave out the directory serverdyno-clients-* there."),
+    Row::failed(Fault::SharingViolation, &[], "Another program has a file of the load open: a virus scanner, an indexer or a backup on the server. Exclude the directory serverdyno-clients-* there."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
     Row::failed(Fault::NoSpace, &[QUOTA_EXCEEDED], "The user's quota is used up: raise it, or use a suite with fewer clients."),
-    Row::failed(Fault::NoSpace, &[], "The share is full: make room on the server, or use a suite with fewer clients."),
+    Row::failed(Fault::NoSpace, &[], "The share is full: free space on the server, or use a suite with fewer clients."),
 
-    Row::refused(Refusal::NotSmb, &[], "Check the port: it is another kind of server, or one that speaks SMB 1 alone, which is not supported."),
-    Row::refused(Refusal::HungUp, &[], "The server's side, if it is a file server: it takes no more connections (Samba: max smbd processes). Look at its log. Check the port, too."),
-    Row::refused(Refusal::Smb1Alone, &[], "The server's side: let it have SMB 2.0.2 or newer (Samba: server max protocol)."),
-    Row::refused(Refusal::TurnedAway, &[], "The server's side: allow this machine's address on it (Samba: hosts allow, hosts deny)."),
-    Row::refused(Refusal::Dialect, &[NOT_SUPPORTED], "The server has none of SMB 2.0.2 to 3.1.1 as far as min_dialect and max_dialect allow: widen them. A server that speaks SMB 1 alone (Samba: server max protocol) is not supported."),
-    Row::refused(Refusal::Dialect, &[], "Widen min_dialect and max_dialect, or let the server have one of those versions."),
-    Row::refused(Refusal::NoEncryption, &[], "The server's side: it can't encrypt, or not with the versions that are allowed (SMB 3.0 on). Turn its encryption on, raise max_dialect, or set encryption = \"auto\"."),
-    Row::refused(Refusal::SigningWanted, &[], "The plan's side: set signing = \"auto\" or \"required\"."),
-    Row::refused(Refusal::EncryptionWanted, &[], "The plan's side: set encryption = \"auto\", with max_dialect 3.0 or newer. The server may also have no cipher in common with us."),
-    Row::refused(Refusal::ShareEncryption, &[], "The plan's side: set encryption = \"auto\", with max_dialect 3.0 or newer. The server may also have no cipher in common with us."),
-    Row::refused(Refusal::Guest, &[], "The plan's side: check the spelling of user, or leave user out to be measured as a guest on purpose."),
-    Row::refused(Refusal::GuestUnprotected, &[], "The plan's side: name a user, or set signing and encryption to \"auto\"."),
-    Row::refused(Refusal::NoChannels, &[], "Set channels = 1, or let the server offer it: `server multi channel support = yes` in Samba, SMB 3.0 or later, and a user instead of a guest."),
-    Row::refused(Refusal::Binding, &[], "All connections must come to the same server and speak the same dialect: look at load balancers between here and there, and at what the server limits; or set channels = 1."),
-    Row::refused(Refusal::Changed, &[], "Something between client and server changes messages, a proxy or an attacker; or the server is broken. Connect to it directly."),
-    Row::refused(Refusal::NoFiles, &[], "The plan's side: name a share of files in shares; IPC$ and printers are none."),
+    Row::refused(Refusal::NotSmb, &[], "Check the port: it belongs to another kind of server, or to one that only speaks SMB 1, which is not supported."),
+    Row::refused(Refusal::HungUp, &[], "If it is a file server, it accepts no more connections (Samba: max smbd processes): look at its log. Check the port, too."),
+    Row::refused(Refusal::Smb1Alone, &[], "On the server, enable SMB 2.0.2 or newer (Samba: server max protocol)."),
+    Row::refused(Refusal::TurnedAway, &[], "On the server, allow this machine's address (Samba: hosts allow, hosts deny)."),
+    Row::refused(Refusal::Dialect, &[NOT_SUPPORTED], "The server supports no version of SMB from min_dialect to max_dialect: widen the range. A server that only speaks SMB 1 (Samba: server max protocol) is not supported."),
+    Row::refused(Refusal::Dialect, &[], "Widen the range from min_dialect to max_dialect, or enable one of these versions on the server."),
+    Row::refused(Refusal::NoEncryption, &[], "The server can't encrypt, or not with the versions that are allowed (it takes SMB 3.0 or newer). Enable its encryption, raise max_dialect, or set encryption = \"auto\"."),
+    Row::refused(Refusal::SigningWanted, &[], "In the plan, set signing = \"auto\" or \"required\"."),
+    Row::refused(Refusal::EncryptionWanted, &[], "In the plan, set encryption = \"auto\", with max_dialect 3.0 or newer. The server may also have no cipher in common with this client."),
+    Row::refused(Refusal::ShareEncryption, &[], "In the plan, set encryption = \"auto\", with max_dialect 3.0 or newer. The server may also have no cipher in common with this client."),
+    Row::refused(Refusal::Guest, &[], "In the plan, check the spelling of user, or leave user out to measure as a guest on purpose."),
+    Row::refused(Refusal::GuestUnprotected, &[], "In the plan, name a user, or set signing and encryption to \"auto\"."),
+    Row::refused(Refusal::NoChannels, &[], "Set channels = 1, or make multichannel possible: `server multi channel support = yes` in Samba, SMB 3.0 or later, and a user instead of a guest."),
+    Row::refused(Refusal::Binding, &[], "All connections must reach the same server and use the same dialect: check load balancers on the way and the server's limits, or set channels = 1."),
+    Row::refused(Refusal::Changed, &[], "Something between client and server changes messages, such as a proxy or an attacker, or the server is faulty. Connect to it directly."),
+    Row::refused(Refusal::NoFiles, &[], "In the plan's shares, name one with files, unlike IPC$ and printers."),
 
-    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER, ACCESS_DENIED, ACCOUNT_DISABLED, ACCOUNT_RESTRICTION], "The server lets no guest in: name a user (`user` in a plan, --user on the command line), or allow guests on the server (Samba: map to guest = Bad User, and guest ok = yes of the share).").when(as_guest),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER, ACCESS_DENIED, ACCOUNT_DISABLED, ACCOUNT_RESTRICTION], "The server accepts no guests: name a user (`user` in a plan, --user on the command line), or allow guests on the server (Samba: map to guest = Bad User, and guest ok = yes for the share).").when(as_guest),
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The user's name holds a % or a colon, as user%password of smbclient does. The user alone stands there (--user, `user` in a plan), and the password in DYNO_SMB_PASSWORD.").when(password_with_user),
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER, ACCOUNT_RESTRICTION], "The password is empty: export DYNO_SMB_PASSWORD (or the variable that `password_variable` of the plan names) with the user's password.").when(empty_password),
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The password begins or ends with a blank or a line end, as a file's content does: export DYNO_SMB_PASSWORD=\"$(cat FILE)\" takes line ends away. If the blank belongs to it, the user's name or the password is wrong.").when(padded_password),
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The password stands in quotation marks within the variable, which a file of variables (docker --env-file) does not take away: leave them out of DYNO_SMB_PASSWORD.").when(quoted_password),
-    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The user's name or password is wrong: check both; a domain's user is written DOMAIN\\user."),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The user's name or password is wrong: check both; write a domain's user as DOMAIN\\user."),
     Row::refused(Refusal::LogOn, &[ACCOUNT_LOCKED_OUT], "The account is locked after too many wrong passwords: have it unlocked on the server."),
     Row::refused(Refusal::LogOn, &[ACCOUNT_DISABLED], "The account is disabled: have it enabled on the server, or name another user."),
-    Row::refused(Refusal::LogOn, &[ACCOUNT_EXPIRED], "The account has expired: have it prolonged on the server, or name another user."),
+    Row::refused(Refusal::LogOn, &[ACCOUNT_EXPIRED], "The account has expired: have it extended on the server, or name another user."),
     Row::refused(Refusal::LogOn, &[PASSWORD_EXPIRED, PASSWORD_MUST_CHANGE], "The password has expired: set a new one on the server, which can't be done from here."),
     Row::refused(Refusal::LogOn, &[ACCOUNT_RESTRICTION, INVALID_LOGON_HOURS, LOGON_TYPE_NOT_GRANTED], KEPT_OUT),
-    Row::refused(Refusal::LogOn, &[NTLM_BLOCKED], "The server takes no NTLM, only Kerberos: get a ticket by kinit, and give the server's full name in the URL. Set authentication = \"kerberos\" for the server in a plan, or --authentication kerberos on the command line."),
-    Row::refused(Refusal::LogOn, &[NO_LOGON_SERVERS], "The server can't reach its domain controller, which is the server's side to mend."),
+    Row::refused(Refusal::LogOn, &[NTLM_BLOCKED], "The server accepts only Kerberos, not NTLM: get a ticket with kinit, and use the server's full name in the URL. Set authentication = \"kerberos\" for the server in a plan, or --authentication kerberos on the command line."),
+    Row::refused(Refusal::LogOn, &[NO_LOGON_SERVERS], "The server can't reach its domain controller: correct this on the server."),
     Row::refused(Refusal::LogOn, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES], NO_MORE_SESSIONS),
     Row::refused(Refusal::LogOn, &[ACCESS_DENIED], "The server denies this user the log-on, or requires encryption: name another user, or set encryption = \"auto\" with max_dialect 3.0 or newer."),
-    Row::refused(Refusal::LogOn, &[], "Look at the server's log for why it refused this user."),
+    Row::refused(Refusal::LogOn, &[], "Look in the server's log for why it refused this user."),
 
     Row::refused(Refusal::Ticket, &[SKEW, NOT_YET_VALID, TIME_DIFFERENCE_AT_DC], CLOCKS),
     Row::refused(Refusal::Ticket, &[EXPIRED, NETWORK_SESSION_EXPIRED], EXPIRED_TICKET),
     Row::refused(Refusal::Ticket, &[MODIFIED, NOT_US, OLD_KEY, NO_KEY], TICKET_OF_ANOTHER),
-    Row::refused(Refusal::Ticket, &[REPEATED], "The server has seen this log-on before: somebody repeats messages between it and us."),
-    Row::refused(Refusal::Ticket, &[NO_SUCH_USER, INVALID_TOKEN], "The server reads the ticket, and has no account for its user: let it map the domain's users (Samba: winbind, idmap config, username map, min domain uid)."),
-    Row::refused(Refusal::Ticket, &[LOGON_FAILURE], "The server does not accept the ticket: its key has changed since (run kinit again), the URL's host is registered to another machine, clocks differ by more than 5 minutes, it has no account for the user, or it does not take Kerberos. Its log says which."),
+    Row::refused(Refusal::Ticket, &[REPEATED], "The server has seen this log-on before: something between client and server repeats messages."),
+    Row::refused(Refusal::Ticket, &[NO_SUCH_USER, INVALID_TOKEN], "The server can read the ticket, but has no account for its user: let it map the domain's users (Samba: winbind, idmap config, username map, min domain uid)."),
+    Row::refused(Refusal::Ticket, &[LOGON_FAILURE], "The server does not accept the ticket: its key has changed since (run kinit again), the URL's host is registered to another machine, clocks differ by more than 5 minutes, it has no account for the user, or it does not accept Kerberos. Its log says which."),
     Row::refused(Refusal::Ticket, &[ACCOUNT_LOCKED_OUT, ACCOUNT_DISABLED, ACCOUNT_EXPIRED, PASSWORD_EXPIRED, PASSWORD_MUST_CHANGE], "The user's account or password is locked or has expired: have it changed on the server, or name another user."),
     Row::refused(Refusal::Ticket, &[ACCOUNT_RESTRICTION, INVALID_LOGON_HOURS, LOGON_TYPE_NOT_GRANTED], KEPT_OUT),
     Row::refused(Refusal::Ticket, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES], NO_MORE_SESSIONS),
     Row::refused(Refusal::Ticket, &[ACCESS_DENIED], "The server denies this user the log-on, or requires encryption: name another user, or set encryption = \"auto\" with max_dialect 3.0 or newer."),
-    Row::refused(Refusal::Ticket, &[], "Look at the server's log for why it refused this user."),
+    Row::refused(Refusal::Ticket, &[], "Look in the server's log for why it refused this user."),
     Row::refused(Refusal::TicketExpired, &[], EXPIRED_TICKET),
-    Row::refused(Refusal::Unproven, &[], "Another server answers at this address, or somebody between it and us. Check which host the name in the URL leads to."),
+    Row::refused(Refusal::Unproven, &[], "Another server, or something between it and this client, answers at this address. Check which host the name in the URL leads to."),
 
     Row::refused(Refusal::Share, &[BAD_NETWORK_NAME], "The server has no share of this name: check shares against `smbclient -L //HOST`. If it is listed, the server can't serve it: its directory may have been removed, or it is a DFS link to another server; look at its log."),
-    Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share lets no guest in: name a user (`user` in a plan, --user on the command line), or allow guests on the server (Samba: guest ok = yes).").when(as_guest),
-    Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or requires encryption: give the user access to it on the server, or set encryption = \"auto\" with max_dialect 3.0 or newer. Else the server's log says why.").when(unencrypted),
-    Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or this machine: give access to it on the server (Samba: valid users, invalid users, hosts allow, hosts deny). Else the server's log says why: a command may have failed that it runs first (Samba: root preexec, preexec)."),
-    Row::refused(Refusal::Share, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES, INSUFFICIENT_RESOURCES], "The share takes no more connections: its limit is reached (Samba: max connections). Each client needs one, in Bonnie each seeker: raise the limit, or take fewer clients (-c) or seekers (--seekers)."),
-    Row::refused(Refusal::Share, &[], "Look at the server's log for why it refused the share."),
+    Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share accepts no guests: name a user (`user` in a plan, --user on the command line), or allow guests on the server (Samba: guest ok = yes).").when(as_guest),
+    Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or requires encryption: give the user access to it on the server, or set encryption = \"auto\" with max_dialect 3.0 or newer. Otherwise, the server's log says why.").when(unencrypted),
+    Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or this machine: give access to it on the server (Samba: valid users, invalid users, hosts allow, hosts deny). Otherwise, the server's log says why: a command that it runs first may have failed (Samba: root preexec, preexec)."),
+    Row::refused(Refusal::Share, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES, INSUFFICIENT_RESOURCES], "The share accepts no more connections: its limit is reached (Samba: max connections). Each client needs one, in Bonnie each seeker: raise the limit, or use fewer clients (-c) or seekers (--seekers)."),
+    Row::refused(Refusal::Share, &[], "Look in the server's log for why it refused the share."),
 ];
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! SMB 2.0.2 to 3.1.1 (MS-SMB2) as a load generator needs it: a codec, authentication, signing and encryption, and one
-//! client's session as a [`dyno_files::FileClient`].
+//! SMB 2.0.2 to 3.1.1 (MS-SMB2) for a load generator: a codec, authentication, signing and encryption, and
+//! the session of one client as a [`dyno_files::FileClient`].
 //!
-//! Not for: SMB 1, mounting, several channels a session. Knows no workload and no cache.
+//! It has no SMB 1, no mounting, and no knowledge of workloads or caches.
 
 mod advice;
 pub mod auth;

@@ -1,10 +1,10 @@
-//! NTSTATUS values by name (MS-ERREF 2.3.1), as far as file servers answer with them.
+//! Names of the NTSTATUS values (MS-ERREF 2.3.1) that file servers return.
 //!
-//! Not for what a status means to a client: `status.rs`.
+//! `status.rs` interprets them.
 
 use dyno_measure::StatusTable;
 
-/// NTSTATUS values as failures carry them: by name, where it is in the list, and number.
+/// Table of NTSTATUS values for failures: shows the name, if known, and the number.
 pub static NTSTATUS: StatusTable = StatusTable {
     name: "NTSTATUS",
     write: |status, formatter| match ntstatus_name(status) {
@@ -17,7 +17,7 @@ macro_rules! statuses {
     ($($status:ident $code:literal)*) => {
         $(pub(crate) const $status: u32 = $code;)*
 
-        /// Returns the name of `status`, where it is in the list.
+        /// Returns the name of `status`, if it is in the list.
         fn ntstatus_name(status: u32) -> Option<&'static str> {
             match status {
                 $($status => Some(concat!("STATUS_", stringify!($status))),)*

@@ -1,8 +1,8 @@
-//! Asks whether an SMB server is there, and what it offers: one NEGOTIATE (MS-SMB2 2.2.3), and nothing after it.
-//! A server that ends the connection at that is asked in SMB 1, too (`smb1.rs`).
+//! Checks whether an SMB server is present and what it offers, with a single NEGOTIATE (MS-SMB2 2.2.3). If
+//! the server closes the connection in response, the probe also tries SMB 1 (`smb1.rs`).
 //!
-//! It takes no user, changes nothing on the server and is no load; so it needs no consent. Not for: shares and users,
-//! which a session alone can tell of.
+//! The probe needs no consent: it logs on no user, changes nothing on the server and causes no load. Only a
+//! session can check shares and users.
 
 use crate::session::{Options, Session};
 use crate::smb1;
@@ -20,27 +20,27 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// No client of a mix has this number.
+/// No client of a load level has this number.
 const PROBING_CLIENT: u32 = u32::MAX;
-/// Probes of this process so far. They make the GUIDs, with the process's number: a server hands all connections with one GUID to one process, so that
-/// one probe would wait behind another that hangs.
+/// Number of probes by this process so far. The GUID contains it and the process ID: Samba passes all
+/// connections with the same GUID to one process, so a probe would wait behind another that hangs.
 static PROBES: AtomicU64 = AtomicU64::new(0);
 
-/// What a server says of itself before anybody has logged on.
+/// What a server reports before a log-on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
-    /// The newest version that both sides have.
+    /// The newest version that both sides support.
     pub dialect: Dialect,
-    /// It will have every message signed.
+    /// Whether the server requires signed messages.
     pub signing_required: bool,
     pub leases: bool,
-    /// It grants leases of directories, too.
+    /// Whether the server also grants directory leases.
     pub directory_leases: bool,
-    /// Names the server, for as long as it runs.
+    /// Identifies the server while it runs.
     pub server_guid: [u8; 16],
-    /// The most that a read may have.
+    /// Maximum size of a read.
     pub max_read_bytes: u32,
-    /// The most that a write may have.
+    /// Maximum size of a write.
     pub max_write_bytes: u32,
 }
 
@@ -58,24 +58,24 @@ impl From<NegotiateResponse> for Offer {
     }
 }
 
-/// Asks the server at `address` for what it offers. The address is looked for in the network namespace whose file
-/// (`/proc/PID/ns/net`) is given. It ends within `timeout`, whatever the server sends.
+/// Queries the server at `address` for its offer. The address belongs to the given network namespace (file
+/// `/proc/PID/ns/net`), if any. Returns within `timeout`, whatever the server sends.
 ///
 /// # Errors
-/// The failure that a session would end with at this step; `advice` has words for each.
+/// The failure with which a session would end at this step; `advice` explains each.
 pub fn probe(
     address: SocketAddr,
     network_namespace: Option<&Path>,
     timeout: Duration,
 ) -> Result<Offer, Failure> {
-    // On a thread of its own: who has entered a namespace doesn't come back.
+    // Uses a separate thread, because a thread that enters a namespace does not return.
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| probe_from_here(address, network_namespace, timeout));
         asking.join().unwrap_or_else(|_| Err(Fault::OtherIo.into()))
     })
 }
 
-/// Another for each probe of each process.
+/// Returns a different seed for each probe of each process.
 fn guid_seed() -> u64 {
     u64::from(std::process::id()) << 32 | PROBES.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX)
 }

@@ -1,12 +1,12 @@
-//! At which step of making a session it was refused, and over what: a status alone does not tell a share that denies a
-//! user from a server that denies the log-on.
+//! The step at which a session was refused, and why. The status alone does not distinguish a share that
+//! denies a user from a server that denies the log-on.
 //!
-//! Not for what to try: that depends on the protocol's options, and stands beside them (`advice.rs`).
+//! `advice.rs` has the remedies, which depend on the protocol's options.
 
 use crate::status;
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
-/// The list below, as failures carry it.
+/// Table of the refusals below, for failures.
 static STEPS: StatusTable = StatusTable {
     name: "SMB session",
     write: |code, formatter| match Refusal::of_code(code) {
@@ -16,28 +16,28 @@ static STEPS: StatusTable = StatusTable {
 };
 
 named_enum! {
-    /// Why a session with a file server was not made.
+    /// Why a session with a file server was not established.
     pub enum Refusal {
-        NotSmb "not_smb" "what answered the first message does not speak SMB 2 or 3"
-        HungUp "hung_up" "the server ended the connection at the first message"
-        Smb1Alone "smb1_alone" "the server speaks SMB 1 alone, which is not supported"
+        NotSmb "not_smb" "the answer to the first message is not SMB 2 or 3"
+        HungUp "hung_up" "the server ended the connection after the first message"
+        Smb1Alone "smb1_alone" "the server only speaks SMB 1, which is not supported"
         TurnedAway "turned_away" "the server accepts no connections from this address"
-        Dialect "dialect" "the server has none of the versions that were offered"
-        NoEncryption "no_encryption" "encryption was asked for, and the server has none in common with us"
+        Dialect "dialect" "the server supports none of the versions that were offered"
+        NoEncryption "no_encryption" "encryption was requested, but the server has no cipher in common with this client"
         SigningWanted "signing_wanted" "the server requires signatures, which were turned off"
         LogOn "log_on" "the log-on was refused"
         Ticket "ticket" "the log-on by Kerberos was refused"
         TicketExpired "ticket_expired" "the Kerberos ticket has expired"
         Unproven "unproven" "the server did not prove that the Kerberos ticket is for it"
-        EncryptionWanted "encryption_wanted" "the server requires encryption, which was not asked for"
-        Guest "guest" "the server knows no such user and let us in as a guest"
-        GuestUnprotected "guest_unprotected" "a guest's session can be neither signed nor encrypted, as was asked for"
+        EncryptionWanted "encryption_wanted" "the server requires encryption, which was not requested"
+        Guest "guest" "the server has no such user, and accepted the log-on as a guest"
+        GuestUnprotected "guest_unprotected" "a guest's session can't be signed or encrypted as requested"
         Share "share" "the share was refused"
-        NoFiles "no_files" "the share is none of files, but of a printer or pipes"
-        ShareEncryption "share_encryption" "the share requires encryption, which was not asked for"
-        NoChannels "no_channels" "several connections a session were asked for, and there is one at most: it takes SMB 3, a user, and a server that offers multichannel"
+        NoFiles "no_files" "the share is not for files, but for a printer or pipes"
+        ShareEncryption "share_encryption" "the share requires encryption, which was not requested"
+        NoChannels "no_channels" "several connections per session were requested, but only one is possible: more take SMB 3, a user, and a server that offers multichannel"
         Binding "binding" "the server refused another connection of the session"
-        Changed "changed" "somebody between client and server changed the negotiation"
+        Changed "changed" "something between client and server changed the negotiation"
     }
 }
 
@@ -46,7 +46,7 @@ impl Refusal {
         Self::ALL.get(code as usize).copied()
     }
 
-    /// Returns what a failure's `Detail::Refused` says, where SMB said it.
+    /// Returns the refusal in a failure's `Detail::Refused`, if SMB set it.
     #[must_use]
     pub fn of(step: ProtocolStatus) -> Option<Self> {
         if step.table.name == STEPS.name {
@@ -56,7 +56,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the detail of a refusal, and of the NTSTATUS that said so; 0 where none did.
+    /// Returns the detail of a refusal with its NTSTATUS; 0 if there is none.
     #[must_use]
     pub fn detail(self, status: u32) -> Detail {
         self.said_by((status != status::SUCCESS).then(|| status::of(status)))
@@ -72,7 +72,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the failure that a status of another table than NTSTATUS told.
+    /// Returns the failure of a refusal whose status is not an NTSTATUS.
     #[must_use]
     pub fn because(self, status: ProtocolStatus) -> Failure {
         Failure {
@@ -81,7 +81,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the failure: there is no session.
+    /// Returns the failure of a refused session.
     #[must_use]
     pub fn failure(self, status: u32) -> Failure {
         Failure {

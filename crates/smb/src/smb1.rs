@@ -1,24 +1,26 @@
-//! The one question that is asked in SMB 1 (MS-CIFS 2.2.4.52): whether a server that ended the connection at the first
-//! message of SMB 2 knows no newer version. One that takes no more connections ends this one, too.
+//! The only SMB 1 request (MS-CIFS 2.2.4.52). It finds out whether a server that closed the connection at
+//! the first SMB 2 message knows nothing newer than SMB 1. A server that is full closes this connection
+//! too.
 //!
-//! It is asked before load alone. Not for SMB 1 itself, which is not spoken.
+//! Sent only before load. SMB 1 itself is not supported.
 
 use crate::wire::FRAME_BYTES;
 use crate::Refusal;
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_net::Dialer;
 
-/// What a message of SMB 1 begins with.
+/// Protocol ID of an SMB 1 message.
 const ID: [u8; 4] = *b"\xffSMB";
 const NEGOTIATE: u8 = 0x72;
-/// Of the header, behind the command: no status, names without case, names of any length, status codes of NT, and numbers.
+/// Header fields after the command: no status, case-insensitive names, long names, NT status codes, and
+/// IDs.
 const REST_OF_HEADER: [u8; 27] = [
     0, 0, 0, 0, 0x18, 0x01, 0xc8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0,
 ];
-/// From the oldest that is a file server's to the last before SMB 2.
+/// The oldest dialect of file servers to the last one before SMB 2.
 const VERSIONS: [&str; 4] = ["PC NETWORK PROGRAM 1.0", "LANMAN1.0", "LM1.2X002", "NT LM 0.12"];
 
-/// Returns the failure of a session that was not made, with the reason where the server knows nothing newer than SMB 1.
+/// Returns the failure of a refused session, with the reason if the server only supports SMB 1.
 pub(crate) async fn explained(failure: Failure, dialer: &Dialer) -> Failure {
     let hung_up =
         matches!(failure.detail, Detail::Refused { step, .. } if Refusal::of(step) == Some(Refusal::HungUp));
@@ -31,7 +33,7 @@ pub(crate) async fn explained(failure: Failure, dialer: &Dialer) -> Failure {
     }
 }
 
-/// Whether the answer to NEGOTIATE is of SMB 1, whichever version it chooses.
+/// Returns whether the response to NEGOTIATE is SMB 1, whatever dialect it selects.
 async fn is_spoken(dialer: &Dialer) -> Result<bool, Failure> {
     let socket = dialer.dial(None)?;
     socket.send_first(&negotiate()).await?;

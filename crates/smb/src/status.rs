@@ -1,9 +1,9 @@
-//! What an NTSTATUS (MS-ERREF 2.3.1) means to the client of a file server.
+//! Interpretation of NTSTATUS values (MS-ERREF 2.3.1) for a client of a file server.
 
 pub(crate) use crate::ntstatus::*;
 use dyno_measure::{Detail, Failure, Fault, ProtocolStatus};
 
-/// Whether it says of a path that it is not there.
+/// Returns whether `status` means that a path does not exist.
 #[must_use]
 pub fn is_not_there(status: u32) -> bool {
     matches!(
@@ -12,13 +12,13 @@ pub fn is_not_there(status: u32) -> bool {
     )
 }
 
-/// Whether it says that the request failed: the two highest bits are its severity.
+/// Returns whether the request failed: the two highest bits are the severity.
 #[must_use]
 pub fn is_error(status: u32) -> bool {
     status >> 30 == 3
 }
 
-/// Whether it ends the session, or the use of the share, and so all its files.
+/// Returns whether `status` ends the session, or the use of the share, and therefore all its files.
 #[must_use]
 pub fn ends_session(status: u32) -> bool {
     matches!(
@@ -31,7 +31,7 @@ pub fn ends_session(status: u32) -> bool {
     )
 }
 
-/// The failure that it is to a call. The number goes along.
+/// Returns the failure of a call with this status, including the number.
 #[must_use]
 pub fn failure(status: u32) -> Failure {
     let fault = match status {
@@ -42,7 +42,7 @@ pub fn failure(status: u32) -> Failure {
         | MEDIA_WRITE_PROTECTED
         | NETWORK_ACCESS_DENIED
         | CANNOT_DELETE => Fault::AccessDenied,
-        // A file that is about to be deleted is there only because somebody has it open.
+        // A file with a pending delete only still exists because it is open.
         SHARING_VIOLATION | DELETE_PENDING => Fault::SharingViolation,
         FILE_LOCK_CONFLICT | LOCK_NOT_GRANTED => Fault::LockConflict,
         DISK_FULL | QUOTA_EXCEEDED => Fault::NoSpace,
@@ -53,7 +53,7 @@ pub fn failure(status: u32) -> Failure {
     with(fault, status)
 }
 
-/// `fault`, because of `status`.
+/// Returns `fault` with `status` as its detail.
 #[must_use]
 pub fn with(fault: Fault, status: u32) -> Failure {
     Failure {
@@ -62,7 +62,7 @@ pub fn with(fault: Fault, status: u32) -> Failure {
     }
 }
 
-/// `status`, as failures carry it.
+/// Returns `status` in the form that failures carry.
 #[must_use]
 pub fn of(status: u32) -> ProtocolStatus {
     ProtocolStatus {

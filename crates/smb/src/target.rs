@@ -1,12 +1,12 @@
-//! Shares that load may go to. An `SmbTarget` is the only thing that the engine takes, and `SmbTarget::open` is the only
-//! way to make one.
+//! Shares that may receive load. The engine accepts only an `SmbTarget`, and only `SmbTarget::open` creates one.
 //!
-//! A server on loopback is the user's own, also on the loopback of another network namespace of this machine, unless
-//! there is a token for it. Any other must hold, in the root of each share, a file whose name contains the user's secret
-//! token and whose content can be made only by somebody who knows it (`dyno_net::consent_document`). The address that passed is the address that is
-//! used: the name is resolved once, and a namespace stays open.
+//! A server on loopback, including the loopback of another network namespace of this machine, belongs to the
+//! user and needs no consent unless there is a token. Any other server must have a consent file in the root of
+//! each share: its name contains the user's secret token, and only someone who knows the token can create its
+//! content (`dyno_net::consent_document`). The checked address is the one used for load: the name is resolved
+//! once, and a namespace stays open.
 //!
-//! `SmbTarget` can be neither built nor changed elsewhere:
+//! Other code can neither construct nor change an `SmbTarget`:
 //!
 //! ```compile_fail,E0277
 //! let target: dyno_smb::SmbTarget = Default::default();
@@ -31,13 +31,13 @@ use std::path::Path;
 use std::rc::Rc;
 
 const SMB_PORT: u16 = 445;
-/// For everything together: the look-up of the name, and the consent of every share.
+/// Time limit for everything: resolving the name, and the consent of every share.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 const MAX_DOCUMENT_BYTES: u32 = 4096;
-/// Consent is asked for as the last of all clients.
+/// The consent check uses the last client number.
 const ASKING_CLIENT: u32 = u32::MAX;
 
-/// Shares of one server that load may go to.
+/// Shares of one server that may receive load.
 #[derive(Debug, Clone)]
 pub struct SmbTarget {
     address: SocketAddr,
@@ -47,7 +47,7 @@ pub struct SmbTarget {
     namespace: Namespace,
 }
 
-/// `smb://host[:port]/share[/path]`, taken apart.
+/// The parts of `smb://host[:port]/share[/path]`.
 #[derive(Debug, PartialEq, Eq)]
 struct Url<'a> {
     host: &'a str,
@@ -56,11 +56,12 @@ struct Url<'a> {
 }
 
 impl SmbTarget {
-    /// Resolves `url`, `smb://host[:port]/share[/path]`, and asks the server for its consent, unless it is on loopback and
-    /// there is no `token`.
-    /// The clients are spread over `shares`, or work on the URL's alone where there are none; the URL's path stands
-    /// before all of theirs. Its host is what `options.server` becomes. The server is looked for in the network
-    /// namespace whose file (`/proc/PID/ns/net`) is given.
+    /// Resolves `url`, `smb://host[:port]/share[/path]`, and checks the server's consent, unless it is on
+    /// loopback and there is no `token`.
+    ///
+    /// Clients are distributed over `shares`, or use the URL's share if `shares` is empty. The URL's path
+    /// becomes the prefix of all paths, and its host becomes `options.server`. The server is in the given
+    /// network namespace (file `/proc/PID/ns/net`), if any.
     ///
     /// # Errors
     /// See `TargetError`.
@@ -108,25 +109,25 @@ impl SmbTarget {
         Ok(target)
     }
 
-    /// The address that was checked.
+    /// Returns the checked address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The server as the URL names it.
+    /// Returns the server as written in the URL.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// How sessions with it are made.
+    /// Returns the session options.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The same shares at their roots, whatever directory the URL names.
+    /// Returns the same shares without the URL's directory.
     #[must_use]
     pub fn at_roots(&self) -> Self {
         let mut target = self.clone();
@@ -134,29 +135,28 @@ impl SmbTarget {
         target
     }
 
-    /// All shares.
     #[must_use]
     pub fn shares(&self) -> &[String] {
         &self.shares
     }
 
-    /// The share of a client: they are dealt out in turn.
+    /// Returns the share of a client: clients use the shares in turn.
     #[must_use]
     pub fn share_of(&self, client: u32) -> &str {
         &self.shares[client as usize % self.shares.len()]
     }
 
-    /// Whether it is this machine.
+    /// Returns whether the server is on loopback.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.address.ip())
     }
 
-    /// Takes the calling thread to the namespace in which the server is; sockets that it makes from then on are there.
-    /// Nothing where none was given.
+    /// Moves the calling thread into the server's network namespace; its new sockets are created there.
+    /// Does nothing without a namespace.
     ///
     /// # Errors
-    /// Where this process may not (it needs `CAP_SYS_ADMIN`), or the file was none of a network namespace.
+    /// The process lacks `CAP_SYS_ADMIN`, or the file is not a network namespace.
     pub fn enter(&self) -> Result<(), Errno> {
         self.namespace.enter()
     }
@@ -171,7 +171,7 @@ impl SmbTarget {
         )
     }
 
-    /// The beginning of the file `name` in the share's root; None where it is not there.
+    /// Returns the first bytes of the file `name` in the share's root, or None if it does not exist.
     fn fetch(&self, share: &str, name: &str, deadline_ns: u64) -> Result<Option<Vec<u8>>, TargetError> {
         let executor = Executor::new().map_err(|error| TargetError::Io(error.into()))?;
         let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
@@ -225,13 +225,13 @@ fn choose_shares(url: &str, share: &str, shares: Vec<String>) -> Result<Vec<Stri
         .any(|share| share.is_empty() || share.contains(['/', '\\', '\0']))
     {
         return Err(TargetError::Url(format!(
-            "{url:?}: name a share, smb://HOST/SHARE; its name has no / and no \\"
+            "{url:?}: name a share, smb://HOST/SHARE; its name has no / or \\"
         )));
     }
     Ok(shares)
 }
 
-/// Takes a URL apart. What could mean something else to somebody else is refused.
+/// Splits a URL. Rejects ambiguous ones.
 fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));
     let Some(rest) = url.strip_prefix("smb://") else {
@@ -248,18 +248,18 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
         return refuse("there is no plain host[:port] after smb://");
     }
     if path.contains(['?', '#']) {
-        return refuse("a share and a path follow the host, and nothing else: write ? as %3F and # as %23");
+        return refuse("only a share and a path may follow the host: write ? as %3F and # as %23");
     }
     let Some(path) = unescaped(path).and_then(|bytes| String::from_utf8(bytes).ok()) else {
-        return refuse("the path has an escape that stands for no letter of UTF-8; % itself is written %25");
+        return refuse("the path has a % escape that is not valid UTF-8; write % itself as %25");
     };
     if path.contains(['\\', '?', ':', '*', '"', '<', '>', '|']) || path.chars().any(char::is_control) {
-        return refuse("the path has characters that no file name has");
+        return refuse("the path has characters that file names can't have");
     }
     let (share, path) = path.split_once('/').unwrap_or((&path, ""));
     let path = path.strip_suffix('/').unwrap_or(path);
     if !path.is_empty() && path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return refuse("the path has empty parts or dots");
+        return refuse("the path has empty parts, or the parts . or ..");
     }
     Ok(Url {
         host,

@@ -1,6 +1,7 @@
-//! Serves until standard input ends, then says how many requests that were: for profiling and for other load generators.
+//! Serves until standard input ends, then prints the number of requests, for profiling and for other load
+//! generators.
 //!
-//! `serve PORT CPU[,CPU...] tree|BYTES [FAULT]`: one thread a CPU.
+//! `serve PORT CPU[,CPU...] tree|BYTES [FAULT]`: one thread per CPU.
 
 use dyno_testserver::http::{Documents, Options, Server};
 use dyno_workload::Tree;

@@ -1,4 +1,4 @@
-//! What all servers have, and is no protocol's.
+//! Helpers that all servers share, independent of the protocol.
 
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,14 +8,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) const NS_PER_MS: u64 = 1_000_000;
 
-/// The same bytes for the same length, on every machine.
+/// Returns incompressible bytes: the same bytes for the same length, on every machine.
 pub(crate) fn incompressible(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     Xoshiro256PlusPlus::seed_from_u64(0).fill_bytes(&mut bytes);
     bytes
 }
 
-/// Bytes from the kernel, at most 256.
+/// Returns random bytes from the kernel, at most 256.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let got = getrandom(&mut bytes[..], GetRandomFlags::empty());
@@ -24,11 +24,11 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that panicked has said so on standard error; the others go on with what there is.
+    // A thread that panicked has reported it on standard error; the others continue with the current state.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A named tree of files: a share of SMB, an export of NFS.
+/// A named tree of files: an SMB share or an NFS export.
 #[derive(Debug)]
 pub(crate) struct Share<Volume> {
     pub(crate) name: String,
@@ -48,7 +48,8 @@ impl<Volume> Share<Volume> {
     }
 }
 
-/// The options of a file that `tools/complete_documents.py` makes from the control plane's models.
+/// Parses default options from a file that `tools/complete_documents.py` generates from the control plane's
+/// models.
 pub(crate) fn usual<T: DeserializeOwned>(document: &str) -> T {
     serde_json::from_str(document).expect("the file is as made")
 }

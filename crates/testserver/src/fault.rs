@@ -1,6 +1,7 @@
-//! Names for what a server can be told to do wrong: a list of them becomes a type that is parsed from its name.
+//! Faults that a server can be told to inject: a macro turns a list of names into a type that is parsed
+//! from a name.
 //!
-//! Not for: the lists (`fault.rs` of each protocol), and doing it (`misbehaviour.rs` of each).
+//! The lists are in `fault.rs` of each protocol, the implementations in `misbehaviour.rs`.
 
 use crate::common::{incompressible, NS_PER_MS};
 use serde::de::{Deserialize, Deserializer, Error};
@@ -8,30 +9,30 @@ use std::str::FromStr;
 
 const GARBAGE_BYTES: usize = 1024;
 
-/// The faults of one protocol.
+/// Faults of one protocol.
 pub trait FaultKind: Copy + PartialEq + 'static {
-    /// The one that each server has: every answer comes later.
+    /// The fault that every server has: delayed answers.
     const DELAY: Self;
 
-    /// All of them with their names.
+    /// Returns all faults with their names.
     fn named() -> impl Iterator<Item = (Self, &'static str)>;
 }
 
-/// A fault of a server: a wrong behaviour, or a legal one that is unusual.
+/// A fault of a server: a wrong behaviour, or a legal but unusual one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault<Kind> {
     pub(crate) kind: Kind,
-    /// The number in the name; 1 where the name has none.
+    /// The number in the name; 1 if the name has none.
     pub(crate) value: u32,
 }
 
 impl<Kind: FaultKind> Fault<Kind> {
-    /// Return the number in the name as nanoseconds, if it is of milliseconds.
+    /// Returns the number in the name, in milliseconds, as nanoseconds.
     pub(crate) fn value_ns(self) -> u64 {
         u64::from(self.value) * NS_PER_MS
     }
 
-    /// Return how much later a server with this fault answers.
+    /// Returns the answer delay of a server with this fault.
     pub(crate) fn delay_ns(fault: Option<Self>) -> u64 {
         let delay = fault.filter(|fault| fault.kind == Kind::DELAY);
         delay.map_or(0, Self::value_ns)
@@ -48,7 +49,7 @@ impl<Kind: FaultKind> FromStr for Fault<Kind> {
         });
         named.ok_or_else(|| {
             let names: Vec<&str> = Kind::named().map(|(_, name)| name).collect();
-            format!("there is no fault {text:?}; there are: {}", names.join(" "))
+            format!("unknown fault {text:?}; known faults: {}", names.join(" "))
         })
     }
 }
@@ -59,12 +60,12 @@ impl<'de, Kind: FaultKind> Deserialize<'de> for Fault<Kind> {
     }
 }
 
-/// Makes `Kind`, `Fault` and `faults()` of `Variant "name" "what it means"` for each fault. A number in a name is an
-/// example: another can be put in its place.
+/// Defines `Kind`, `Fault` and `faults()` from `Variant "name" "meaning"` for each fault. A number in a
+/// name is an example: any other can replace it.
 macro_rules! faults {
     ($($variant:ident $name:literal $words:literal)*) => {
         dyno_measure::named_enum! {
-            /// What the server can be told to do wrong.
+            /// Faults that the server can be told to inject.
             pub enum Kind { $($variant $name $words)* }
         }
 
@@ -78,7 +79,8 @@ macro_rules! faults {
 
         pub type Fault = crate::fault::Fault<Kind>;
 
-        /// Names and meanings of all faults; each name can be parsed as it stands, and another number put in its place.
+        /// Returns the names and meanings of all faults. Each name can be parsed as it is, or with another
+        /// number.
         #[must_use]
         pub fn faults() -> Vec<(&'static str, &'static str)> {
             Kind::ALL.map(|kind| (kind.name(), kind.words())).to_vec()
@@ -87,7 +89,7 @@ macro_rules! faults {
 }
 pub(crate) use faults;
 
-/// The number in `text`, if but for it `text` is `example`; zero is none.
+/// Returns the number in `text` if `text` otherwise equals `example`. The number must not be zero.
 fn value_in(text: &str, example: &str) -> Option<u32> {
     let Some((name, example_value)) = example.split_once('=') else {
         return (text == example).then_some(1);
@@ -97,7 +99,7 @@ fn value_in(text: &str, example: &str) -> Option<u32> {
     value.parse().ok().filter(|value| *value > 0)
 }
 
-/// Return what a server sends that answers with random bytes.
+/// Returns random bytes to send instead of an answer.
 pub(crate) fn garbage() -> Vec<u8> {
     incompressible(GARBAGE_BYTES)
 }

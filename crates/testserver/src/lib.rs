@@ -1,7 +1,7 @@
-//! Servers of our own, in memory: one for HTTP, one for SMB and one for NFS. Each is what the generator is
-//! measured against, the server where no other is installed, and a source of named misbehaviour for tests.
+//! In-memory servers for HTTP, SMB and NFS. The generator is measured against them; each is also the server
+//! if no other is installed, and a source of named faults for tests.
 //!
-//! Not for: serving anybody but a load generator and its tests.
+//! They only serve load generators and their tests.
 
 mod common;
 mod counts;

@@ -1,20 +1,20 @@
-//! What a file contains: pages of 64 KiB that are there once written, under one bound for all files.
+//! Contents of a file: pages of 64 KiB that exist once written, with a memory limit for all files.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE_BYTES: usize = 65_536;
-/// Memory is taken in multiples of this.
+/// Unit of memory allocation.
 const BLOCK_BYTES: usize = 4096;
-/// The largest file, as ext4 with blocks of 4 KiB has it.
+/// Maximum file size, as in ext4 with 4 KiB blocks.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 44;
 
-/// There is no room for it.
+/// The memory limit is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// The memory that all files of a server may have.
+/// Memory limit and use of all files of a server.
 #[derive(Debug)]
 pub(crate) struct Space {
     capacity: u64,
@@ -50,7 +50,7 @@ impl Space {
     }
 }
 
-/// The contents of one file. What lies between its pages, and behind what was written of one, is zero.
+/// Contents of a file. Gaps between its pages, and unwritten parts of pages, are zero.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
     pages: BTreeMap<u64, Vec<u8>>,
@@ -62,7 +62,7 @@ impl Pages {
         self.end
     }
 
-    /// Appends up to `most` bytes from `offset` on to `out`, and gives their number.
+    /// Appends up to `most` bytes from `offset` on to `out`, and returns their number.
     pub(crate) fn read(&self, offset: u64, most: usize, out: &mut Vec<u8>) -> usize {
         let there = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let count = most.min(there);
@@ -82,7 +82,7 @@ impl Pages {
         count
     }
 
-    /// Where there is no space for all of it, the pages before the first that has none are written.
+    /// Writes data. If the memory does not suffice, writes the pages before the first that does not fit.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8], space: &Space) -> Result<(), Full> {
         let end = offset.checked_add(data.len() as u64);
         if end.is_none_or(|end| end > MAX_FILE_BYTES) {
@@ -128,7 +128,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Returns a copy of a page, which takes memory of its own; None where nothing is written there.
+    /// Returns a copy of a page, which uses its own memory; None if the page does not exist.
     pub(crate) fn copy(&self, number: u64, space: &Space) -> Result<Option<Vec<u8>>, Full> {
         let Some(page) = self.pages.get(&number) else {
             return Ok(None);
@@ -140,7 +140,7 @@ impl Pages {
         Ok(Some(copy))
     }
 
-    /// Puts a page where another was, or none was, and gives the memory of the other one back. Ends the file at `end`.
+    /// Replaces or removes a page, and frees the memory of the old one. Ends the file at `end`.
     pub(crate) fn put_back(&mut self, number: u64, page: Option<Vec<u8>>, end: u64, space: &Space) {
         let other = match page {
             Some(page) => self.pages.insert(number, page),
@@ -157,7 +157,7 @@ impl Pages {
     }
 }
 
-/// Returns the numbers of the pages in which so many bytes from `offset` on lie.
+/// Returns the numbers of the pages that contain `bytes` bytes from `offset` on.
 pub(crate) fn numbers(offset: u64, bytes: usize) -> Range<u64> {
     let page_bytes = PAGE_BYTES as u64;
     offset / page_bytes..offset.saturating_add(bytes as u64).div_ceil(page_bytes)

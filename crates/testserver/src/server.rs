@@ -1,6 +1,6 @@
-//! Starting, restarting and stopping a server, whatever it speaks: a thread a CPU.
+//! Start, restart and stop of a server with any protocol: one thread per CPU.
 //!
-//! Not for: what the threads do (`Service` of each protocol).
+//! `Service` of each protocol defines what the threads do.
 
 use crate::common::lock;
 use crate::threads::Threads;
@@ -14,51 +14,51 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// If accepting fails (out of file descriptors or memory), it is tried again after this.
+/// Pause before accepting again after a failure (out of file descriptors or memory).
 pub(crate) const ACCEPT_PAUSE_NS: u64 = 10_000_000;
-/// If the port is taken when a server listens again, it is tried again after this, and so often.
+/// Pause and number of attempts if the port is taken when a server listens again.
 const LISTEN_PAUSE: Duration = Duration::from_millis(10);
 const LISTEN_TRIES: u32 = 1000;
-/// How long a server is away whose fault makes it restart.
+/// Outage of a server whose fault makes it restart.
 const OUTAGE: Duration = Duration::from_millis(50);
 
-/// What the threads of a server share, and what they do.
+/// State and tasks of a server's threads.
 pub trait Service: Sized + Send + Sync + 'static {
     type Options;
 
-    /// Return where it is to listen, how many threads it is to have, and what in the options can't be, in words.
+    /// Returns the listening address, the number of threads, and a description of invalid options.
     fn outline(options: &Self::Options) -> (SocketAddr, usize, Option<&'static str>);
 
-    /// Make all that is there before the first thread.
+    /// Creates the state before the first thread starts.
     ///
     /// # Errors
-    /// If a file can't be made, or the kernel refuses something.
+    /// A file can't be created, or the kernel refuses something.
     fn new(options: &Self::Options) -> io::Result<Self>;
 
-    /// Start threads that serve at this address. Return where they listen, which differs for port 0.
+    /// Starts threads that serve this address. Returns the actual address, which differs for port 0.
     ///
     /// # Errors
-    /// If the address can't be had, a CPU does not exist or is not ours, or there is no thread.
+    /// The address is unavailable, a CPU does not exist or is not allowed, or no thread can be created.
     fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr>;
 
-    /// Lose what a restart loses, while no thread runs. Return the number of files that lost something.
+    /// Discards what a restart loses, while no thread runs. Returns the number of files that lost data.
     fn lose(&self) -> u64 {
         0
     }
 
-    /// Return how long the server runs between restarts, if a fault restarts it.
+    /// Returns the time between restarts, if a fault causes them.
     fn restarts_after(&self) -> Option<Duration> {
         None
     }
 }
 
-/// A running server; it stops when it is dropped.
+/// A running server; dropping it stops it.
 pub struct Server<S: Service>(Arc<Running<S>>);
 
 struct Running<S> {
     service: Arc<S>,
     address: SocketAddr,
-    /// None: stopped for good.
+    /// None: stopped permanently.
     threads: Mutex<Option<Threads>>,
     stopped: Condvar,
     one_restart_at_a_time: Mutex<()>,
@@ -71,10 +71,11 @@ impl<S: Service> std::fmt::Debug for Server<S> {
 }
 
 impl<S: Service> Server<S> {
-    /// Start the threads. Once this returns, connections are accepted.
+    /// Starts the threads. Once this returns, connections are accepted.
     ///
     /// # Errors
-    /// If the options contradict themselves, the address can't be had, or a CPU does not exist or is not ours.
+    /// The options are contradictory, the address is unavailable, or a CPU does not exist or is not
+    /// allowed.
     pub fn start(options: &S::Options) -> io::Result<Self> {
         let service = Arc::new(new::<S>(options)?);
         let mut threads = Threads::default();
@@ -109,29 +110,29 @@ impl<S: Service> Server<S> {
         self.0.address
     }
 
-    /// The port of its address.
+    /// Returns the port that the server listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.0.address.port()
     }
 
-    /// Restart as after `kill -9`: close every connection, lose what is not kept, and be away for `outage`. Files stay.
-    /// Return the number of files that lost something, once it is up again.
+    /// Restarts the server as after `kill -9`: closes every connection, loses what is not stable, and stays
+    /// down for `outage`. Files stay. Returns the number of files that lost data, once it is up again.
     ///
     /// # Errors
-    /// If somebody else keeps the port, or no thread can be had.
+    /// Another process keeps the port, or no thread can be created.
     pub fn restart(&self, outage: Duration) -> io::Result<u64> {
         self.0.restart(outage)
     }
 
-    /// Whether threads run now: not while it is away, nor once it has stopped.
+    /// Returns whether threads are running: not during an outage, nor after a stop.
     pub(crate) fn runs(&self) -> bool {
         lock(&self.0.threads)
             .as_ref()
             .is_some_and(|threads| !threads.is_empty())
     }
 
-    /// End every thread and close every connection. Takes about 20 ms; does nothing the second time.
+    /// Ends every thread and closes every connection. Takes about 20 ms; does nothing the second time.
     pub fn stop(&self) {
         let threads = lock(&self.0.threads).take();
         self.0.stopped.notify_all();
@@ -172,12 +173,12 @@ impl<S: Service> Running<S> {
 
     fn restart_for_ever(&self, length: Duration) {
         while self.pause(lock(&self.threads), length).is_some() {
-            // If somebody else keeps the port, it is tried again the next time.
+            // If another process keeps the port, the next round tries again.
             let _ = self.restart(OUTAGE);
         }
     }
 
-    /// Waits; shorter if the server stops.
+    /// Waits for `length`, or until the server stops.
     fn pause<'a>(
         &self,
         threads: MutexGuard<'a, Option<Threads>>,
@@ -190,7 +191,7 @@ impl<S: Service> Running<S> {
     }
 }
 
-/// Make a service, if its options can be.
+/// Creates a service if the options are valid.
 pub(crate) fn new<S: Service>(options: &S::Options) -> io::Result<S> {
     let problem = match S::outline(options) {
         (_, 0, _) => Some("a server needs at least one thread"),
@@ -202,7 +203,7 @@ pub(crate) fn new<S: Service>(options: &S::Options) -> io::Result<S> {
     }
 }
 
-/// Serves every connection that comes in a task of its own, for ever.
+/// Serves every new connection in its own task, forever.
 pub(crate) async fn accept<T: Future<Output = ()> + 'static>(
     listener: Listener,
     executor: Executor,
@@ -216,7 +217,7 @@ pub(crate) async fn accept<T: Future<Output = ()> + 'static>(
     }
 }
 
-/// Run a thread's tasks until it is to stop.
+/// Runs a thread's tasks until it must stop.
 pub(crate) fn run(executor: &Executor, stopping: &AtomicBool) {
     let ended = executor.run(|| stopping.load(Ordering::Relaxed));
     ended.expect("waiting on a valid epoll instance does not fail");

@@ -1,4 +1,4 @@
-//! The threads of a server, whatever it speaks.
+//! Threads of a server with any protocol.
 
 use dyno_net::pin_to;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc};
 use std::thread::{Builder, JoinHandle};
 
-/// Those that were started and not yet stopped.
+/// Running threads.
 #[derive(Debug, Default)]
 pub struct Threads {
     running: Vec<JoinHandle<()>>,
@@ -14,13 +14,12 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts one that sets itself up, says so, and runs until it sees that it is to stop. `cpus`: the threads are pinned to them in turn, by `number`;
-    /// where there are none, the scheduler decides.
-    ///
-    /// Ends when the thread is set up, with what that told.
+    /// Starts a thread that sets itself up and runs until it must stop. `cpus`: the CPUs to which threads
+    /// are pinned in turn, by `number`; if empty, the scheduler decides. Returns when the thread is set up,
+    /// with the result of `set_up`.
     ///
     /// # Errors
-    /// That of `set_up`; where its CPU does not exist or is not ours; where no thread can be had.
+    /// `set_up` fails, the CPU does not exist or is not allowed, or no thread can be created.
     pub(crate) fn start<T, R: Send + 'static>(
         &mut self,
         (name, number): (&str, usize),
@@ -52,11 +51,11 @@ impl Threads {
         self.running.is_empty()
     }
 
-    /// Tells each to stop, and waits until each has ended. Others can be started then.
+    /// Stops and joins all threads. New ones can be started afterwards.
     pub(crate) fn stop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
         for thread in self.running.drain(..) {
-            // A thread that panicked has said so on standard error, and is as gone as the others.
+            // A thread that panicked has reported it on standard error, and has ended like the others.
             let _ = thread.join();
         }
         self.stopping.store(false, Ordering::Relaxed);

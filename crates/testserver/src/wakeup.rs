@@ -1,11 +1,11 @@
-//! Waking a connection's task from another one, of any thread.
+//! Waking a connection's task from any other thread or task.
 
 use crate::common::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::task::{Context, Waker};
 
-/// Whether a task has been woken, and how it is. A wake before the task waits is not lost.
+/// Whether a task has been woken, and its waker. A wake-up before the task waits is not lost.
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
     is_due: AtomicBool,
@@ -20,12 +20,12 @@ impl Wakeup {
         }
     }
 
-    /// Return whether it has been woken since the last call.
+    /// Returns whether the task has been woken since the last call.
     pub(crate) fn take(&self) -> bool {
         self.is_due.load(Ordering::Relaxed) && self.is_due.swap(false, Ordering::AcqRel)
     }
 
-    /// Return whether it has been woken since the last `take`; if not, the task is polled when it is.
+    /// Returns whether the task has been woken since the last `take`; otherwise, registers the task.
     pub(crate) fn poll(&self, context: &Context<'_>) -> bool {
         let mut waker = lock(&self.waker);
         match &mut *waker {

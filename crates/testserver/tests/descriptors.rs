@@ -1,4 +1,4 @@
-//! A server without file descriptors. In a process of its own, because the bound is one of the process.
+//! A server without file descriptors. In its own process, because the limit applies to a process.
 
 use dyno_testserver::http::{Documents, Options, Server};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
@@ -31,7 +31,8 @@ fn connections_that_could_not_be_accepted_are_served_once_there_is_room() {
     .expect("a lower bound");
     let null = || File::open("/dev/null");
     let mut taken: Vec<File> = std::iter::from_fn(|| null().ok()).collect();
-    // An odd number is left for pairs of a client and its accepted side: at the end some client waits for the server.
+    // An odd number remains for pairs of a client and its accepted socket, so that one client ends up
+    // waiting for the server.
     taken.truncate(taken.len() - 5);
     let mut clients: Vec<TcpStream> =
         std::iter::from_fn(|| TcpStream::connect(server.address()).ok()).collect();

@@ -15,7 +15,8 @@
 use crate::{content_of, FileAction, Intent, PathId, Slot, Writing, MOST_BYTES_AT_ONCE};
 use std::collections::{BTreeMap, HashMap};
 
-/// Above it, the two shortest neighbours of a file become one unknown extent: memory before checking.
+/// Limit of extents per file: above it, the two shortest neighbours become one unknown extent, which saves
+/// memory at the expense of checking.
 const MOST_EXTENTS_OF_A_FILE: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,8 @@ impl Contents {
         self.extents.last().map_or(0, |extent| extent.end)
     }
 
-    /// Sets `start` .. `end` to `kind`, and a gap between the end of the file and `start` to zero.
+    /// Sets `start` .. `end` to `kind`, and a gap between the end of the file and `start` to zero, or to
+    /// unknown if the size is unknown.
     fn put(&mut self, start: u64, end: u64, kind: Kind) {
         if start >= end {
             return;
@@ -251,8 +253,8 @@ impl Ledger {
         self.slots.clear();
     }
 
-    /// Closes all slots, as the session is lost. Data written to open files since it was last sent is
-    /// unknown.
+    /// Closes all slots, as the session is lost. A file with data that may not have been sent since its
+    /// last flush becomes unknown as a whole.
     pub fn session_lost(&mut self) {
         for place in 0..self.slots.len() {
             self.leave(place);
@@ -433,7 +435,8 @@ impl Ledger {
         }
     }
 
-    /// Frees a slot. If no close has succeeded before, data that was not certainly sent becomes unknown.
+    /// Frees a slot. If no close has succeeded before and data may not have been sent, the whole file
+    /// becomes unknown.
     fn leave(&mut self, place: usize) {
         let Some(id) = self.slots.get_mut(place).and_then(Option::take) else {
             return;

@@ -25,8 +25,8 @@ pub struct Piece {
 
 /// Properties of a script besides its pieces.
 pub trait Scripted {
-    /// Whether only the sweep uses files of other pieces. Then the next piece starts as soon as the session
-    /// is lost, and a failed recovery disturbs only the sweep.
+    /// Whether only the sweep uses files of other pieces. Then the loss of the session skips the rest of a
+    /// piece and starts its recovery, and a failed recovery disturbs only the sweep.
     const HAS_SEPARATE_PIECES: bool;
     /// Whether failing opens and searches are for names that a pass makes, so that leftovers may be found.
     const LOOKS_FOR_ITS_OWN: bool;

@@ -39,7 +39,7 @@ pub(crate) fn writes(slot: Slot, bytes: u64, write_bytes: u32) -> impl Iterator<
     (0..bytes.div_ceil(piece_bytes)).map(move |piece| FileAction::Write {
         slot,
         offset: piece * piece_bytes,
-        bytes: (bytes - piece * piece_bytes).min(piece_bytes) as u32, // as `write_bytes`, which is one
+        bytes: (bytes - piece * piece_bytes).min(piece_bytes) as u32, // at most `write_bytes`
         generation: 0,
     })
 }

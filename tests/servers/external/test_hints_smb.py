@@ -84,7 +84,7 @@ def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked) -> str:
         (Asked("share", "path", user="user"), "hint"),
         (Asked("veto"), "hides or removes it (Samba: veto files"),
         (Asked("links", "links/elsewhere"), "a DFS link to another server"),
-        (Asked("links", "links/absent"), "make the directory that the URL names"),
+        (Asked("links", "links/absent"), "create the directory that the URL names"),
         (Asked("read-only"), "may be read-only (Samba: read only, write list)"),
         (Asked("not-entered"), "chmod o+x the directory and all above it"),
         (Asked("removed"), "its directory may have been removed"),
@@ -92,7 +92,7 @@ def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked) -> str:
         (Asked("others-alone"), "(Samba: valid users, invalid users, hosts allow, hosts deny)"),
         (Asked("a-command-first"), "(Samba: root preexec, preexec)"),
         (Asked("other-machines"), "or this machine: give access to it on the server"),
-        (Asked("with space", user=""), "lets no guest in: name a user (`user` in a plan, --user"),
+        (Asked("with space", user=""), "accepts no guests: name a user (`user` in a plan, --user"),
         (Asked("with space", user="nobody-there"), "name or password is wrong"),
     ],
 )
@@ -142,7 +142,7 @@ def test_a_url_of_a_file_is_told(home: Home, server: UsersSmbd) -> None:
 @pytest.mark.parametrize(
     ("settings", "command", "hint"),
     [
-        ("ntlm auth = disabled", (), "The server takes no NTLM, only Kerberos"),
+        ("ntlm auth = disabled", (), "The server accepts only Kerberos, not NTLM"),
         ("", ("-d",), "The account is disabled: have it enabled"),
         (
             "map to guest = Bad Password\n  guest account = nobody",
@@ -213,7 +213,7 @@ def test_a_server_that_is_killed_under_load_is_told_as_gone(
                 said = tool.communicate(timeout=PATIENCE_S)[1]
     finally:
         running.kill()
-    assert tool.returncode == 1 and "look whether the server still runs" in said, said
+    assert tool.returncode == 1 and "whether the server still runs" in said, said
 
 
 def bonnie(

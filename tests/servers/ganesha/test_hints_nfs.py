@@ -79,10 +79,10 @@ KERBEROS = ("SecType = sys", "SecType = krb5")
 @pytest.mark.parametrize(
     ("changes", "more", "hint"),
     [
-        ((SQUASH,), "uid=0&gid=0", "Root counts as nobody there (root_squash)"),
-        ((SQUASH,), "uid=4321&gid=4321", "user whose number clients send may not write"),
-        ((), "uid=0&gid=0", "If it maps everybody to nobody (all_squash), let nobody write in the directory"),
-        ((), "uid=4321&gid=4321", "(all_squash), the number that clients send has no effect: chown"),
+        ((SQUASH,), "uid=0&gid=0", "The server maps root to nobody (root_squash)"),
+        ((SQUASH,), "uid=4321&gid=4321", "user whose uid the clients send may not write"),
+        ((), "uid=0&gid=0", "If it maps all users to nobody (all_squash), chown the directory on the server"),
+        ((), "uid=4321&gid=4321", "(all_squash), the uid that clients send has no effect: chown"),
         ((READ_ONLY,), "", "The export is read-only"),
         ((LOW_PORTS,), "", "Ganesha: PrivilegedPort = false)"),
         ((KERBEROS,), "", "Allow sec=sys on the export"),
@@ -117,7 +117,7 @@ def test_the_pseudo_root_and_a_file_are_told_as_such(tmp_path: Path) -> None:
 def test_an_export_for_calls_of_nobody_is_tried_as_linux_does(tmp_path: Path) -> None:
     with altered(tmp_path / "g", "3", ("SecType = sys", "SecType = none")) as server:
         # It can be mounted; the server accepts no credential at all, which only calls show.
-        assert "Else allow sec=sys on it" in first_hint(server)
+        assert "Otherwise, allow sec=sys on it" in first_hint(server)
 
 
 def test_an_absent_export_has_the_hint_of_its_version(tmp_path: Path) -> None:

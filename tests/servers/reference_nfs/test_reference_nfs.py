@@ -227,7 +227,7 @@ def test_over_udp_datagrams_may_be_lost_or_come_twice_and_every_byte_is_right(fa
 
 def test_version_4_over_udp_is_refused_and_a_server_without_udp_is_told() -> None:
     with reference() as server:
-        with pytest.raises(ValueError, match="NFSv4 does not go over UDP"):
+        with pytest.raises(ValueError, match="NFSv4 does not run over UDP"):
             target(server, "4.1&proto=udp")
         [look] = target(server, UDP).look(0)
         assert "UDP (proto=udp)" in (look["advice"] or "")

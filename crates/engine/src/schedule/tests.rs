@@ -5,7 +5,7 @@ use crate::spec::MixSpec;
 use serde_json::{json, Value};
 
 const MS: u64 = 1_000_000;
-/// Any start: that of a clock that has run for long.
+/// An arbitrary start, far from zero.
 const START_NS: u64 = 777 * NS_PER_S;
 
 fn mix(clients: usize, length_s: f64, rate_per_s: f64, law: &str, queue: usize) -> Mix {
@@ -30,14 +30,15 @@ fn arrivals(mix: &Mix, clients: impl ExactSizeIterator<Item = usize>) -> Vec<u64
     std::iter::from_fn(|| schedule.take(START_NS)).collect()
 }
 
-/// Results of requests on `connections`. A request that starts at a time takes what `service_ns` returns for
-/// it. The connections' clock is exact.
+/// Results of `serve`.
 struct Served {
     responses_ns: Vec<u64>,
     waits_ns: Vec<u64>,
     counts: ArrivalCounts,
 }
 
+/// Simulates requests on `connections` whose clock is exact. A request begun at a time takes what
+/// `service_ns` returns for it.
 fn serve(mix: &Mix, connections: usize, mut service_ns: impl FnMut(u64) -> u64) -> Served {
     let mut schedule = schedule(mix, 0..mix.clients);
     let end_ns = START_NS + mix.window.length_ns;
@@ -218,7 +219,7 @@ fn what_a_connection_gives_back_is_the_next_that_is_taken() {
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(taken[1]));
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(START_NS + 30 * MS));
     schedule.give_back(START_NS + 30 * MS);
-    // Three of a hundred were taken: two begun, and one that was never given back.
+    // Three of a hundred arrivals were begun, and the one given back again was not.
     assert_eq!(schedule.close().overdue, 100 - 3);
 }
 

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 
-/// All possible requests, as bytes. Shared by all client threads.
+/// All possible requests, built in advance. Shared by all client threads.
 #[derive(Debug)]
 pub(crate) struct WebCatalogue<R> {
     pub(super) requests: Vec<R>,
@@ -253,7 +253,7 @@ impl BodyCheck {
         self.sampled.end();
     }
 
-    /// Returns None if no digest was wanted or the body has not ended.
+    /// Returns the body's digest, or None if it was not wanted or the body has not ended.
     fn digest(&self) -> Option<u64> {
         self.whole
     }

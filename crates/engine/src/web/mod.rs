@@ -217,7 +217,7 @@ pub(crate) struct WebWork {
     over_tls: Arc<[bool]>,
     /// Whether a request may be sent twice.
     repeat: bool,
-    /// What requests have that a hint depends on.
+    /// Properties of the requests that advice depends on.
     asking: Asking,
     /// Whether requests ask for a content coding. Sessions decide it per step.
     asks_coding: bool,
@@ -291,7 +291,7 @@ impl WebWork {
         })
     }
 
-    /// Adds client threads to a loop. `transport` makes all of their connections.
+    /// Spawns the client threads of one engine thread. `transport` returns the transport of a connection.
     fn spawn_over<T: Transport + 'static>(
         &self,
         engine: &Rc<EngineThread>,
@@ -342,8 +342,8 @@ impl WebWork {
         }
     }
 
-    /// Makes the client threads of one engine thread once the level has started. `protocol` makes the client
-    /// of each thread, by its number.
+    /// Spawns the client threads of one engine thread once the start of the level is known. `protocol` makes
+    /// the HTTP client of a client thread, by the numbers of client and thread.
     fn spawning<P: Protocol<Op = Get> + 'static>(
         &self,
         engine: Rc<EngineThread>,
@@ -407,7 +407,8 @@ struct ClientContext {
 }
 
 impl ClientContext {
-    /// Returns the sample of responses, and whether bodies may be decoded.
+    /// Returns the sample of responses, and whether bodies may be decoded. `may_ask`: whether requests may
+    /// ask for a content coding.
     fn sample(&self, may_ask: bool) -> (Rc<Sample>, bool) {
         let is_checked = self.engine.mix.verify_share > 0.0;
         (self.sample.clone(), may_ask && is_checked)
@@ -474,7 +475,7 @@ impl ClientContext {
     }
 
     /// Returns one client thread's part of a shared connection. The first of each group of a client's threads
-    /// opens a connection for the group.
+    /// makes the connection of the group.
     fn stream_client<T: Transport + 'static, C: Conversation + 'static>(
         &self,
         threads: usize,

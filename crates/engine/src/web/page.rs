@@ -56,7 +56,7 @@ impl Page {
         Self {
             number: random.next_u64() ^ nonce,
             query: NO_QUERY,
-            body: Vec::new(), // of clients that ask for pages: `begin`
+            body: Vec::new(), // `begin` reserves it, only for clients that request pages
         }
     }
 
@@ -112,7 +112,7 @@ impl Page {
     }
 }
 
-/// Keeps the beginning of a body, up to the maximum length of a page.
+/// Keeps the beginning of a body, up to the length of a page.
 #[derive(Debug, Default)]
 pub(crate) struct PageBody(Vec<u8>);
 

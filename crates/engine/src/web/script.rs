@@ -16,7 +16,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Steps are counted as classes.
+/// Maximum steps of a session. Each is counted as a class.
 const MOST_STEPS: usize = 250;
 /// Maximum values of all steps together.
 const MOST_VALUES: usize = 64;
@@ -40,7 +40,7 @@ pub(crate) enum Source {
     JsonPointer(String),
 }
 
-/// One step as in the document. `path`, values of `headers` and `body` are templates.
+/// One step as in the document. `path`, `body` and the values of `headers` are templates.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StepSection {

@@ -13,7 +13,7 @@ use dyno_workload::Get;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Transport of a user's requests.
+/// Connection for a user's requests.
 pub(super) trait Carrier {
     /// Format of the requests.
     type Form: RequestForm;

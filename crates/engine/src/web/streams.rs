@@ -13,7 +13,7 @@ use std::borrow::Borrow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Receiver of a response's body on a connection that outlives it.
+/// Receiver of a response's body on a shared connection.
 #[derive(Default)]
 pub(super) struct AnswerBody {
     check: BodyCheck,

@@ -24,7 +24,7 @@ pub(crate) enum Slot {
     Round,
 }
 
-/// The names that are known so far.
+/// The names of values that are known so far.
 #[derive(Debug, Default)]
 pub(crate) struct Names(BTreeMap<String, usize>);
 
@@ -154,7 +154,8 @@ impl Template {
         Ok(parts)
     }
 
-    /// Writes the text with the values of a user. The error is the value that is not permitted in its place.
+    /// Writes the text with the values of a user. The error is the name of a value that is missing, or not
+    /// permitted in its place.
     pub(crate) fn write(&self, user: &User, out: &mut Vec<u8>) -> Result<(), ValueName> {
         out.clear();
         for part in &self.0 {

@@ -1,8 +1,9 @@
-//! Documents of mixes that say what matters to a test: the rest is as the control plane's models have it.
+//! Documents of load levels that only contain what matters to a test: the rest has the defaults of the
+//! control plane's models.
 
 use serde_json::{json, Value};
 
-/// `document` with every key that it leaves out, from the file that `tools/complete_documents.py` makes.
+/// Completes `document` with the defaults from the file that `tools/complete_documents.py` generates.
 pub fn complete(mut document: Value) -> Value {
     let usual: Value = serde_json::from_str(include_str!("../complete.json")).expect("it is as made");
     let mut mix = usual["mix"].clone();
@@ -22,13 +23,13 @@ pub fn complete(mut document: Value) -> Value {
     over(mix, document)
 }
 
-/// The section `target` of SMB with every key that it leaves out.
+/// Completes an SMB `target` section with the defaults.
 pub fn complete_smb(section: Value) -> Value {
     let usual: Value = serde_json::from_str(include_str!("../complete.json")).expect("it is as made");
     over(usual["smb"].clone(), section)
 }
 
-/// What `changed` says, and the rest from `usual`.
+/// Merges `changed` into the defaults `usual`.
 fn over(mut usual: Value, changed: Value) -> Value {
     match (&mut usual, changed) {
         (Value::Object(usual), Value::Object(changed)) if !changed.contains_key("kind") => {

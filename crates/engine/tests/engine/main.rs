@@ -1,4 +1,4 @@
-//! All integration tests of the crate, as one program: each one more would be linked by itself.
+//! Integration tests, built as one program to save linking time.
 
 mod complete;
 mod mix;

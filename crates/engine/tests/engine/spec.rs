@@ -1,4 +1,4 @@
-//! What is said of a document that is wrong: everything at once, each problem with its key's path.
+//! Errors in a document: all are reported together, each with its key.
 
 use crate::complete::{complete, complete_smb};
 use dyno_engine::{Material, MixSpec, OpenError, OpenTarget, PreparedMix, Secrets};
@@ -15,7 +15,7 @@ fn document() -> Value {
     }))
 }
 
-/// The lines that are said of the document after `change`.
+/// Returns the problems of the document after `change`.
 fn problems(change: impl FnOnce(&mut Value)) -> Vec<String> {
     let mut document = document();
     change(&mut document);

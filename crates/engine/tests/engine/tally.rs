@@ -1,4 +1,4 @@
-//! The tallies of a mix's parts can be merged in any order, and what was written is what is read.
+//! Tallies of a level's parts can be merged in any order, and survive writing and reading.
 
 use dyno_engine::{
     CallTally, ClientTally, ErrorTally, GeneratorTally, HandshakeTally, MixTally, OpenTally, OperationTally,

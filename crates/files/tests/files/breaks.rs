@@ -1,4 +1,4 @@
-//! Breaks at inconvenient moments, and clients that want each other's files.
+//! Breaks at inconvenient moments, and clients that compete for files.
 
 use crate::clock::{run, until, MS};
 use crate::connection::Connection;
@@ -33,7 +33,7 @@ fn what_was_written_is_there_when_another_client_opens() {
                 while !read.get() {
                     user.idle(MS).await;
                 }
-                // What the other one did with it afterwards is seen, though it was in memory here.
+                // The other client's later writes are visible, although the file was cached here.
                 assert_eq!(user.read(handle, 0, 10).await, b"other");
                 user.finish().await;
             }),
@@ -81,7 +81,7 @@ fn a_handle_that_is_only_kept_is_closed_when_another_client_wants_the_file() {
     assert_eq!(server.borrow().wrong_answers, 0, "closing answers a break");
 }
 
-/// Each holds what the other opens next.
+/// Each client holds the file that the other one opens next.
 async fn wants(user: &mut User, own: &str, other: &str, together: &Cell<u32>, options: CacheOptions) {
     let handle = user.make(own).await;
     user.write(handle, 0, own.as_bytes()).await;
@@ -139,7 +139,7 @@ fn a_break_during_a_write_back_is_answered_after_it() {
         assert_eq!(user.read(handle, 0, 10).await, [8; 10]);
         answered.set(true);
     };
-    // Nothing gets on until the write is let through: then the break is in the holder's hands already.
+    // Nothing progresses until the write is let through: by then the holder has received the break.
     let mut nudges = 0;
     run(vec![Box::pin(holder), Box::pin(other)], || {
         let mut server = server.borrow_mut();
@@ -163,7 +163,7 @@ fn a_break_during_a_write_back_is_answered_after_it() {
 
 #[test]
 fn a_break_that_comes_before_the_open_has_ended_is_obeyed() {
-    // The first client's open is granted and broken again before it looks at either.
+    // The first client's open is granted and broken before the client handles either message.
     for policy in [Policy::Oplock(Caching::ALL), Policy::Lease(Caching::ALL)] {
         let server = server(2);
         server.borrow_mut().put("one", b"x", false);
@@ -189,7 +189,8 @@ fn a_break_that_comes_before_the_open_has_ended_is_obeyed() {
         run(vec![Box::pin(user(0)), Box::pin(user(1))], || {
             let mut server = server.borrow_mut();
             let any = server.carry_out_any(0);
-            // Both opens are at the server before either is answered; from then on it goes by itself.
+            // Both opens have reached the server before either is answered; from then on it works
+            // automatically.
             server.by_hand = false;
             server.carry_out_all();
             any
@@ -228,7 +229,7 @@ fn a_server_that_sends_breaks_without_end_ends_the_session() {
     };
     run(vec![Box::pin(task)], || {
         for key in 0..10_000 {
-            // Of leases that the open under way might be of, for all that is known yet.
+            // Breaks of leases that the open in progress might have, as far as the client can know.
             let grant = Grant::Lease(LeaseKey(1 << 64 | key));
             server.borrow_mut().send_break(0, grant, Caching::NONE);
         }
@@ -251,11 +252,12 @@ fn a_level_ii_oplock_keeps_reads_until_somebody_writes() {
                 user.idle(MS).await;
             }
             passed(&server);
-            // Level II now: what was read before the break is still good.
+            // Now level II: data read before the break are still valid.
             assert_eq!(user.read(handle, 0, 10).await, [1; 10]);
             assert_eq!(passed(&server), [""; 0]);
             step.set(3);
-            // The break comes while this one looks after nothing, and is obeyed before the next call is answered.
+            // The break arrives while this client is not polling, and is handled before the next call is
+            // answered.
             until(|| step.get() == 4).await;
             assert_eq!(user.read(handle, 0, 10).await, [2; 10]);
         }),
@@ -277,7 +279,7 @@ fn a_level_ii_oplock_keeps_reads_until_somebody_writes() {
     assert_eq!(server.borrow().wrong_answers, 0);
 }
 
-/// Samba grants such leases where a file is locked.
+/// Samba grants such leases if a file is locked.
 #[test]
 fn who_may_keep_a_handle_but_no_data_is_told_the_end_of_now_when_he_opens_again() {
     let server = server(2);
@@ -325,7 +327,7 @@ fn who_may_keep_a_handle_but_no_data_is_told_the_end_of_now_when_he_opens_again(
 fn our_own_second_open_breaks_our_own_oplock_and_both_handles_see_the_same() {
     let server = server(1);
     server.borrow_mut().put("one", &[1; 100], false);
-    // What breaks level II is only on its way when the write has ended, as it is with real servers.
+    // The break of level II is only delivered after the end of the write, as with real servers.
     server.borrow_mut().slow_breaks = true;
     alone(async {
         let mut user = client(&server, 0, CacheOptions::default()).await;
@@ -370,7 +372,8 @@ fn a_grant_that_was_broken_before_it_was_read_does_not_stand() {
         user.read(reader, 0, 1).await;
         server.borrow_mut().by_hand = true;
         step.set(1);
-        // The other one's open comes first, and breaks the lease; ours is told the lease as it was.
+        // The other client's open comes first and breaks the lease; this client receives the old lease
+        // state.
         let writer = user.edit("one").await;
         user.write(writer, 0, b"new").await;
         step.set(2);
@@ -384,7 +387,7 @@ fn a_grant_that_was_broken_before_it_was_read_does_not_stand() {
         while step.get() < 2 {
             user.idle(MS).await;
         }
-        // Not kept back by the holder.
+        // The holder does not delay it.
         assert_eq!(user.read(handle, 0, 3).await, b"new");
         step.set(3);
     };
@@ -402,9 +405,9 @@ fn a_grant_that_was_broken_before_it_was_read_does_not_stand() {
 const REGION: usize = 1000;
 const FILES: usize = 3;
 
-/// One client among several that work on the same files at the same time: each writes its own region, over and over,
-/// and must read there what it wrote last; in the others' regions no byte may ever become older. Each may have a file
-/// open twice, to read and to write.
+/// One of several clients that work on the same files at the same time: each repeatedly writes its own
+/// region, and must read its last data there; in the other regions no byte may ever become older. Each may
+/// have a file open twice, for reading and writing.
 async fn work(mut user: User, me: usize, clients: usize, mut seed: u64, rounds: u32) {
     let mut versions = [0_u8; FILES];
     let mut seen = vec![vec![0_u8; REGION * clients]; FILES];
@@ -456,7 +459,7 @@ async fn work(mut user: User, me: usize, clients: usize, mut seed: u64, rounds: 
     for handle in open.into_iter().flatten().flatten() {
         user.close(handle).await;
     }
-    // The others may still want what is kept here.
+    // The others may still want the cached files.
     user.idle(1000 * MS).await;
     user.finish().await;
 }
@@ -496,7 +499,7 @@ proptest! {
     }
 }
 
-/// A client without a cache that opens and never answers by itself.
+/// A client without a cache that opens files and answers no breaks by itself.
 #[test]
 fn a_client_that_waits_for_its_own_call_still_answers_others() {
     let server = server(2);
@@ -524,7 +527,8 @@ fn a_client_that_waits_for_its_own_call_still_answers_others() {
             while !ready.get() {
                 mute.break_until(crate::clock::now() + MS).await.unwrap();
             }
-            // The other one waits for our answer to its open of "stuck", and we for its answer about "kept".
+            // The other client waits for this one's answer about "stuck", and this one for the other's
+            // about "kept".
             mute.begin(&opens("kept")).await.unwrap();
             mute.next().await.unwrap();
             done.set(true);

@@ -1,4 +1,4 @@
-//! Close-to-open, step by step: what goes over the wire, what another client sees and when, and what becomes of writes
+//! Close-to-open, step by step: the requests, what another client sees and when, and the fate of writes
 //! that the server has lost.
 
 use crate::clock::MS;
@@ -18,7 +18,7 @@ fn options() -> CacheOptions {
     }
 }
 
-/// A file `f` of ten bytes, and two clients.
+/// Creates a file `f` of ten bytes, and two clients.
 fn with_two<F: std::future::Future<Output = ()>>(steps: impl FnOnce(Shared, User, User) -> F) {
     let server: Shared = Rc::new(RefCell::new(Server::stateless(2)));
     server.borrow_mut().put("f", b"old data..", false);
@@ -48,7 +48,7 @@ fn data_are_kept_over_a_close_and_used_again_while_nobody_has_changed_the_file()
         assert_eq!(one.read(handle, 0, 10).await, b"old data..");
         one.close(handle).await;
         assert_eq!(passed(&server), ["open", "close"]);
-        // Also under another name: the file is known by its number.
+        // Also under another name: the file is identified by its number.
         assert_eq!(
             one.call(Call::Rename { from: "f", to: "g" }).await,
             Ok(Reply::Done)
@@ -73,7 +73,7 @@ fn an_open_after_the_close_of_another_client_sees_what_that_one_wrote() {
         assert_eq!(server.borrow().content("f"), Some(&b"old news.."[..]));
         let handle = one.open("f").await;
         assert_eq!(one.read(handle, 0, 10).await, b"old news..");
-        // Its own writes are no reason to forget.
+        // Its own writes don't invalidate its cache.
         passed(&server);
         let again = other.edit("f").await;
         assert_eq!(other.read(again, 0, 10).await, b"old news..");
@@ -157,7 +157,7 @@ fn what_two_clients_write_to_one_page_does_not_overwrite_what_the_other_wrote_be
         one.close(first).await;
         other.close(second).await;
         assert_eq!(server.borrow().content("f"), Some(&b"ONE datTWO"[..]));
-        // Two places of one page, with a gap between.
+        // Two places of one page, with a gap between them.
         let again = one.edit("f").await;
         one.write(again, 0, b"o").await;
         one.write(again, 5, b"X").await;
@@ -178,7 +178,7 @@ fn writes_are_unstable_and_a_close_makes_them_durable() {
         assert_eq!(passed(&server), ["write 0+9000", "flush", "close"]);
         server.borrow_mut().start_anew();
         assert_eq!(server.borrow().content("f"), Some(&[1; 9000][..]));
-        // Nothing is left to be made durable.
+        // There is nothing left to commit.
         let handle = one.edit("f").await;
         assert_eq!(one.call(Call::Flush { handle }).await, Ok(Reply::Done));
         assert_eq!(passed(&server), ["open"]);
@@ -202,7 +202,7 @@ fn writes_are_unstable_and_a_close_makes_them_durable() {
 fn what_a_server_lost_by_starting_anew_is_written_once_more() {
     with_two(|server, mut one, _| async move {
         let handle = one.edit("f").await;
-        // More than half of the room: some goes out, and the server forgets it.
+        // More than half of the space: part of it is sent, and the server loses it.
         let data: Vec<u8> = (0..6 << 20).map(|place: u32| (place % 251) as u8).collect();
         for (part, bytes) in data.chunks(1 << 20).enumerate() {
             one.write(handle, (part as u64) << 20, bytes).await;
@@ -346,10 +346,10 @@ fn a_handle_that_may_only_write_reads_nothing_to_write_a_part_of_a_page() {
         let handle = opened.unwrap().unwrap();
         one.write(handle, 4, b"news").await;
         assert_eq!(passed(&server), ["open", "write 4+4"]);
-        // Nothing is kept of it that could be sent again, so the server may not lose it.
+        // The cache has no copy to send again, so the server must not lose it.
         server.borrow_mut().start_anew();
         assert_eq!(server.borrow().content("f"), Some(&b"old news.."[..]));
-        // What covers all that the server has is kept, before and after a part.
+        // Pages that cover all of the server's data are kept, before and after a partial write.
         one.write(handle, 0, &[1; 5000]).await;
         assert_eq!(passed(&server), [""; 0]);
         one.write(handle, 4990, b"more of it").await;

@@ -1,4 +1,4 @@
-//! A client's end of the server in memory.
+//! The client side of the in-memory server.
 
 use crate::clock::{is_due, note_event};
 use crate::request::Request;
@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// One client's connection.
+/// Connection of one client.
 pub struct Connection {
     server: Rc<RefCell<Server>>,
     client: usize,

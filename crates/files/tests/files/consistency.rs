@@ -1,4 +1,4 @@
-//! Several clients with caches on a few files see what they would see without one.
+//! Several caching clients on a few files see what they would see without caches.
 
 use crate::clock::{now, run, Task, MS};
 use crate::connection::Connection;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Plays steps, each client's files being made by `files`; gives what was wrong.
+/// Runs steps with client files created by `files`; returns the errors.
 fn played<F: Files>(
     steps: Vec<Step>,
     clients: usize,
@@ -116,7 +116,7 @@ proptest! {
             Just(Caching::READ),
             Just(Caching::READ_WRITE),
             Just(Caching::READ_HANDLE),
-            Just(Caching { handle: true, ..Caching::NONE }), // Samba's, of a file that is locked
+            Just(Caching { handle: true, ..Caching::NONE }), // as Samba grants for a locked file
         ],
     ) {
         let set_up = |server: &mut Server| server.grants = grants;

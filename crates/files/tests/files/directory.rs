@@ -1,4 +1,4 @@
-//! Every call on a real directory, held against what lies there; and that nothing outside of it can be touched.
+//! Every call on a real directory, compared with its contents; and protection of everything outside.
 
 use dyno_files::posix::{DirectoryTarget, FlushCall, Options, Session};
 use dyno_files::{
@@ -131,7 +131,7 @@ fn calls_are_counted_carried_out_at_once_and_begun_before_others_end() {
         let written = files.call(&write, &mut take).await;
         assert_eq!(written, Ok(Reply::Written { bytes }));
         let begun = files.begin(&read).await.expect("it is begun");
-        // One that is carried out at once takes nothing away from one that is under way.
+        // An immediately executed call does not affect a pending one.
         assert_eq!(files.call(&read, &mut take).await, Ok(Reply::Read { bytes }));
         let ended = files.ended(&mut |_, bytes: &[u8]| take(bytes)).await;
         assert_eq!(ended, Ok((begun, Ok(Reply::Read { bytes }))));
@@ -186,7 +186,7 @@ async fn check_contents(client: &mut Client, at: &Path) {
     assert_eq!(client.call(Call::Close { handle }).await, Ok(Reply::Done));
 }
 
-/// Leaves nothing of what `check_contents` has made.
+/// Removes everything that `check_contents` has created.
 async fn check_names(client: &mut Client) {
     let Ok(Reply::Info(info)) = client.call(Call::QueryPath { path: "a/file" }).await else {
         panic!("no file");
@@ -263,7 +263,7 @@ fn two_clients_of_one_process_lock_each_other_out() {
     });
 }
 
-/// Whatever a path says, and whoever has laid links there.
+/// For any path, and any links in the directory.
 #[test]
 fn nothing_outside_of_the_directory_is_touched() {
     let place = tempfile::tempdir().expect("a directory");
@@ -313,7 +313,7 @@ fn nothing_outside_of_the_directory_is_touched() {
             .call(Call::MakeDirectory { path: "way/new" })
             .await
             .is_err());
-        // The link itself is a file of the directory.
+        // The link itself is a file in the directory.
         assert_eq!(client.call(Call::Delete { path: "link" }).await, Ok(Reply::Done));
     });
     assert_eq!(

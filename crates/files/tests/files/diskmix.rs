@@ -1,5 +1,6 @@
-//! The acceptance of the cache: passes of the disk mix through it, and what is left of them below, held against what
-//! the captures of 2004 show on the wire (facts of the disk mix: the wire mix and its sizes; Windows XP, batch oplocks).
+//! Acceptance test of the cache: passes of the disk mix through it, and the resulting requests, compared
+//! with the captures of 2004 (facts of the disk mix: the wire mix and its sizes; Windows XP, batch
+//! oplocks).
 
 use crate::clock::now;
 use crate::connection::Connection;
@@ -15,12 +16,12 @@ use dyno_workload::{
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Two orders of the applications: the sums differ by little more than which piece a close falls into.
+/// Two orders of the applications: the sums differ by little more than the part that a close is in.
 const CLIENTS: usize = 2;
-/// The first isn't counted: what the preparation left open is closed in it.
+/// The first pass isn't counted: it contains closes of files that the preparation left open.
 const PASSES: u64 = 2;
 
-/// Carries the mix's actions out through a cache.
+/// Executes the mix's actions through a cache.
 struct Player {
     files: Cache<Connection>,
     mix: DiskMix,
@@ -182,7 +183,7 @@ fn wanted(intent: Intent) -> (Access, Disposition) {
 
 type Counts = BTreeMap<&'static str, BTreeMap<&'static str, f64>>;
 
-/// The lines of the wire mix, and of its sizes.
+/// Returns the lines of the wire mix and its sizes to which a call belongs.
 fn lines(kind: CallKind, bytes: u64, not_there: bool) -> Vec<&'static str> {
     let size = |sizes: &[(u64, u64, &'static str)]| {
         let within = |&&(least, most, _): &&(u64, u64, &'static str)| (least..=most).contains(&bytes);
@@ -299,7 +300,7 @@ fn a_client_of_today_reads_what_it_wrote_through_passes_of_the_disk_mix() {
     }
 }
 
-/// How far a line may be from its fact: by a share, or by one request.
+/// Allowed deviation of a line from its fact: a share, or one request.
 const SHARE: f64 = 0.05;
 const REQUESTS: f64 = 1.0;
 
@@ -324,7 +325,7 @@ fn a_pass_of_the_disk_mix_is_on_the_wire_what_it_was_in_2004() {
     assert!(wrong.is_empty(), "{wrong:?}; by piece: {counts:#?}");
 }
 
-/// The wire mix of 2004 and its sizes, once a pass (facts 3.4 and 3.5).
+/// The wire mix of 2004 and its sizes, per pass (facts 3.4 and 3.5).
 const FACTS: [(&str, f64); 33] = [
     ("bytes read", 11_410_671.0),
     ("bytes written", 7_712_287.0),

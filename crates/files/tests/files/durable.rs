@@ -1,5 +1,5 @@
-//! Making durable what is written on while an application writes on: a flush in the background speaks for what was answered
-//! before it, and what a server loses by starting anew at any moment is written once more.
+//! Committing data while an application keeps writing: a background flush covers what was answered before
+//! it, and data that a server loses by restarting at any moment is written again.
 
 use crate::clock::run;
 use crate::rig::{alone, client, passed, some_cases, Shared, User};
@@ -11,10 +11,11 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// An eighth of the least room. Four times as much may be dirty or unstable, and as much as this is sent or flushed at once.
+/// An eighth of the minimum space. Four times as much may be dirty or unstable, and this much is sent or
+/// flushed at once.
 const MANY: usize = 128 << 10;
 
-/// Close-to-open with the least room, in runs of so many bytes.
+/// Returns options for close-to-open with the minimum space, and this write size.
 fn options(write_run_bytes: u32) -> CacheOptions {
     CacheOptions {
         policy: Policy::CloseToOpen(Default::default()),
@@ -33,7 +34,7 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at / 251 + at) as u8).collect()
 }
 
-/// Writes `data` on from `at`, in pieces of 16 KiB.
+/// Writes `data` from `at` on, in pieces of 16 KiB.
 async fn write_on(user: &mut User, handle: Handle, at: usize, data: &[u8]) {
     for (piece, bytes) in data.chunks(16 << 10).enumerate() {
         user.write(handle, (at + (piece << 14)) as u64, bytes).await;
@@ -48,7 +49,8 @@ fn who_writes_on_waits_for_no_flush_while_there_is_room() {
         let handle = user.make("f").await;
         let data = content(16 * MANY);
         server.borrow_mut().held.push(CallKind::Flush);
-        // Nothing is stable before a flush is answered, and none is: half of the room is all that can be written.
+        // Nothing is stable before a flush is answered, and none is: half of the space is the limit for
+        // writes.
         write_on(&mut user, handle, 0, &data[..4 * MANY]).await;
         assert!(passed(&server).iter().all(|call| !call.starts_with("flush")));
         server.borrow_mut().held.clear();
@@ -87,7 +89,7 @@ fn what_could_not_be_made_durable_in_the_background_is_told_by_the_next_call() {
     });
 }
 
-/// Writes a file on, goes back now and then to write some of it again, and reads, flushes and closes it between.
+/// Appends to a file, sometimes rewrites parts of it, and reads, flushes and closes it in between.
 async fn write_again(mut user: User, mut seed: u64, rounds: u32) -> Vec<u8> {
     let mut model: Vec<u8> = Vec::new();
     let mut at = 0_usize;
@@ -127,17 +129,17 @@ async fn write_again(mut user: User, mut seed: u64, rounds: u32) -> Vec<u8> {
     model
 }
 
-/// How often a server starts anew until so many flushes in a row were carried out without: a client that tries four times
-/// must get through. An answer from before the first restart may cost it one try more.
+/// Maximum number of restarts before this many consecutive flushes are executed: a client that tries four
+/// times must succeed. An answer from before the first restart may cost it one more attempt.
 const MOST_RESTARTS: u32 = 2;
 const FLUSHES_BETWEEN: usize = 3;
 
-/// A server that carries calls out by hand, and starts anew with some of them.
+/// A server that executes calls on demand, and restarts at some of them.
 struct Restarting<'a> {
     server: &'a Shared,
     choice: u64,
     in_order: bool,
-    /// Of a hundred calls.
+    /// Restarts per hundred calls.
     restarts: u64,
     in_a_row: u32,
     flushes: usize,

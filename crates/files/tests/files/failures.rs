@@ -1,4 +1,5 @@
-//! What the server refuses is told, once, to whom it concerns; what a lost session costs is told, too.
+//! Refusals by the server are reported once, to the affected caller; the losses of a session are reported,
+//! too.
 
 use crate::clock::MS;
 use crate::rig::{alone, client, passed, server, together};
@@ -27,7 +28,7 @@ fn a_refused_write_back_is_told_by_the_close_and_the_handle_is_gone() {
         server.borrow_mut().refusals.push(refuse(CallKind::Write, 0));
         assert_eq!(user.call(Call::Close { handle }).await, Err(Fault::NoSpace));
         assert_eq!(user.call(Call::Close { handle }).await, Err(Fault::SessionLost));
-        // Once is enough, and what was not written is not shown.
+        // One report is enough, and data that was not written is not visible.
         let handle = user.edit("one").await;
         assert_eq!(user.read(handle, 0, 10).await, [0; 10]);
         user.finish().await;
@@ -76,7 +77,7 @@ fn a_write_back_that_a_break_wanted_and_the_server_refused_is_told_by_the_next_c
             while step.get() < 1 {
                 user.idle(MS).await;
             }
-            // The other one answers all the same.
+            // The other client still answers.
             user.open("one").await;
             step.set(2);
             user.idle(10 * MS).await;

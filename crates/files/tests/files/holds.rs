@@ -1,21 +1,21 @@
-//! Who may keep what of a file at the server: oplocks and leases, what is granted, and how it is broken.
+//! Oplocks and leases on the server: how they are granted and broken.
 
 use crate::clock::note_event;
 use crate::server::{Message, NodeId, OpenId, Server};
 use dyno_files::{Access, Ask, Break, Caching, Grant, LeaseKey};
 
-/// Who holds an oplock or a lease.
+/// Holder of an oplock or a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     Open(OpenId),
     Lease(usize, u128),
 }
 
-/// What is held.
+/// Caching of a holder.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hold {
     pub(crate) caching: Caching,
-    /// The holder was asked to come down to this, and has not answered.
+    /// Requested remaining caching of a break that is not acknowledged yet.
     pub(crate) breaking: Option<Caching>,
 }
 
@@ -28,7 +28,7 @@ impl Hold {
     }
 }
 
-/// Whether `has` lacks something of `wanted`.
+/// Returns whether `has` lacks something of `wanted`.
 pub(crate) fn lacks(has: Caching, wanted: Caching) -> bool {
     (wanted.read && !has.read) || (wanted.write && !has.write) || (wanted.handle && !has.handle)
 }
@@ -41,7 +41,8 @@ fn least(one: Caching, other: Caching) -> Caching {
     }
 }
 
-/// What is left when another opens the file: an oplock becomes level II, a lease loses W.
+/// Returns the remaining caching when another client opens the file: an oplock becomes level II, a lease
+/// loses W.
 pub(crate) fn minus_write(owner: Owner, has: Caching) -> Caching {
     match owner {
         Owner::Open(_) => Caching::READ,
@@ -50,7 +51,7 @@ pub(crate) fn minus_write(owner: Owner, has: Caching) -> Caching {
 }
 
 impl Server {
-    /// Opens of a file for its data by others than `owner`.
+    /// Returns the opens of a file for its data by others than `owner`.
     pub(crate) fn others(&self, node: NodeId, owner: Option<Owner>) -> impl Iterator<Item = OpenId> + '_ {
         let is_other = move |id: &OpenId| {
             let open = &self.opens[id];
@@ -62,7 +63,7 @@ impl Server {
         self.opens.keys().copied().filter(is_other)
     }
 
-    /// Who holds something of a file beside `owner`.
+    /// Returns the holders of caching on a file other than `owner`.
     pub(crate) fn holders(&self, node: NodeId, owner: Option<Owner>) -> Vec<Owner> {
         let mut found: Vec<Owner> = self
             .others(node, owner)
@@ -99,7 +100,7 @@ impl Server {
     pub(crate) fn break_to(&mut self, owner: Owner, to: Caching) -> bool {
         let mut hold = self.hold(owner).expect("is a holder");
         if hold.breaking.is_some() {
-            // What this one wants is looked at again after the answer.
+            // The new open's needs are checked again after the answer.
             return true;
         }
         if !lacks(to, hold.caching) {
@@ -131,8 +132,9 @@ impl Server {
         acknowledge
     }
 
-    /// A write or lock under `open`: nobody else may go on with what was read. Nobody's answer is waited for. The
-    /// writer's own level II oplock goes as well, its lease does not. Who keeps a handle alone has read nothing.
+    /// Breaks read caching of others after a write or lock under `open`, without waiting. It also breaks
+    /// the writer's own level II oplock, but not its lease. A holder of only handle caching has read
+    /// nothing.
     pub(crate) fn break_reads(&mut self, node: NodeId, open: OpenId, own_too: bool) {
         let opened = &self.opens[&open];
         let owner = match opened.lease {
@@ -149,7 +151,7 @@ impl Server {
         }
     }
 
-    /// What an open gets.
+    /// Returns the caching granted to an open.
     pub(crate) fn grant(&mut self, node: NodeId, client: usize, ask: &Ask) -> Caching {
         let wanted = match *ask {
             Ask::Nothing => return Caching::NONE,
@@ -168,7 +170,7 @@ impl Server {
                 ..wanted
             },
         };
-        // Who reads from memory doesn't meet the locks of others.
+        // A reader with a cache does not notice the locks of others.
         let granted = if self.has_locks(node) {
             Caching::NONE
         } else {

@@ -1,4 +1,4 @@
-//! The client cache against a file server in memory that has real oplocks and leases.
+//! The client cache with an in-memory file server that has real oplocks and leases.
 
 mod breaks;
 mod clock;

@@ -1,4 +1,5 @@
-//! Calls on paths at the server in memory: opens, look-ups, renames, deletes, and the breaks that they cause.
+//! Calls by path on the in-memory server: opens, look-ups, renames, deletes, and the breaks that they
+//! cause.
 
 use crate::holds::{minus_write, Owner};
 use crate::request::Request;
@@ -6,7 +7,7 @@ use crate::server::{Node, NodeId, Server};
 use dyno_files::{Access, Ask, Caching, Disposition, Handle, Info, Reply};
 use dyno_measure::{Failure, Fault};
 
-/// Whether a find's pattern matches.
+/// Returns whether the pattern of a find matches.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.first(), name.first()) {
         (None, None) => true,
@@ -70,7 +71,7 @@ impl Server {
         Some(Ok(opened(handle, granted, created, info)))
     }
 
-    /// The file of an open, and whether it was made. None: a break has to be answered first.
+    /// Returns the file of an open, and whether it was created. None: a break must be acknowledged first.
     fn find_or_make(
         &mut self,
         client: usize,
@@ -210,7 +211,8 @@ impl Server {
         }
     }
 
-    /// Breaks what stands against another open of a file; true where an answer has to come first.
+    /// Breaks the caching that conflicts with another open of a file; returns whether an acknowledgement
+    /// must arrive first.
     fn break_for_open(&mut self, node: NodeId, owner: Option<Owner>, empties: bool, deletes: bool) -> bool {
         let mut waits = false;
         for other in self.holders(node, owner) {

@@ -1,5 +1,5 @@
-//! Scripted sequences and the calls that they become below the cache, as the captures of 2004 have them (facts of the
-//! disk mix: what the client's redirector did).
+//! Scripted sequences and the resulting calls below the cache, as in the captures of 2004 (facts of the
+//! disk mix: behaviour of the client's redirector).
 
 use crate::clock::MS;
 use crate::rig::{alone, client, passed, server};
@@ -63,7 +63,7 @@ fn a_query_of_times_goes_to_the_server_and_one_of_size_does_not() {
         let size = user.call(Call::QueryHandle { handle }).await;
         assert_eq!(passed(&server), [""; 0]);
         let times = user.call(Call::QueryTimes { handle }).await;
-        // The server's times are those of what it has.
+        // The server's times refer to its own data.
         assert_eq!(passed(&server), ["write 0+100", "query file"]);
         assert_eq!(size, times);
     });
@@ -471,7 +471,7 @@ fn handles_beyond_the_limit_are_closed_the_oldest_first() {
             passed(&server),
             ["open", "open", "open", "close", "open", "close"]
         );
-        // The last two are kept: opening them asks nothing.
+        // The last two are cached: opening them needs no request.
         for number in [2, 3] {
             let handle = user.open(&format!("file{number}")).await;
             user.close(handle).await;
@@ -560,7 +560,8 @@ fn with_room_for_little_dirty_pages_go_out_before_the_close() {
 
 #[test]
 fn a_write_does_not_push_out_the_page_that_it_ends_in() {
-    // The page is there and was used longest ago: the pages that the write makes before it want its room.
+    // The page exists and is the least recently used: the pages created by the earlier part of the write
+    // need its space.
     let server = server(1);
     let old = vec![b'o'; 20 * 4096];
     server.borrow_mut().put("one", &old, false);

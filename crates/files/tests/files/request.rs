@@ -1,8 +1,8 @@
-//! Calls as the server in memory keeps them. Not for: carrying them out.
+//! Calls as the in-memory server stores them; it executes them elsewhere.
 
 use dyno_files::{Access, Ask, CallKind, Disposition, Handle, Stability};
 
-/// A call with its strings and data, as it waits at the server.
+/// A call with its strings and data, waiting on the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     Open {

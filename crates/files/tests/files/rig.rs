@@ -1,4 +1,4 @@
-//! Short words for scripted tests: clients with caches on one server, calls as a script has them, and what passed below.
+//! Helpers for scripted tests: caching clients on one server, calls, and the requests below the caches.
 
 use crate::clock::{now, run, Task};
 use crate::connection::Connection;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 pub type Shared = Rc<RefCell<Server>>;
 pub type Cached = Cache<Connection>;
 
-/// A few cases of a property, so that tests stay quick; as many as PROPTEST_CASES says where that is set.
+/// Returns the settings for a few cases, so that tests stay quick, or as many as PROPTEST_CASES says.
 pub fn some_cases() -> ProptestConfig {
     let any = ProptestConfig::default();
     ProptestConfig {
@@ -25,7 +25,7 @@ pub fn some_cases() -> ProptestConfig {
     }
 }
 
-/// A server for so many clients.
+/// Creates a server for this many clients.
 pub fn server(clients: usize) -> Shared {
     Rc::new(RefCell::new(Server::new(clients)))
 }
@@ -38,7 +38,7 @@ pub fn alone(task: impl Future<Output = ()>) {
     run(vec![Box::pin(task)], || false);
 }
 
-/// A connected client with a cache.
+/// Returns a connected client with a cache.
 pub async fn client(server: &Shared, number: usize, options: CacheOptions) -> User {
     let mut files = Cache::with_clock(Connection::new(server, number), options, now);
     files.connect().await.unwrap();
@@ -138,7 +138,7 @@ impl User {
     }
 }
 
-/// What passed below the caches since this was last asked, as words: "read 0+4096".
+/// Returns the requests below the caches since the last call, as text: "read 0+4096".
 pub fn passed(server: &Shared) -> Vec<String> {
     let log = std::mem::take(&mut server.borrow_mut().log);
     log.iter().map(words).collect()

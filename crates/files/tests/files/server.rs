@@ -1,6 +1,7 @@
-//! A file server in memory with real oplocks and leases, after MS-FSA's and MS-SMB2's rules as far as the cache meets
-//! them: breaks, what waits for an answer, sharing for deletion, locks. It carries out one call after the other, so
-//! its contents are those of some order of the calls. Not for: protocols, time, or being fast.
+//! An in-memory file server with real oplocks and leases by the rules of MS-FSA and MS-SMB2, as far as the
+//! cache depends on them: breaks, calls that wait for acknowledgements, sharing for deletion, locks. It
+//! executes calls one at a time, so its contents result from some order of the calls. It has no protocol
+//! and no clock, and is not optimized.
 
 use crate::clock::note_event;
 use crate::holds::{lacks, Hold};
@@ -12,30 +13,30 @@ use dyno_files::{
 use dyno_measure::{Failure, Fault};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What a client is sent.
+/// A message to a client.
 #[derive(Debug)]
 pub enum Message {
     Ended(CallId, Result<Reply, Failure>, Vec<u8>, Piggyback),
     Break(Break),
 }
 
-/// A call that was carried out.
+/// An executed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Logged {
     pub client: usize,
     pub kind: CallKind,
     pub offset: u64,
-    /// Asked for, or sent.
+    /// Bytes to read or to write.
     pub bytes: u64,
     pub not_there: bool,
 }
 
-/// A call to be refused.
+/// A call to refuse.
 #[derive(Debug, Clone, Copy)]
 pub struct Refusal {
     pub client: usize,
     pub kind: CallKind,
-    /// After so many that go well.
+    /// Number of calls that succeed before it.
     pub after: u32,
     pub with: Fault,
 }
@@ -72,7 +73,6 @@ pub(crate) struct Side {
 
 type Answer = (Result<Reply, Failure>, Vec<u8>);
 
-/// The server.
 pub struct Server {
     pub(crate) nodes: Vec<Node>,
     pub(crate) names: BTreeMap<String, NodeId>,
@@ -83,29 +83,28 @@ pub struct Server {
     waiting: Vec<(usize, CallId, Request)>,
     last_open: OpenId,
     pub log: Vec<Logged>,
-    /// Calls to be refused.
     pub refusals: Vec<Refusal>,
-    /// Kinds of calls that wait, whatever they are for.
+    /// Kinds of calls that wait, for any reason.
     pub held: Vec<CallKind>,
-    /// Files may be deleted and renamed while others have them open.
+    /// Whether files may be deleted and renamed while others have them open.
     pub share_delete: bool,
-    /// Room is kept in multiples of this.
+    /// Unit in which the server allocates space.
     pub allocation_bytes: u64,
-    /// What is granted at most.
+    /// Maximum caching to grant.
     pub grants: Caching,
-    /// Breaks that need no answer are on their way until `deliver_breaks`.
+    /// Whether breaks that need no acknowledgement are only delivered by `deliver_breaks`.
     pub slow_breaks: bool,
     pub(crate) on_their_way: Vec<(usize, Break)>,
-    /// Calls wait until `carry_out_any`.
+    /// Whether calls wait for `carry_out_any`.
     pub by_hand: bool,
-    /// Answers to breaks that nobody has asked for.
+    /// Number of acknowledgements without a break.
     pub wrong_answers: u64,
-    /// It grants nothing, and says with each reply what the file is: see `stateless.rs`.
+    /// Set for a server that grants nothing and returns attributes with each reply: see `stateless.rs`.
     pub stateless: Option<Stateless>,
 }
 
 impl Server {
-    /// For so many clients, with an empty root.
+    /// Creates a server for this many clients, with an empty root.
     pub fn new(clients: usize) -> Self {
         Self {
             nodes: Vec::new(),
@@ -140,7 +139,7 @@ impl Server {
         self.changed(self.nodes.len() - 1);
     }
 
-    /// What a file contains, None where there is none.
+    /// Returns the contents of a file, or None if it does not exist.
     pub fn content(&self, path: &str) -> Option<&[u8]> {
         let node = self.names.get(&path.to_ascii_lowercase())?;
         Some(&self.nodes[*node].data)
@@ -150,7 +149,7 @@ impl Server {
         self.opens.len()
     }
 
-    /// Ends a client's session from this side.
+    /// Ends a client's session on the server's side.
     pub fn cut(&mut self, client: usize) {
         self.sides[client].connected = false;
         self.sides[client].inbox.clear();
@@ -167,7 +166,7 @@ impl Server {
         self.carry_out_all();
     }
 
-    /// Takes a call.
+    /// Accepts a call.
     pub fn submit(&mut self, client: usize, request: Request) -> CallId {
         self.sides[client].calls += 1;
         let id = CallId(self.sides[client].calls);
@@ -179,19 +178,19 @@ impl Server {
         id
     }
 
-    /// Carries out what can be.
+    /// Executes all possible calls.
     pub fn carry_out_all(&mut self) {
         if self.by_hand {
             return;
         }
         let mut place = 0;
         while place < self.waiting.len() {
-            // Each may let an earlier one go on.
+            // Each call may unblock an earlier one.
             place = if self.carry_out(place) { 0 } else { place + 1 };
         }
     }
 
-    /// Carries out one of the waiting calls, the `choice`th that can be; false where none can.
+    /// Executes one of the waiting calls, the `choice`th possible one; returns false if none is possible.
     pub fn carry_out_any(&mut self, choice: usize) -> bool {
         let count = self.waiting.len();
         (0..count).any(|step| self.carry_out((choice + step) % count))
@@ -240,7 +239,7 @@ impl Server {
         Some((Err(refusal.with.into()), Vec::new()))
     }
 
-    /// None: it has to wait for another client.
+    /// Returns None if the call must wait for another client.
     fn attempt(&mut self, client: usize, request: &Request) -> Option<Answer> {
         let mut data = Vec::new();
         let result = match request {
@@ -458,7 +457,7 @@ impl Server {
         }
     }
 
-    /// What was on its way arrives.
+    /// Delivers the delayed breaks.
     pub fn deliver_breaks(&mut self) {
         for (client, broken) in std::mem::take(&mut self.on_their_way) {
             self.sides[client].inbox.push_back(Message::Break(broken));
@@ -466,12 +465,12 @@ impl Server {
         }
     }
 
-    /// The clients whose calls wait, in the calls' order.
+    /// Returns the clients of waiting calls, in the order of the calls.
     pub fn waiting_clients(&self) -> Vec<usize> {
         self.waiting.iter().map(|(client, ..)| *client).collect()
     }
 
-    /// Sends a break that nothing is the reason of.
+    /// Sends a break without a reason.
     pub fn send_break(&mut self, client: usize, grant: Grant, to: Caching) {
         let acknowledge = true;
         let broken = Break {
@@ -483,7 +482,7 @@ impl Server {
         note_event();
     }
 
-    /// The answer to a break.
+    /// Handles the acknowledgement of a break.
     pub fn answer(&mut self, client: usize, grant: Grant, left: Caching) {
         let hold = match grant {
             Grant::Handle(handle) => {
@@ -498,7 +497,8 @@ impl Server {
                 hold.caching = left;
                 hold.breaking = None;
             }
-            // A lease that went with its last handle, while the answer was on its way: the server says so, and that is all.
+            // The lease ended with its last handle while the acknowledgement was in transit: the server
+            // only reports that.
             None if matches!(grant, Grant::Lease(_)) => {}
             _ => self.wrong_answers += 1,
         }

@@ -1,6 +1,6 @@
-//! Any operations of several clients on a few files must be answered as if there were one plain file system and no
-//! cache: what is asked of every way to use a file server. Needs a clock and tasks, and nothing of any server: the
-//! same steps can be played against a real one.
+//! Any operations of several clients on a few files must be answered as by a single plain file system
+//! without a cache: a requirement on every way to use a file server. It needs a clock and tasks but no
+//! particular server: the same steps can run against a real one.
 
 use dyno_files::{Access, Ask, Call, Disposition, Files, Handle, Open, Reply, Stability};
 use dyno_measure::{Failure, Fault};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 pub const SLOTS: usize = 3;
 pub const NAMES: usize = 3;
 
-/// What one step asks for.
+/// One operation of a history.
 #[derive(Debug, Clone, Copy)]
 pub enum Act {
     Open {
@@ -29,7 +29,7 @@ pub enum Act {
         offset: u64,
         bytes: u32,
     },
-    /// From where the last read through the same handle has ended.
+    /// Reads from the end of the last read through the same handle.
     ReadOn {
         slot: usize,
         bytes: u32,
@@ -77,13 +77,13 @@ pub struct Step {
 }
 
 fn extent() -> impl Strategy<Value = (u64, u32)> {
-    // Around the edges of pages, and runs that are longer than one transfer.
+    // Around the edges of pages, and runs longer than one transfer.
     let offset = prop_oneof![0..300_u64, 4_000..4_200_u64, 0..20_000_u64, 60_000..140_000_u64];
     let bytes = prop_oneof![0..700_u32, 4_000..4_200_u32, 1..20_000_u32, 60_000..70_000_u32];
     (offset, bytes)
 }
 
-/// Anything that one client may ask for.
+/// Generates any act of a client.
 pub fn act() -> impl Strategy<Value = Act> {
     let slot = 0..SLOTS;
     let name = 0..NAMES;
@@ -119,7 +119,7 @@ pub fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Any steps of so many clients.
+/// Generates any steps of this many clients.
 pub fn steps(clients: usize, most: usize) -> impl Strategy<Value = Vec<Step>> {
     let step = (0..clients, act()).prop_map(|(client, act)| Step { client, act });
     proptest::collection::vec(step, 1..most)
@@ -145,14 +145,14 @@ pub struct Stage {
     nodes: Vec<Vec<u8>>,
     names: [Option<usize>; NAMES],
     slots: Vec<[Option<Holding>; SLOTS]>,
-    /// What was answered wrong.
+    /// The first wrong answer.
     pub wrong: Option<String>,
 }
 
-/// What a step does to the plain file system.
+/// Effect of a step on the plain file system.
 enum Expected {
-    /// `bytes`: None through a handle for attributes alone, which breaks nothing: a server tells such a one what it has,
-    /// and another client may have more.
+    /// `bytes`: None for an open for attributes, which breaks nothing: the server reports its own size, and
+    /// another client may have more data.
     Opened {
         node: usize,
         bytes: Option<u64>,
@@ -167,9 +167,9 @@ enum Expected {
 }
 
 impl Stage {
-    /// `asks_around`: after each step every client asks the server for something, the one that has stepped first. For
-    /// servers that break what only reads without waiting for an answer: what a server has begun before it answered
-    /// the first is on its way before it answers the others.
+    /// Creates the stage. `asks_around`: after each step every client makes a request, the one that made
+    /// the step first. This is for servers that break read caching without waiting: a break that the server
+    /// sent before its answer to the first client is on its way before it answers the others.
     pub fn new(steps: Vec<Step>, clients: usize, directory: &str, asks_around: bool) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self {
             steps,
@@ -190,7 +190,7 @@ impl Stage {
         format!("{}file{name}", self.directory)
     }
 
-    /// What a name should contain in the end.
+    /// Returns the expected final contents of a name.
     pub fn content(&self, name: usize) -> Option<&[u8]> {
         self.names[name].map(|node| self.nodes[node].as_slice())
     }
@@ -207,7 +207,7 @@ impl Stage {
             .any(|holding| holding.node == node)
     }
 
-    /// Whether what a handle wants is locked by another handle.
+    /// Returns whether another handle has locked part of the range.
     fn meets_lock(&self, client: usize, slot: usize, offset: u64, bytes: u32) -> bool {
         let own = self.holding(client, slot).expect("applies");
         let others = self.slots.iter().enumerate().flat_map(|(of, slots)| {
@@ -225,8 +225,8 @@ impl Stage {
         others.into_iter().any(|other| forbids(&other))
     }
 
-    /// Whether the step can be asked for at all: names are deleted and renamed only while nobody has them open, because
-    /// what happens then depends on how they were opened.
+    /// Returns whether the step is possible: names are deleted and renamed only while no client has them
+    /// open, because the result otherwise depends on how they were opened.
     fn applies(&self, step: &Step) -> bool {
         let held = |slot: usize| self.holding(step.client, slot);
         let free = |name: usize| self.names[name].is_none_or(|node| !self.is_open(node));
@@ -279,7 +279,7 @@ impl Stage {
         }
     }
 
-    /// Does the step in the plain file system; `content` is what a write writes.
+    /// Executes the step in the plain file system; `content` is the data of a write.
     fn expect(&mut self, step: &Step, content: &[u8]) -> Expected {
         let node = |stage: &Self, slot: usize| stage.holding(step.client, slot).expect("applies").node;
         match step.act {
@@ -510,7 +510,7 @@ async fn perform<F: Files>(files: &mut F, stage: &Rc<RefCell<Stage>>, now: fn() 
     }
 }
 
-/// Plays one client's steps, each when its turn comes, and obeys the server between them.
+/// Runs one client's steps, each in its turn, and answers breaks in between.
 pub async fn play<F: Files>(
     mut files: F,
     client: usize,
@@ -549,7 +549,8 @@ pub async fn play<F: Files>(
     }
 }
 
-/// After all have finished: reads every name through a client without a cache and holds it against what it should be.
+/// After all clients have finished: reads every name through a client without a cache and compares the
+/// contents.
 pub async fn inspect<F: Files>(mut files: F, stage: &Rc<RefCell<Stage>>) -> Result<(), String> {
     files.connect().await.map_err(|failure| failure.to_string())?;
     for name in 0..NAMES {

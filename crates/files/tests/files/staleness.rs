@@ -1,6 +1,6 @@
-//! Clients that keep files by close-to-open rules never read data older than the rules allow: whatever they do, each
-//! byte that one reads is a byte that the server had at some moment since it opened the file, and no longer ago than
-//! attributes may count; or one that this client has written itself.
+//! Clients that cache files by close-to-open rules never read data older than the rules allow: in any
+//! sequence of acts, each byte read is either one that the server had at some moment since the client
+//! opened the file and within the maximum age of attributes, or one that the client itself has written.
 
 use crate::clock::{now, run, Task, MS};
 use crate::connection::Connection;
@@ -18,7 +18,7 @@ const FILES: usize = 2;
 const CLIENTS: usize = 3;
 const NAMES: [&str; FILES] = ["a", "b"];
 const S: u64 = 1000 * MS;
-/// `AttributeAges::file_most_ns`: nothing that is kept counts longer without asking.
+/// `AttributeAges::file_most_ns`: nothing in the cache is valid for longer without a request.
 const MOST_AGE_NS: u64 = 60 * S;
 
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,8 @@ enum Act {
 fn act() -> impl Strategy<Value = Act> {
     let file = 0..FILES;
     let offset = prop_oneof![0..60_u64, 4_060..4_140_u64, 0..12_000_u64];
-    // The large ones fill a client's room, so that they are written back and made durable while it writes on.
+    // The large writes fill a client's space, so that data are written back and committed while it keeps
+    // writing.
     let bytes = prop_oneof![10 => 1..80_u32, 10 => 1..6_000_u32, 1 => 100_000..300_000_u32];
     let idle = prop_oneof![Just(MS), Just(2 * S), Just(3 * S), Just(17 * S), Just(61 * S)];
     prop_oneof![
@@ -54,13 +55,14 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// One client: what it has open since when, and what it has written.
+/// One client: its open files, when they were opened, and its own data.
 struct User {
     number: usize,
     files: Cache<Connection>,
     server: Rc<RefCell<Server>>,
     open: [Option<(Handle, u64)>; FILES],
-    /// What it has written since it opened the file, or made of it by setting its end; None for a byte that it has not.
+    /// Data written by the client since it opened the file, or set by changing its end; None for other
+    /// bytes.
     own: [Vec<Option<u8>>; FILES],
     writes: u8,
     wrong: Rc<RefCell<Option<String>>>,
@@ -78,7 +80,7 @@ impl User {
         (reply, data)
     }
 
-    /// States that the server's file was in at some moment since `from_ns`.
+    /// Returns the states of the server's file since `from_ns`.
     fn states(&self, file: usize, from_ns: u64) -> Vec<State> {
         let server = self.server.borrow();
         let history = &server.stateless.as_ref().expect("is stateless").history[&file];
@@ -100,7 +102,7 @@ impl User {
         for (place, byte) in data.iter().enumerate() {
             let at = usize::try_from(offset).unwrap() + place;
             let is_own = own.get(at).copied().flatten() == Some(*byte);
-            // Between the end that the server has and the one that is here, there are zeros.
+            // Between the end on the server and the client's end there are zeros.
             let is_gap = *byte == 0 && own.len() > at;
             let was_there = states.iter().any(|state| state.data.get(at) == Some(byte));
             if !(is_own || is_gap || was_there) {
@@ -202,7 +204,7 @@ impl User {
     }
 }
 
-/// Lets clients do what each has to do, at the same time; gives what was wrong.
+/// Runs the clients' acts concurrently; returns the first error.
 fn played(acts: Vec<Vec<Act>>, options: CacheOptions, without_before: bool) -> Result<(), String> {
     let mut server = Server::stateless(CLIENTS);
     server.stateless.as_mut().unwrap().without_before = without_before;

@@ -1,5 +1,6 @@
-//! What makes the server in memory one without grants, like one of NFSv3: it numbers files, says with each reply what
-//! the file is and was, keeps unstable writes in memory alone, and loses those when it starts anew. Handles stay good.
+//! The parts of the in-memory server that make it stateless, like one for NFSv3: it numbers files, returns
+//! the current and previous attributes of the file with each reply, keeps unstable writes only in memory,
+//! and loses them when it restarts. Handles stay valid.
 
 use crate::clock::now;
 use crate::request::Request;
@@ -8,38 +9,38 @@ use dyno_files::{Attributes, CallKind, Handle, Piggyback, Reply, Stability, Stor
 use dyno_measure::Failure;
 use std::collections::HashMap;
 
-/// What a file was from some moment on.
+/// State of a file from some moment on.
 #[derive(Debug, Clone)]
 pub struct State {
     pub since_ns: u64,
     pub data: Vec<u8>,
 }
 
-/// What such a server has beside its files.
+/// State of such a server in addition to its files.
 #[derive(Debug, Default)]
 pub struct Stateless {
     run: u64,
     last_change: u64,
     changes: HashMap<NodeId, u64>,
-    /// What of each file survives a start anew.
+    /// Contents of each file that survive a restart.
     stable: HashMap<NodeId, Vec<u8>>,
-    /// Replies don't say what the file was before.
+    /// Whether replies lack the previous attributes.
     pub without_before: bool,
-    /// No states are noted: each is a copy of its file.
+    /// Whether to record no history, which copies the file for each state.
     pub without_history: bool,
-    /// Every state of every file, in their order.
+    /// All states of every file, in order.
     pub history: HashMap<NodeId, Vec<State>>,
 }
 
 impl Stateless {
-    /// What the file has survives a start anew.
+    /// Makes the current contents of a file stable.
     pub fn put_stable(&mut self, node: NodeId, data: Vec<u8>) {
         self.stable.insert(node, data);
     }
 }
 
 impl Server {
-    /// For so many clients.
+    /// Creates a server for this many clients.
     pub fn stateless(clients: usize) -> Self {
         let mut server = Self::new(clients);
         server.stateless = Some(Stateless::default());
@@ -47,7 +48,7 @@ impl Server {
         server
     }
 
-    /// Ends and starts anew: what was unstable is lost.
+    /// Restarts the server: unstable data are lost.
     pub fn start_anew(&mut self) {
         let kept = self.stateless.as_mut().expect("is stateless");
         kept.run += 1;
@@ -71,7 +72,7 @@ impl Server {
             .unwrap_or(0)
     }
 
-    /// A file has other data now.
+    /// Records a change of a file's data.
     pub(crate) fn changed(&mut self, node: NodeId) {
         let Some(kept) = &mut self.stateless else { return };
         kept.last_change += 1;
@@ -104,7 +105,7 @@ impl Server {
             .map(|node| self.change_of(node))
     }
 
-    /// What goes along with a reply.
+    /// Returns the attributes that accompany a reply.
     pub(crate) fn piggyback(
         &mut self,
         client: usize,
@@ -123,7 +124,7 @@ impl Server {
             _ => None,
         };
         if stability.is_some_and(|stability| stability > Stability::Unstable) {
-            // More than was asked for becomes durable, as servers do it.
+            // More than requested becomes stable, as on real servers.
             kept.stable.insert(node, self.nodes[node].data.clone());
         }
         let verifier = Verifier(kept.run);

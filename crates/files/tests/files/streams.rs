@@ -1,5 +1,5 @@
-//! Reading and writing a file in its order: what is on its way meanwhile, what waits for it, and what comes of it when a
-//! break, a refusal or the end of the session comes in the middle.
+//! Sequential reading and writing of a file: the requests in flight, the calls that wait for them, and the
+//! effects of a break, a refusal or the end of the session in the middle.
 
 use crate::clock::{run, until, MS};
 use crate::rig::{alone, client, passed, server, together, Shared, User};
@@ -11,7 +11,7 @@ use std::cell::Cell;
 const PAGE: u64 = 4096;
 const KIB: u64 = 1024;
 
-/// Reads of 16 KiB, four of them ahead.
+/// Returns options with reads of 16 KiB, four of them ahead.
 pub fn streaming() -> CacheOptions {
     CacheOptions {
         read_run_bytes: 16 << 10,
@@ -20,7 +20,7 @@ pub fn streaming() -> CacheOptions {
     }
 }
 
-/// A byte for each place, so that none is taken for another.
+/// Returns bytes that differ for each position and version.
 fn content(bytes: u64, version: u64) -> Vec<u8> {
     (0..bytes)
         .map(|at| (at / 251 + at + version * 131) as u8)
@@ -31,19 +31,19 @@ fn put(server: &Shared, bytes: u64) {
     server.borrow_mut().put("file", &content(bytes, 0), false);
 }
 
-/// Requests that the server has and doesn't answer.
+/// Returns the number of requests that the server has received and not answered.
 fn held_back(server: &Shared) -> usize {
     server.borrow().waiting_clients().len()
 }
 
-/// Calls of these kinds wait; all others are carried out as they come.
+/// Makes calls of these kinds wait; all others are executed on arrival.
 fn hold(server: &Shared, kinds: &[CallKind]) {
     let mut server = server.borrow_mut();
     (server.held, server.by_hand) = (kinds.to_vec(), false);
     server.carry_out_all();
 }
 
-/// Reads `pages` from its first on, and leaves more on its way.
+/// Reads `pages` from the start of the file, and leaves more in flight.
 async fn read_on(user: &mut User, handle: Handle, pages: u64) {
     for page in 0..pages {
         let data = user.read(handle, page * PAGE, PAGE as u32).await;
@@ -69,7 +69,7 @@ fn reading_on_keeps_requests_under_way_in_whole_pieces() {
             "read 57344+16384",
         ];
         assert_eq!(passed(&server), begun);
-        // Three pages more use the room of no whole piece; the fourth does.
+        // Three more pages leave no space for a whole piece; the fourth does.
         for page in 2..5 {
             user.read(handle, page * PAGE, 4096).await;
         }
@@ -132,7 +132,7 @@ fn a_read_waits_for_its_own_pages_alone() {
             server.borrow_mut().by_hand = true;
             step.set(1);
             user.read(handle, 4096, 4096).await;
-            // Four pieces are asked for and have not come.
+            // Four pieces are requested and have not arrived.
             assert_eq!(held_back(&server), 4);
             step.set(2);
             user.read(handle, 8192, 16_384).await;
@@ -148,8 +148,8 @@ fn a_read_waits_for_its_own_pages_alone() {
     ]);
 }
 
-/// What the server has carried out is seen only after what was on its way has come: `call` must not reach the server
-/// before. Gives what passed, from the moment on when the reads are let through.
+/// Everything in flight must arrive before the effects of later calls are visible: `call` must not reach
+/// the server earlier. Returns the requests from the moment when the reads are let through.
 fn after_a_stream(call: impl AsyncFnOnce(&mut User, Handle)) -> Vec<String> {
     let server = server(1);
     put(&server, 200 * KIB);
@@ -169,7 +169,7 @@ fn after_a_stream(call: impl AsyncFnOnce(&mut User, Handle)) -> Vec<String> {
         if !calling.get() {
             return server.carry_out_any(0);
         }
-        // The newest first: whatever doesn't wait for the others passes them.
+        // The newest first: a call that does not wait for the others overtakes them.
         let newest = server.waiting_clients().len().saturating_sub(1);
         !server.waiting_clients().is_empty() && server.carry_out_any(newest)
     };
@@ -266,7 +266,7 @@ fn a_break_in_the_middle_is_obeyed_after_what_was_on_its_way_and_nothing_of_it_s
     run(vec![Box::pin(reader), Box::pin(writer)], || match step.get() {
         1 => server.borrow_mut().carry_out_any(0),
         2 => {
-            // The break is in the reader's hands, and its answer has to wait for the reads.
+            // The reader has received the break, and its acknowledgement must wait for the reads.
             assert!(!opened.get() && held_back(&server) == 5);
             step.set(3);
             hold(&server, &[]);
@@ -295,7 +295,7 @@ fn what_fails_ahead_is_asked_for_again_by_who_comes_to_it() {
         server.borrow_mut().refusals.push(refuse(2));
         read_on(&mut user, handle, 6).await;
         passed(&server);
-        // Refused once more it is told, and only then.
+        // It is reported only if it is refused again.
         server.borrow_mut().refusals.push(refuse(0));
         let read = Call::Read {
             handle,
@@ -336,7 +336,7 @@ fn a_session_that_is_lost_with_pages_on_their_way_leaves_nothing_behind() {
     });
 }
 
-/// Little room, so that an eighth of it is dirty soon, and runs of 16 KiB.
+/// Returns options with little space, so that an eighth of it is soon dirty, and writes of 16 KiB.
 pub fn writing() -> CacheOptions {
     CacheOptions {
         most_bytes: CacheOptions::LEAST_BYTES,
@@ -373,7 +373,7 @@ fn what_is_written_in_order_goes_out_in_whole_runs_while_more_is_written() {
     });
 }
 
-/// Writes with five runs on their way that the server lets through, the newest first, once `call` is made.
+/// Writes with five runs in flight, which the server executes once `call` is made, the newest first.
 fn after_writes(call: impl AsyncFnOnce(&mut User, Handle)) -> Vec<String> {
     let server = server(1);
     let calling = Cell::new(false);

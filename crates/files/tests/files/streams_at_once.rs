@@ -1,5 +1,5 @@
-//! Clients that read and write one file in its order at the same time, on a server that takes their calls in any order:
-//! none is ever shown what was there before, and the file has what was written.
+//! Clients that concurrently read and write one file sequentially, on a server that executes their calls in
+//! any order: none ever reads old data, and the file has what was written.
 
 use crate::clock::{now, run, Task, MS};
 use crate::connection::Connection;
@@ -9,7 +9,8 @@ use dyno_files::{Access, Cache, CacheOptions, Caching, Call, Disposition, Files,
 use proptest::prelude::*;
 use std::cell::RefCell;
 
-/// One client that writes a file on, and now and then does something else with it, against what the file should be.
+/// A client that appends to a file and sometimes does something else with it, compared with the expected
+/// contents.
 async fn write_any(mut user: User, mut seed: u64, rounds: u32) -> Vec<u8> {
     let mut model: Vec<u8> = Vec::new();
     let mut at = 0;
@@ -59,7 +60,7 @@ async fn write_any(mut user: User, mut seed: u64, rounds: u32) -> Vec<u8> {
     model
 }
 
-/// Somebody who makes the server take back what the other one keeps.
+/// A client that makes the server break the other one's caching.
 async fn disturb(mut user: User, rounds: u32) {
     for round in 0..rounds {
         user.idle(MS * u64::from(round % 3)).await;
@@ -75,13 +76,13 @@ async fn disturb(mut user: User, rounds: u32) {
 const FILE_BYTES: usize = 96 << 10;
 const CLIENTS: usize = 3;
 
-/// Which client's byte a place is: neighbours in every page.
+/// Returns the client that owns a byte: every page has bytes of all clients.
 fn owner(at: usize) -> usize {
     at / 512 % CLIENTS
 }
 
-/// One of several clients that read the same file in its order, each through two handles, and write their own bytes
-/// into it: these must be there as they were written last, and no other byte may ever become older.
+/// One of several clients that read the same file sequentially, each through two handles, and write their
+/// own bytes into it: these must have their last values, and no other byte may ever become older.
 async fn stream(mut user: User, me: usize, mut seed: u64, rounds: u32) {
     let mut seen = vec![0_u8; FILE_BYTES];
     let mut places = [0_usize; 2];
@@ -100,7 +101,7 @@ async fn stream(mut user: User, me: usize, mut seed: u64, rounds: u32) {
         let version = u8::try_from(round / 2 + 1).unwrap();
         match what {
             0..=1 if which == 1 => {
-                // Its own bytes only: those of one stretch that lies ahead.
+                // Only its own bytes: those of one stretch ahead.
                 let at = (places[which] + (seed >> 20) as usize % 40_000) / 512 * 512;
                 let at = (at..at + 512 * CLIENTS)
                     .step_by(512)

@@ -1,4 +1,4 @@
-//! What an answer means to the call that waits for it: its end, or its next request.
+//! Handles the answer to a running call: ends the call, or sends its next request.
 
 use super::calls::{FILE_MODE, NO_DATA};
 use super::conversation::{Conversation, Data, Ended};
@@ -11,14 +11,14 @@ use dyno_files::{
 };
 use dyno_measure::{Failure, Fault};
 
-/// How often a call may begin anew, because what it had looked up was no longer so.
+/// Maximum number of restarts of a call because its earlier look-ups became invalid.
 const MOST_RESTARTS: u32 = 3;
 /// More than any directory of a load has.
 const MOST_ENTRIES: u32 = 100_000_000;
 
-/// What becomes of a call after an answer.
+/// State of a call after an answer.
 pub(super) enum Step {
-    /// It waits for another one.
+    /// It waits for another answer.
     Goes,
     Ends(Result<Reply, Failure>),
     Read(Result<Reply, Failure>, Data),
@@ -27,7 +27,7 @@ pub(super) enum Step {
 use Step::{Ends, Goes};
 
 impl Conversation {
-    /// Takes the answer to a request of the call in `place`; its end, where it has come to it.
+    /// Processes the answer to a request of the call in `place`; returns the call's end, if it has ended.
     pub(super) fn answered(
         &mut self,
         place: usize,
@@ -82,8 +82,8 @@ impl Conversation {
         }
     }
 
-    /// Forgets the directories on the way of a call by path, which may have been made anew. False where they are known
-    /// to be so, or the call is on an open file.
+    /// Forgets the directories on the path of a call, which may have been replaced. Returns false if the
+    /// call uses an open file, or has been restarted too often.
     fn forget_way(&mut self, call: &mut Running) -> bool {
         let (one, other) = match &call.work {
             Work::Open(opening) => (&opening.path, None),
@@ -193,7 +193,7 @@ impl Conversation {
             self.no_exclusive = true;
             return Ok(self.restart(call, place));
         }
-        // Somebody else was quicker, or we ourselves with the first of two sendings.
+        // Another client created it first, or the first of two transmissions did.
         let ours_or_any = answer.repeated || opening.disposition != Disposition::Create;
         if answer.is(Status::Exist) && !exclusive && ours_or_any && call.restarts < MOST_RESTARTS {
             if opening.disposition == Disposition::Create {
@@ -211,7 +211,7 @@ impl Conversation {
         (call.file, call.created) = (file, true);
         match (file, info) {
             (None, _) => {
-                // Without a handle in the answer it has to be looked up (RFC 1813, 3.3.8).
+                // Without a handle in the answer, a look-up is necessary (RFC 1813, 3.3.8).
                 call.work = Work::Open(Opening {
                     disposition: Disposition::Open,
                     ..opening
@@ -219,7 +219,7 @@ impl Conversation {
                 return Ok(self.start(call, place, NO_DATA).map_or(Goes, Ends));
             }
             (Some(_), _) if exclusive => {
-                // The verifier may stand where the times are (RFC 1813, 3.3.8).
+                // The server may store the verifier in the times (RFC 1813, 3.3.8).
                 let set = SetAttributes {
                     mode: Some(FILE_MODE),
                     accessed: SetTime::Server,
@@ -248,7 +248,7 @@ impl Conversation {
         }
     }
 
-    /// The answer to the request that the call is for.
+    /// Processes the answer to the main request of a call.
     fn done(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Result<Step, Failure> {
         if let Work::Find { directory, pattern } = call.work.clone() {
             return self.listed(call, place, answer, &directory, &pattern);
@@ -316,14 +316,15 @@ impl Conversation {
         }
     }
 
-    /// Whether a lock was written before the server was started again, so that it names the file's locks of before.
+    /// Returns whether a lock request was written before the server restarted, so that it contains the old
+    /// lock state ID.
     fn names_old_locks(&self, call: &Running, answer: &Answer<'_>) -> bool {
         let is_lock = matches!(call.work, Work::Lock { .. });
         is_lock && answer.repeated && answer.is_one_of(&[Status4::BadStateid, Status4::StaleStateid])
     }
 
-    /// A refusal of the request that the call is for. Of one that was sent twice, the second sending may be refused
-    /// because the first was carried out.
+    /// Handles the refusal of a call's main request. If the request was sent twice, the second may be
+    /// refused because the first succeeded.
     fn not_done(&mut self, call: &Running, answer: &Answer<'_>) -> Result<Reply, Failure> {
         let undone = match call.work {
             Work::MakeDirectory { .. } => answer.is(Status::Exist),
@@ -383,7 +384,8 @@ impl Conversation {
             stability: written.stability,
             verifier: written.verifier,
         };
-        // Of several runs of the server, the first may have lost its part: its verifier says so at the next flush.
+        // If the server restarted in between, it may have lost the first part: the first verifier reveals
+        // this at the next flush.
         let stored = call.stored.map_or(now, |first| Stored {
             stability: first.stability.min(now.stability),
             ..first
@@ -410,7 +412,8 @@ impl Conversation {
             self.write(call, place, (file, offset, stability), Payload::Pages(&later));
             return Ok(Goes);
         }
-        // The data are the last of the request, before what fills them up and, of NFSv4.1, what is asked behind them.
+        // The data are at the end of the request, before padding and, with NFSv4.1, the operations after
+        // it.
         let sent = answer.request.bytes();
         let end = sent.len() - answer.bytes_behind_data() - (left.wrapping_neg() % 4) as usize;
         let rest = (left - written.bytes) as usize;
@@ -429,7 +432,7 @@ impl Conversation {
         Ok(Goes)
     }
 
-    /// Notes what a call has made of a file: as the server tells it, or after what is known of it here.
+    /// Records a change of a file: as reported by the server, or relative to the client's knowledge.
     fn changed(&mut self, file: Option<&FileHandle>, changed: Changed) -> Option<Attributes> {
         let info = match changed {
             Changed::Told(attributes) => return attributes,
@@ -458,7 +461,8 @@ impl Conversation {
             return Ok(self.restart(call, place));
         }
         if answer.is(Status::BadCookie) && call.restarts < MOST_RESTARTS {
-            // The directory has changed so much that the server can't go on (RFC 1813, 3.3.16).
+            // The directory has changed so much that the server can't continue the listing (RFC 1813,
+            // 3.3.16).
             return Ok(self.restart(call, place));
         }
         if !answer.is(Status::Ok) {
@@ -480,7 +484,7 @@ impl Conversation {
             return Ok(Ends(Ok(Reply::Found { entries })));
         }
         if !any || call.entries > MOST_ENTRIES {
-            // It would go on for ever.
+            // The listing would continue forever.
             return Err(Fault::MalformedMessage.into());
         }
         self.list(call, place, directory);
@@ -488,7 +492,7 @@ impl Conversation {
     }
 }
 
-/// A path that is not there: to some calls that is an answer.
+/// Returns the result for a path that does not exist, which is a valid answer for some calls.
 pub(super) fn absent(call: &Running, answer: &Answer<'_>) -> Result<Reply, Failure> {
     let may_be_absent = match &call.work {
         Work::Open(opening) => matches!(opening.disposition, Disposition::Open | Disposition::Overwrite),

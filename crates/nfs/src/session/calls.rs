@@ -1,27 +1,27 @@
-//! File calls as NFSv3 requests; where those of NFSv4.1 differ, `states.rs` says how.
+//! File calls as NFSv3 requests; `states.rs` has the differences of NFSv4.1.
 //!
 //! | call | requests |
 //! |---|---|
-//! | `Open` of what must be there | LOOKUP; SETATTR of the size where it is emptied |
-//! | `Open` of what must not be there | CREATE EXCLUSIVE, SETATTR of mode and times; of a directory MKDIR |
-//! | `Open` of either | LOOKUP; where it is not there CREATE GUARDED |
-//! | `Close` | none; it ends at once. REMOVE of what is to be deleted then |
-//! | `Read` | READ, again where less came and the file goes on |
-//! | `Write` | WRITE, again where less was taken |
+//! | `Open` of a file that must exist | LOOKUP; to truncate it, SETATTR of the size |
+//! | `Open` of a file that must not exist | CREATE EXCLUSIVE, SETATTR of mode and times; for a directory MKDIR |
+//! | `Open` of a file that may exist | LOOKUP; if it does not exist, CREATE GUARDED |
+//! | `Close` | none; it ends immediately. REMOVE of a file to delete on close |
+//! | `Read` | READ, repeated after a short read before the end of the file |
+//! | `Write` | WRITE, repeated after a short write |
 //! | `Flush` | COMMIT of the whole file |
-//! | `Lock`, `Unlock` | none: granted by the client itself, as by a mount with `nolock`; others are not kept out |
+//! | `Lock`, `Unlock` | none: granted by the client itself, as by a mount with `nolock`; no effect on others |
 //! | `QueryHandle`, `QueryTimes` | GETATTR |
 //! | `SetEnd`, `SetTimes` | SETATTR |
 //! | `QueryPath` | LOOKUP |
 //! | `QuerySpace` | FSSTAT |
-//! | `Find` | READDIRPLUS until there is no more, or READDIR; of a name without wildcards LOOKUP |
-//! | `Rename` | LOOKUP of the new name, which must not be there; RENAME |
+//! | `Find` | READDIRPLUS or READDIR until the end; LOOKUP of a name without wildcards |
+//! | `Rename` | LOOKUP of the new name, which must not exist; RENAME |
 //! | `Delete`, `RemoveDirectory` | REMOVE; RMDIR |
 //! | `MakeDirectory` | MKDIR |
 //!
-//! Before what goes by path, LOOKUP of each directory on the way that is not known (`names.rs`); GETATTR behind what
-//! brings no attributes. The server checks each READ and WRITE itself; ACCESS, which Linux's client asks once a file, is
-//! not sent. A file that is removed while it is open is gone: there is no renaming to `.nfs...`.
+//! Calls by path begin with LOOKUP of each unknown directory on the path (`names.rs`); GETATTR follows answers
+//! without attributes. ACCESS, which Linux's client sends once per file, is not sent, because the server checks
+//! each READ and WRITE itself. A file that is removed while it is open is gone: it is not renamed to `.nfs...`.
 
 use super::conversation::{Conversation, Data, Ended};
 use super::names;
@@ -34,24 +34,24 @@ use dyno_files::{
 use dyno_measure::{Failure, Fault};
 use std::rc::Rc;
 
-/// Of all calls that write nothing.
+/// For calls that write nothing.
 pub(super) const NO_DATA: Payload<'static> = Payload::Whole(&[]);
 pub(super) const FILE_MODE: u32 = 0o644;
 pub(super) const DIRECTORY_MODE: u32 = 0o755;
-/// Longer than any server takes (`PATH_MAX` of Linux).
+/// Longer than any server accepts (`PATH_MAX` of Linux).
 const MAX_PATH_BYTES: usize = 4096;
 
-/// What is to become of a call that was just begun.
+/// State of a call that has just started.
 enum Begun {
     Work(Work),
     Ended(Result<Reply, Failure>),
 }
 
 impl Conversation {
-    /// Begins `call`: queues its first request, or ends it at once.
+    /// Starts `call`: queues its first request, or ends it immediately.
     ///
     /// # Errors
-    /// Where there is no session.
+    /// There is no session.
     pub fn begin(&mut self, call: &Call<'_>, now_ns: u64) -> Result<CallId, Failure> {
         let begun = self.work(call);
         let data = match call {
@@ -61,10 +61,10 @@ impl Conversation {
         self.begun(begun, Payload::Whole(data), now_ns)
     }
 
-    /// Begins a write of data that lie in pages.
+    /// Starts a write whose data is in pages.
     ///
     /// # Errors
-    /// Where there is no session.
+    /// There is no session.
     pub fn begin_write(
         &mut self,
         handle: Handle,
@@ -231,7 +231,8 @@ impl Conversation {
         })
     }
 
-    /// Queues the first request of a call, or that of the next directory on its way; Some where it has ended.
+    /// Queues the first request of a call, or the look-up of the next directory on its path; returns the
+    /// result if the call has ended.
     pub(super) fn start(
         &mut self,
         call: &mut Running,
@@ -304,14 +305,14 @@ impl Conversation {
         }
     }
 
-    /// Queues READ of as much as one may bring.
+    /// Queues READ, limited to the maximum read size.
     pub(super) fn read(&mut self, place: usize, file: FileHandle, offset: u64, bytes: u32) {
         let most = self.agreed.map_or(bytes, |agreed| agreed.max_read_bytes);
         let bytes = bytes.min(most);
         self.ask(place, &Request::Read { file, offset, bytes });
     }
 
-    /// Queues WRITE of as much as one may take; the rest is kept for the next.
+    /// Queues WRITE, limited to the maximum write size; keeps the rest for the next request.
     pub(super) fn write(
         &mut self,
         call: &mut Running,
@@ -351,7 +352,7 @@ impl Conversation {
         }
     }
 
-    /// Queues LOOKUP of the name itself.
+    /// Queues LOOKUP of the last name of a path.
     fn look(&mut self, call: &mut Running, place: usize, path: &str) {
         let (above, name) = names::split(path);
         let name = name.as_bytes();
@@ -361,7 +362,8 @@ impl Conversation {
         }
     }
 
-    /// Queues CREATE, or MKDIR. What must not be there is made exclusively, so that sending it twice does no harm.
+    /// Queues CREATE, or MKDIR. A file that must not exist is created exclusively, so that a retransmission
+    /// does no harm.
     pub(super) fn create(&mut self, call: &mut Running, place: usize, opening: &Opening) {
         let (above, name) = names::split(&opening.path);
         let name = name.as_bytes();
@@ -385,7 +387,7 @@ impl Conversation {
         self.ask(place, &Request::Create { at, name, how });
     }
 
-    /// Queues GETATTR of what an open has found.
+    /// Queues GETATTR of the file that an open has found.
     pub(super) fn ask_attributes(&mut self, call: &mut Running, place: usize) {
         if let Some(file) = call.file {
             call.stage = Stage::Ask;
@@ -447,7 +449,8 @@ impl Conversation {
         );
     }
 
-    /// Returns the handle of a directory where it is known; else queues LOOKUP of the first part that is not.
+    /// Returns the handle of a directory if it is known; otherwise queues LOOKUP of the first unknown
+    /// component.
     pub(super) fn directory(&mut self, call: &mut Running, place: usize, path: &str) -> Option<FileHandle> {
         let (at, known) = self.names.nearest(path, self.now_ns)?;
         if known == path.len() {
@@ -461,12 +464,12 @@ impl Conversation {
         None
     }
 
-    /// Ends an open with a handle, once what is there is known to be what was asked for.
+    /// Ends an open with a handle, after checking that the file's type is the requested one.
     pub(super) fn opened(&mut self, call: &Running, info: &Info) -> Result<Reply, Failure> {
         let (Work::Open(opening), Some(file)) = (&call.work, call.file) else {
             return Err(Fault::OtherIo.into());
         };
-        // Attributes can be had of anything.
+        // Any type of file has attributes.
         let any_kind = opening.access == Access::Attributes && !opening.directory;
         if !any_kind && info.directory != opening.directory {
             return Err(Fault::ErrorStatus.into());
@@ -536,7 +539,7 @@ fn opening(open: &Open<'_>) -> Result<Opening, Failure> {
     })
 }
 
-/// A name that can't be sent is our own fault, and no server's.
+/// Rejects a path that is too long for the protocol. That is an error of this client, not of the server.
 fn checked(path: &str) -> Result<Rc<str>, Failure> {
     if path.len() < MAX_PATH_BYTES {
         Ok(path.into())

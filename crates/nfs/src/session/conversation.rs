@@ -1,9 +1,10 @@
-//! What client and server have said to each other, and what is still owed: requests that are not answered, calls that
-//! run, files that are open. Knows bytes and no sockets: `session/mod.rs` carries them.
+//! Protocol state of a session: unanswered requests, running calls and open files. It handles bytes;
+//! `session/mod.rs` handles the sockets.
 //!
-//! A request is kept until it is answered. Where the connection is lost, the same bytes are sent once more on the next
-//! one, with the same number, so that a server that remembers has carried it out only once (RFC 1813, 4.3). What it says
-//! then of a request that is no repetition to it (a file that is made is there already) is understood in `answers.rs`.
+//! A request is kept until it is answered. After a lost connection, the same bytes are sent again on the
+//! next one, with the same XID, so that a server with a reply cache executes it only once (RFC 1813, 4.3).
+//! `answers.rs` interprets the answer if the server does not recognize the repetition (for example, the
+//! file to create already exists).
 
 use super::counts::Counts;
 use super::names::Names;
@@ -19,50 +20,49 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Requests under way at once. Linux's client begins with 2 and allows itself up to 65,536 over TCP.
+/// Concurrent requests. Linux's client starts with 2 and allows up to 65,536 over TCP.
 const SLOTS: usize = 64;
-/// Around the data of a reply: header, attributes, counts.
+/// Size of a reply around the data: header, attributes, counts.
 const AROUND_DATA_BYTES: usize = 1024;
-/// Data of a read that has ended.
+/// Data of a finished read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Data {
     None,
-    /// It lies there in the buffer of records.
+    /// The range of the data in the record buffer.
     Received(Range<usize>),
-    /// It came in several replies.
+    /// Data from several replies.
     Joined(Vec<u8>),
 }
 
-/// A call that has ended.
+/// A finished call.
 #[derive(Debug)]
 pub struct Ended {
     pub id: CallId,
-    /// What it came to.
     pub result: Result<Reply, Failure>,
     pub data: Data,
     pub piggyback: Piggyback,
 }
 
-/// Where a request is.
+/// State of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It waits for its turn.
+    /// Waiting for its turn.
     Queued,
     Sent,
-    /// The server has asked to be left alone until then.
+    /// Delayed by the server until this time.
     Delayed(u64),
 }
 
-/// Of a request without a call: its answer is of no use to anybody.
+/// For a request without a call, whose answer is ignored.
 pub(super) const NO_CALL: usize = usize::MAX;
-/// What a request of NFSv4.1 has besides: where it is filled in when it is sent, and the slot that it is sent in.
+/// NFSv4.1 data of a request: the fields that are filled in when it is sent, and its slot.
 #[derive(Debug)]
 struct InSession {
     places: Places,
     slot: Option<u32>,
 }
 
-/// A request without its answer.
+/// An unanswered request.
 #[derive(Debug)]
 pub(super) struct Outstanding {
     pub(super) xid: u32,
@@ -72,19 +72,20 @@ pub(super) struct Outstanding {
     pub(super) message: Message,
     pub(super) state: State,
     pub(super) times_sent: u32,
-    /// Over UDP: when it was sent, when it is sent again, how often it was too late, and whether it is again.
+    /// Over UDP: when it was sent, when it is sent again, how often it timed out, and whether it did so
+    /// since it was last sent.
     pub(super) sent_ns: u64,
     pub(super) resend_ns: u64,
     pub(super) timeouts: u32,
     pub(super) is_late: bool,
-    /// It was written in a session before, which knew other states.
+    /// Whether it was written for an earlier session, with other state IDs.
     is_of_before: bool,
-    /// How often it was sent when the server put it off last: what follows is another call.
+    /// Number of transmissions when the server last delayed it: later ones are a new call.
     pub(super) put_off: u32,
     pub(super) expected_bytes: usize,
 }
 
-/// The state of one session, from its mount on.
+/// State of a session after its mount.
 #[derive(Debug)]
 pub struct Conversation {
     pub(super) options: Rc<Options>,
@@ -94,7 +95,7 @@ pub struct Conversation {
     next_xid: u32,
     next_call: u64,
     pub(super) outstanding: Vec<Outstanding>,
-    /// Numbers of those that wait for their turn, in order.
+    /// XIDs of waiting requests, in order.
     pub(super) queue: VecDeque<u32>,
     pub(super) sent: usize,
     pub(super) delayed: usize,
@@ -105,27 +106,28 @@ pub struct Conversation {
     files: Vec<Option<OpenFile>>,
     free_files: Vec<usize>,
     pub(super) ended: VecDeque<Ended>,
-    /// The server has no exclusive CREATE, or no READDIRPLUS.
+    /// Whether the server lacks exclusive CREATE, or READDIRPLUS.
     pub(super) no_exclusive: bool,
     pub(super) no_plus: bool,
-    /// Tells the clients' exclusive creations apart.
+    /// Makes the verifiers of exclusive creations unique among clients.
     pub(super) client: u64,
-    /// The session and what is open, of NFSv4.1; None: NFSv3.
+    /// NFSv4.1 session and open files; None for NFSv3.
     pub(super) four: Option<State4>,
-    /// The connection does not carry the server's calls yet.
+    /// Whether the connection is not bound to the back channel yet.
     pub(super) is_unbound: bool,
-    /// What is to be told whoever keeps files.
+    /// Breaks to report to the cache.
     pub(super) breaks: VecDeque<Break>,
-    /// To the server's calls, as records.
+    /// Replies to the server's calls, as records.
     pub(super) answers: Vec<u8>,
-    /// The server wants all delegations back but so many.
+    /// The server wants all but this number of delegations back.
     pub(super) all_but: Option<usize>,
     pub(super) counts: Counts,
     pub(super) retransmission: Option<Retransmission>,
 }
 
 impl Conversation {
-    /// Before MOUNT. `client` tells the verifiers of its exclusive creations, and its numbers, from those of others.
+    /// Creates the state before MOUNT. `client` makes the verifiers of exclusive creations, and the XIDs,
+    /// differ between clients.
     #[must_use]
     pub fn new(options: Rc<Options>, client: u64) -> Self {
         Self {
@@ -159,7 +161,7 @@ impl Conversation {
         }
     }
 
-    /// Forgets every call and file. What was counted stays, and numbers go on.
+    /// Forgets every call and file. The counts stay, and numbering continues.
     pub fn reset(&mut self) {
         *self = Self {
             next_xid: self.next_xid,
@@ -169,13 +171,13 @@ impl Conversation {
         };
     }
 
-    /// Calls can be made from here on.
+    /// Marks the session as established, so that calls can start.
     pub fn establish(&mut self, root: FileHandle, agreed: TransferSizes) {
         self.names.begin(root);
         self.agreed = Some(agreed);
     }
 
-    /// Goes on in another session, which has taken over what was open: everything that was sent is to be sent again.
+    /// Continues in another session, which has taken over the open files: all sent requests are sent again.
     pub fn go_on_in(&mut self, state: State4) {
         self.lose_delegations();
         for request in &mut self.outstanding {
@@ -190,7 +192,7 @@ impl Conversation {
         }
         self.four = Some(state);
         self.reconnected();
-        // A session is made with the connection that it is made on.
+        // The connection on which a session is created is bound to it.
         self.is_unbound = false;
     }
 
@@ -199,12 +201,12 @@ impl Conversation {
         &self.counts
     }
 
-    /// Counts a request that went beside the conversation.
+    /// Counts a request that is sent outside the conversation.
     pub fn count(&mut self, procedure: usize) {
         self.counts.requests[procedure] += 1;
     }
 
-    /// Returns what the server was asked for, by the protocol's own names.
+    /// Returns the numbers of requests by the protocol's names.
     #[must_use]
     pub fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
         let names: Vec<_> = match self.options.version {
@@ -216,37 +218,38 @@ impl Conversation {
         names.into_iter().zip(self.counts.requests).collect()
     }
 
-    /// Returns a number for a message that goes beside the conversation.
+    /// Returns an XID for a message that is sent outside the conversation.
     pub fn number(&mut self) -> u32 {
         self.next_xid = self.next_xid.wrapping_add(1);
         self.next_xid
     }
 
-    /// Whether nothing is owed, and so nothing can come.
+    /// Returns whether nothing is outstanding, so that nothing can arrive.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.outstanding.is_empty() && self.ended.is_empty()
     }
 
-    /// What outstanding requests may bring, in bytes.
+    /// Returns the maximum size of outstanding answers, in bytes.
     #[must_use]
     pub fn expected_bytes(&self) -> usize {
         self.expected_bytes
     }
 
-    /// What messages take of memory.
+    /// Returns the memory of all messages, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let outstanding = self.outstanding.iter().map(|request| &request.message);
         outstanding.chain(&self.spare).map(Message::held_bytes).sum()
     }
 
-    /// Gives the memory of messages back that have been answered.
+    /// Frees the memory of answered messages.
     pub fn release(&mut self) {
         self.spare = Vec::new();
     }
 
-    /// Returns when a request is due that the server has put off, or over UDP not answered; None where there is none.
+    /// Returns when the next request is due that the server has delayed or, over UDP, not answered; None if
+    /// there is none.
     #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         let resends = self.retransmission.is_some();
@@ -261,7 +264,7 @@ impl Conversation {
         due.min()
     }
 
-    /// Returns the next message to send now, and whether another is to follow.
+    /// Returns the next message to send now, and whether another one follows.
     pub fn next_departure(&mut self, now_ns: u64) -> Option<(&Message, bool)> {
         self.wake(now_ns);
         self.expire(now_ns);
@@ -277,7 +280,8 @@ impl Conversation {
         }
         let request = &mut self.outstanding[position];
         if let (Some(state), Some(in_session)) = (&mut self.four, &mut request.in_session) {
-            // What was sent before the connection was lost keeps its slot: so the server knows it again.
+            // A request that was sent before the connection was lost keeps its slot, so that the server
+            // recognizes it.
             if in_session.slot.is_none() {
                 let slot = state.take_slot()?;
                 in_session.slot = Some(slot);
@@ -304,7 +308,7 @@ impl Conversation {
         Some((&request.message, more))
     }
 
-    /// The connection is another one: everything that was sent is to be sent again.
+    /// Continues on a new connection: all sent requests are sent again.
     pub fn reconnected(&mut self) {
         self.queue.clear();
         self.answers.clear();
@@ -315,7 +319,7 @@ impl Conversation {
                 request.state = State::Queued;
             }
             if request.state == State::Queued {
-                // Those that have a slot come first: they take none from the others.
+                // Requests with a slot go first: they take none from the others.
                 match &request.in_session {
                     Some(InSession { slot: Some(_), .. }) => self.queue.push_front(request.xid),
                     _ => self.queue.push_back(request.xid),
@@ -348,7 +352,7 @@ impl Conversation {
         );
     }
 
-    /// Queues a request of NFSv4.1.
+    /// Queues an NFSv4.1 request.
     pub(super) fn ask4(&mut self, call: usize, operation: &Operation<'_>) {
         let xid = self.number();
         let mut message = self.spare.pop().unwrap_or_default();
@@ -399,10 +403,11 @@ impl Conversation {
         });
     }
 
-    /// Takes in what has come: the next call that has ended, None where more must come first.
+    /// Processes received data; returns the next call that has ended, or None if more data must arrive
+    /// first.
     ///
     /// # Errors
-    /// Where the server breaks the protocol.
+    /// The server breaks the protocol.
     pub fn receive(&mut self, records: &mut Records, now_ns: u64) -> Result<Option<Ended>, Failure> {
         self.now_ns = now_ns;
         loop {
@@ -433,7 +438,8 @@ impl Conversation {
             Some((self.outstanding.iter().position(is_it)?, body))
         });
         let Some((position, body)) = found else {
-            // Of what was sent twice two answers may come; and whoever knows the port may send a datagram.
+            // A retransmitted request may be answered twice, and anyone who knows the port may send a
+            // datagram.
             self.counts.strays += u64::from(resends);
             return if resends {
                 Ok(None)
@@ -465,7 +471,7 @@ impl Conversation {
             &mut self.four,
             request.in_session.as_ref().and_then(|sent| sent.slot),
         ) {
-            // RPC has refused it: the session has not heard of it.
+            // RPC refused it, so the session never saw it.
             state.free_slot(slot, false);
         }
         self.sent -= 1;
@@ -486,7 +492,8 @@ impl Conversation {
         Ok(ended)
     }
 
-    /// Reads the status of a reply and where its results begin; None where the request is to be sent again.
+    /// Returns the status of a reply and the start of its results, or None if the request must be sent
+    /// again.
     fn status(&mut self, position: usize, results: &[u8]) -> Result<Option<(u32, usize)>, Failure> {
         let request = &mut self.outstanding[position];
         let (Some(state), Some(in_session)) = (&mut self.four, &mut request.in_session) else {
@@ -526,7 +533,7 @@ impl Conversation {
         CallId(self.next_call)
     }
 
-    /// Finds a place for a running call.
+    /// Returns a free place for a running call.
     pub(super) fn place(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             self.running.push(None);
@@ -534,13 +541,13 @@ impl Conversation {
         })
     }
 
-    /// Ends the call in that place without data.
+    /// Ends the call in `place` without data.
     pub(super) fn finish(&mut self, place: usize, result: Result<Reply, Failure>) -> Option<Ended> {
         let running = self.running.get_mut(place)?.take()?;
         Some(self.ended(place, &running, result, Data::None))
     }
 
-    /// Makes the end of a call that was taken from its place.
+    /// Returns the end of a call that was taken from its place.
     pub(super) fn ended(
         &mut self,
         place: usize,

@@ -1,35 +1,36 @@
-//! What a conversation counts.
+//! Counts of a conversation.
 
 use crate::v4::Procedure4;
 use crate::wire::Procedure;
 
-/// The procedures of the version that has more.
+/// The larger number of procedures of the two versions.
 const MOST_PROCEDURES: usize = if Procedure::ALL.len() > Procedure4::ALL.len() {
     Procedure::ALL.len()
 } else {
     Procedure4::ALL.len()
 };
 
-/// Numbers of requests, and of what came otherwise, from the session's beginning on.
+/// Numbers of requests and other events since the start of the session.
 #[derive(Debug, Clone, Copy)]
 pub struct Counts {
-    /// By the number of the procedure, each sending counted. Of NFSv4.1 by what compounds are for.
+    /// By procedure number, each transmission counted. With NFSv4.1, by the main operation of the
+    /// compounds.
     pub requests: [u64; MOST_PROCEDURES],
-    /// Answered with JUKEBOX, and sent again.
+    /// Requests answered with JUKEBOX and sent again.
     pub jukeboxes: u64,
-    /// Sent again on another connection.
+    /// Requests sent again on another connection.
     pub resent: u64,
-    /// Sent again over UDP, as no answer came in time.
+    /// Requests sent again over UDP after a timeout.
     pub retransmitted: u64,
-    /// Datagrams that answer nothing that is asked, or are no answers: passed over.
+    /// Ignored datagrams: replies to no outstanding request, or no replies at all.
     pub strays: u64,
-    /// Files that the server has delegated.
+    /// Delegations granted by the server.
     pub delegations: u64,
-    /// Calls of the server's.
+    /// Calls from the server.
     pub calls: u64,
-    /// Those of them that were refused.
+    /// Refused calls from the server.
     pub refused_calls: u64,
-    /// Breaks that were told.
+    /// Reported breaks.
     pub breaks: u64,
 }
 
@@ -50,7 +51,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Returns what stands among the requests by name without being one, each with its count.
+    /// Returns the other counts with the names under which reports list them among the requests.
     pub(super) fn others(&self) -> [(&'static str, u64); 7] {
         [
             ("(JUKEBOX, asked again)", self.jukeboxes),

@@ -1,5 +1,5 @@
-//! Over UDP: one question at a time before there is a session, and waiting for a datagram no longer than until it is sent
-//! again. What a session does with many requests is in `retransmission.rs`.
+//! UDP: single requests before a session exists, and waiting for a datagram until the next retransmission.
+//! `retransmission.rs` handles concurrent requests of a session.
 
 use super::retransmission::{FIRST_TIMEOUT_NS, MOST_TIMEOUT_NS};
 use crate::wire::{Body, Message, Records, Transport, RECORD_MARK_BYTES};
@@ -10,7 +10,7 @@ use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Sends a question until its answer comes, or the task's deadline. Whatever else comes is passed over.
+/// Sends a request until its answer arrives, or until the task's deadline. Ignores other datagrams.
 pub(super) async fn exchange(
     executor: &Executor,
     socket: &Socket,
@@ -51,7 +51,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// Waits for an arrival; false: none came by `due_ns`.
+/// Waits for data; returns false if none arrived by `due_ns`.
 pub(super) async fn arrives_by(executor: &Executor, socket: &Socket, due_ns: u64) -> Result<bool, Failure> {
     let mut alarm = pin!(executor.sleep_until(due_ns));
     let mut arrival = pin!(socket.readable(Fault::ResponseTimeout));

@@ -1,8 +1,9 @@
-//! Read delegations (RFC 8881, 10.2): a server's promise to call before it lets anybody else change a file that is open.
+//! Read delegations (RFC 8881, 10.2): a server's promise to recall them before another client may change an
+//! open file.
 //!
-//! An open asks for one where whoever keeps files wants a lease (`Open::ask`). A delegation lives no longer than the file is
-//! open: with its last handle it is given back, at once when it is recalled, and it is not reclaimed from a server that was
-//! started again. What the server recalls, or what cannot be trusted any more, becomes a break.
+//! An open requests one if the cache wants a lease (`Open::ask`). A delegation ends with the last handle of
+//! its file: it is then returned, and immediately after a recall; it is not reclaimed after a restart of
+//! the server. A recalled or no longer reliable delegation becomes a break.
 
 use super::answers::Step;
 use super::conversation::{Conversation, NO_CALL};
@@ -14,26 +15,27 @@ use crate::wire::{FileHandle, Message};
 use dyno_files::{Break, Caching, Grant, LeaseKey};
 use dyno_measure::{Failure, Fault};
 
-/// Answers to the server's calls that may wait to be sent: the server takes none while it goes on calling.
+/// Limit for waiting replies to the server's calls: the server may send calls without reading replies.
 const MOST_ANSWER_BYTES: usize = 1 << 20;
 
 impl Conversation {
-    /// Whether an open may ask for a delegation.
+    /// Returns whether an open may request a delegation.
     pub(super) fn may_hold(&self) -> bool {
         let agreed = self.four.as_ref().map(|state| state.agreed());
         self.options.delegations && agreed.is_some_and(|agreed| agreed.is_called)
     }
 
-    /// Whether the server has promised to call before somebody changes a file.
+    /// Returns whether the server has promised to call before someone changes a file.
     #[must_use]
     pub fn holds_any(&self) -> bool {
         self.four.as_ref().is_some_and(|state| state.delegated() > 0)
     }
 
-    /// Takes a record that is a call of the server's, and keeps the answer to be sent. False where it is none.
+    /// Handles a record that is a call from the server, and stores the reply. Returns false if it is not a
+    /// call.
     ///
     /// # Errors
-    /// Where it breaks the protocol.
+    /// The call breaks the protocol.
     pub(super) fn take_call(&mut self, record: &[u8]) -> Result<bool, Failure> {
         let is_call = record.get(4..8) == Some(&[0; 4]);
         let Some(state) = self
@@ -61,7 +63,8 @@ impl Conversation {
                 }
                 return Status::Ok as u32;
             }
-            // It may be one that an open brings whose answer has not come yet: the server is to ask again.
+            // The recall may precede the answer to the open that grants the delegation: the server must try
+            // again.
             match is_opening {
                 true => Status::JukeBox as u32,
                 false => Status4::BadStateid as u32,
@@ -82,7 +85,7 @@ impl Conversation {
         Ok(true)
     }
 
-    /// Breaks what is delegated, up to so many: to be given back where `acknowledge`, or because it is lost.
+    /// Breaks all delegations but `kept`: to be returned if `acknowledge`, otherwise because they are lost.
     pub(super) fn give_up_all_but(&mut self, kept: usize, acknowledge: bool) {
         let Some(state) = &mut self.four else { return };
         let surplus = state.delegated().saturating_sub(kept);
@@ -92,8 +95,8 @@ impl Conversation {
         }
     }
 
-    /// What is delegated cannot be trusted any more where the server may have forgotten the client by now, as after a long
-    /// sleep of this machine.
+    /// Gives up all delegations if the server may have forgotten the client, for example after this machine
+    /// was suspended.
     pub(super) fn doubt_delegations(&mut self, now_ns: u64) {
         if self
             .four
@@ -104,7 +107,7 @@ impl Conversation {
         }
     }
 
-    /// The session is another one: nothing is delegated in it.
+    /// Drops all delegations, which the new session does not have.
     pub(super) fn lose_delegations(&mut self) {
         self.give_up_all_but(0, false);
         if let Some(state) = &mut self.four {
@@ -112,14 +115,14 @@ impl Conversation {
         }
     }
 
-    /// Returns the next break, for whoever keeps files.
+    /// Returns the next break for the cache.
     pub fn next_break(&mut self) -> Option<Break> {
         let broken = self.breaks.pop_front();
         self.counts.breaks += u64::from(broken.is_some());
         broken
     }
 
-    /// Takes the answers to the server's calls, as records.
+    /// Moves the replies to the server's calls, as records, to `out`.
     pub fn take_answers(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.answers);
     }
@@ -128,7 +131,7 @@ impl Conversation {
         !self.answers.is_empty()
     }
 
-    /// Notes what an open has brought. Whether it is held by that name from now on.
+    /// Records the delegation that an open has returned. Returns whether `key` holds it from now on.
     pub(super) fn delegated(
         &mut self,
         file: FileHandle,
@@ -139,7 +142,7 @@ impl Conversation {
         self.counts.delegations += 1;
         match state.hold(&file, stateid, key) {
             Ok(()) => {}
-            // A second one of the same file is of no use.
+            // A second delegation of the same file is useless.
             Err(is_same) => {
                 if !is_same {
                     self.ask4(NO_CALL, &Operation::GiveBack { file, stateid });
@@ -153,7 +156,7 @@ impl Conversation {
         true
     }
 
-    /// Whoever keeps files has given a lease up.
+    /// Returns a delegation whose lease the cache has given up.
     pub fn give_back(&mut self, grant: Grant) {
         let Grant::Lease(key) = grant else { return };
         let given = self.four.as_mut().and_then(|state| state.give_up(key));
@@ -162,7 +165,7 @@ impl Conversation {
         }
     }
 
-    /// Gives everything back that is delegated.
+    /// Returns all delegations.
     pub(super) fn give_back_all(&mut self) {
         let Some(state) = &mut self.four else { return };
         let keys: Vec<LeaseKey> = state.delegations().map(|held| held.key).collect();
@@ -171,7 +174,7 @@ impl Conversation {
         }
     }
 
-    /// The answer to DELEGRETURN of a file that was closed: whatever it says, nothing is delegated any more.
+    /// Handles the answer to DELEGRETURN of a closed file: whatever its status, the delegation is gone.
     pub(super) fn gave_back(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Step {
         let Work::GiveBack { remove, .. } = call.work.clone() else {
             return Step::Ends(Err(Fault::OtherIo.into()));
@@ -180,7 +183,8 @@ impl Conversation {
         self.remove_closed(call, place, remove)
     }
 
-    /// A delegation was revoked before it was given back: its name is to be freed, whoever has waited for the answer.
+    /// Frees the state ID of a delegation that was revoked before its return, regardless of who waited for
+    /// the answer.
     pub(super) fn free_revoked(&mut self, procedure: usize, status: u32, request: &Message) {
         let is_revoked = status == Status4::DelegationRevoked as u32;
         if procedure != Procedure4::GiveBack as usize || !is_revoked {

@@ -1,5 +1,5 @@
-//! What a session does while nobody waits for a call: the server is to remember the client, and may call it where files are
-//! delegated.
+//! The session between calls: it renews the client's lease and, if files are delegated, handles the
+//! server's calls.
 
 use super::{Data, Session, IDLE_NS};
 use crate::status::Status4;
@@ -8,11 +8,12 @@ use crate::wire::{Body, Message};
 use dyno_files::Break;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 
-/// A task that never waits looks for the server's calls as often: who is in the way waits for it meanwhile.
+/// Interval at which a task that never waits polls for the server's calls, while other clients wait for a
+/// recall.
 const LOOK_NS: u64 = 1_000_000;
 
 impl Session {
-    /// Until then, or until a break comes.
+    /// Waits until `due_ns`, or until a break arrives.
     pub(super) async fn idle(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
         loop {
             let now_ns = monotonic_ns();
@@ -40,7 +41,7 @@ impl Session {
                 self.conversation.release();
                 (self.outbox, self.told_data) = (Vec::new(), Vec::new());
             }
-            // Meanwhile the server must not forget the client.
+            // Meanwhile, the server must not forget the client.
             let renewal_ns = self
                 .conversation
                 .renewal_ns()
@@ -61,7 +62,7 @@ impl Session {
         }
     }
 
-    /// Takes in what has come, and keeps the ends of calls until somebody asks for them.
+    /// Processes received data and stores finished calls until the caller asks for them.
     fn keep_ends(&mut self, now_ns: u64) -> Result<(), Failure> {
         while let Some(mut ended) = self.conversation.receive(&mut self.records, now_ns)? {
             if let Data::Received(range) = ended.data {
@@ -72,7 +73,7 @@ impl Session {
         Ok(())
     }
 
-    /// Answers the server's calls before they are obeyed, which may take a while.
+    /// Replies to the server's calls before acting on them, which may take a while.
     pub(super) async fn send_answers(&mut self) -> Result<(), Failure> {
         match self.conversation.owes_answers() {
             true => {
@@ -83,8 +84,8 @@ impl Session {
         }
     }
 
-    /// Takes what has come while the task had no reason to wait, and has the server remember the client. Whether there
-    /// was anything.
+    /// Polls the socket for a task that does not wait, and renews the lease. Returns whether there was
+    /// data.
     async fn look(&mut self, now_ns: u64) -> Result<bool, Failure> {
         if now_ns < self.looked_ns.saturating_add(LOOK_NS) {
             return Ok(false);
@@ -103,8 +104,8 @@ impl Session {
         Ok(self.records.has_next())
     }
 
-    /// Has the connection carry the server's calls, where it was made for a session that stands. Where the server does not
-    /// take it, nothing is delegated any more.
+    /// Binds the connection to the back channel of an existing session. If the server refuses, all
+    /// delegations are given up.
     pub(super) async fn bind(&mut self) -> Result<(), Failure> {
         let Some(agreed) = self
             .conversation
@@ -128,7 +129,7 @@ impl Session {
         loop {
             while let Some(range) = self.records.next_record()? {
                 let record = &self.records.bytes()[range];
-                // What was recalled meanwhile may come before the answer.
+                // A recall may arrive before the answer.
                 if self.conversation.take_call(record)? {
                     continue;
                 }
@@ -149,8 +150,8 @@ impl Session {
         }
     }
 
-    /// Gives back what is delegated, before the session ends in order. As far as it goes: the server forgets the rest with
-    /// the client.
+    /// Returns all delegations before the session ends regularly, as far as possible: the server drops the
+    /// rest with the client.
     pub(super) async fn give_back_all(&mut self) -> Result<(), Failure> {
         self.conversation.give_back_all();
         while !self.conversation.is_quiet() {
@@ -165,7 +166,8 @@ impl Session {
 }
 
 impl super::Conversation {
-    /// The answer to BIND_CONN_TO_SESSION: whether the connection carries the server's calls, or why not.
+    /// Handles the answer to BIND_CONN_TO_SESSION: whether the connection carries the server's calls, or
+    /// the error status.
     fn bound(&mut self, bound: Result<bool, u32>) {
         self.is_unbound = false;
         let is_unknown = |status: &u32| {
@@ -176,7 +178,7 @@ impl super::Conversation {
         let Some(state) = &mut self.four else { return };
         match bound {
             Ok(true) => {}
-            // It is made anew, and has nothing then.
+            // The new session will have no delegations.
             Err(status) if is_unknown(&status) => state.is_gone = true,
             _ => {
                 state.set_uncalled();

@@ -1,12 +1,13 @@
-//! One client's session with an NFS server: an export that is mounted and a connection, used as a [`FileClient`].
+//! One client's session with an NFS server: a mounted export and a connection, used as a [`FileClient`].
 //!
-//! `options.rs` says what a session shall be and what was agreed; `setup.rs` makes and ends it; `calls.rs` writes file
-//! calls as requests (with the table of which), `answers.rs` reads what comes back, `conversation.rs` keeps what is
-//! outstanding, `names.rs` the directories on the way, `delegations.rs` what the server promises of files, `idling.rs` what
-//! happens between calls; this file carries bytes between them and the socket.
+//! `options.rs` has the options and the negotiated properties; `setup.rs` starts and ends the session;
+//! `calls.rs` writes file calls as requests (with a table of them), `answers.rs` parses answers,
+//! `conversation.rs` tracks outstanding requests, `names.rs` caches directories, `delegations.rs` tracks
+//! delegations, `idling.rs` works between calls; this file transfers bytes between them and the socket.
 //!
-//! Files outlive a connection: where it is lost, another is made, and what was not answered is sent once more, until the
-//! task's deadline has passed. Only then is the session lost, with its files, and the method that failed says so.
+//! Files survive their connection: if it is lost, the session reconnects and sends unanswered requests
+//! again until the task's deadline. Only then is the session lost with its files, and the current method
+//! fails.
 
 mod answers;
 mod calls;
@@ -45,19 +46,19 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{ready, Context, Poll};
 
-/// Calls in a row after which a task that always finds more bytes lets the others have their turn.
+/// Receive calls in a row after which a task that always finds more data yields to the others.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// Around the data of a reply: header, attributes, counts.
+/// Size of a reply around the data: header, attributes, counts.
 const AROUND_DATA_BYTES: usize = 4096;
-/// Requests up to this size go out in one call, if several are due; larger ones are not copied once more for it.
+/// Due requests up to this size are sent in one call; larger ones are not copied for this.
 const SMALL_BYTES: usize = 16_384;
-/// Over UDP: what the kernel gives of it bounds what is asked for at once.
+/// Receive buffer for UDP. Its actual size limits the outstanding answers.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
-/// A session that has nothing to do for so long gives its buffers back.
+/// Time without work after which a session frees its buffers.
 const IDLE_NS: u64 = 100_000_000;
-/// How long the end of a session may take: its outcome is of no use to anybody.
+/// Time limit for ending a session, whose result nobody needs.
 const DISCONNECT_NS: u64 = 2_000_000_000;
-/// Between two attempts to connect again.
+/// Pause between two attempts to reconnect.
 const RECONNECT_NS: u64 = 100_000_000;
 #[derive(Debug)]
 pub struct Session {
@@ -69,28 +70,28 @@ pub struct Session {
     socket: Option<Socket>,
     records: Records,
     conversation: Conversation,
-    /// Calls that ended while only the clock was waited for.
+    /// Calls that ended while the caller waited only for a time.
     kept: VecDeque<Ended>,
-    /// What was read by the call that was told last, where it does not lie in `records`.
+    /// Data of the last reported read, if it is not in `records`.
     told_data: Vec<u8>,
     outbox: Vec<u8>,
     traffic: Traffic,
-    /// The socket may have more than the last call took.
+    /// Whether the socket may have more data than the last receive call took.
     more_is_there: bool,
     receives: u32,
-    /// When a task that does not wait has last looked for the server's calls.
+    /// Time of the last poll by a task that does not wait.
     looked_ns: u64,
     dialed_ns: u64,
-    /// The version that is spoken: that of the options, or the one before where the server has no more.
+    /// The version in use: the one in the options, or the previous one if the server supports no newer one.
     spoken: Version,
-    /// As whom NFSv4.1 knows the client, and the number of its next session.
+    /// Identity of an NFSv4.1 client, and the sequence number of its next session.
     identity: Identity,
     next_session: Option<(u64, u32)>,
 }
 
 impl Session {
-    /// A session without a connection: `connect` makes one, to the dialer's address. `client` tells its numbers from
-    /// those of all other clients of the server.
+    /// Creates a session without a connection; `connect` makes one to the dialer's address. `client` makes
+    /// its numbers differ from those of all other clients of the server.
     #[must_use]
     pub fn new(
         executor: Executor,
@@ -124,38 +125,36 @@ impl Session {
         }
     }
 
-    /// Returns what was agreed on, while there is a session.
+    /// Returns the negotiated sizes while there is a session.
     #[must_use]
     pub fn agreed(&self) -> Option<&TransferSizes> {
         self.conversation.agreed.as_ref()
     }
 
-    /// Returns which NFS it speaks.
     #[must_use]
     pub fn version(&self) -> Version {
         self.spoken
     }
 
-    /// Returns what carries its requests.
     #[must_use]
     pub fn transport(&self) -> Transport {
         self.options.transport
     }
 
-    /// Returns what was agreed on of the session, with NFSv4.1.
+    /// Returns the properties of the NFSv4.1 session.
     #[must_use]
     pub fn agreed4(&self) -> Option<Agreed4> {
         self.conversation.agreed4()
     }
 
-    /// Returns what its buffers take of memory.
+    /// Returns the memory of the buffers, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let own = self.told_data.capacity() + self.outbox.capacity();
         own + self.records.held_bytes() + self.conversation.held_bytes()
     }
 
-    /// What failed for good has ended the session.
+    /// Drops the session if `result` is an error.
     fn lose<T>(&mut self, result: Result<T, Failure>) -> Result<T, Failure> {
         if result.is_err() {
             self.drop_session();
@@ -175,7 +174,7 @@ impl Session {
         self.more_is_there = false;
     }
 
-    /// Begins a connection; the first to send on it sees whether it stands.
+    /// Starts a connection; the first send reports whether it is established.
     fn dial(&mut self) -> Result<(), Failure> {
         self.dialed_ns = monotonic_ns();
         let socket = match self.options.transport {
@@ -193,7 +192,7 @@ impl Session {
         Ok(())
     }
 
-    /// Makes another connection in the place of one that was `lost`, on which everything is sent again.
+    /// Replaces a connection that failed with `lost`; all requests are sent again on it.
     async fn reconnect(&mut self, lost: Failure) -> Result<(), Failure> {
         self.drop_connection();
         let mut last = lost;
@@ -215,7 +214,7 @@ impl Session {
         }
     }
 
-    /// Sends every request that is due, small ones together.
+    /// Sends every due request, small ones together.
     async fn send_due(&mut self) -> Result<(), Failure> {
         if self.conversation.is_unbound && !self.conversation.needs_session() {
             self.bind().await?;
@@ -232,7 +231,7 @@ impl Session {
             let Some((message, more)) = self.conversation.next_departure(monotonic_ns()) else {
                 return Ok(());
             };
-            // A datagram is a message, without a mark.
+            // A datagram is a message without a record mark.
             let mark_bytes = if self.records.are_datagrams() {
                 RECORD_MARK_BYTES
             } else {
@@ -265,7 +264,7 @@ impl Session {
         }
     }
 
-    /// Sends answers to the server's calls.
+    /// Sends the replies to the server's calls.
     async fn send_outbox(&mut self) -> Result<(), Failure> {
         self.traffic.bytes_out += self.outbox.len() as u64;
         let socket = self.socket.as_ref().ok_or(Fault::ConnectionReset)?;
@@ -280,7 +279,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes what the socket has, without waiting.
+    /// Receives the available data without waiting.
     fn take(&mut self) -> Result<(), Failure> {
         let socket = self.socket.as_ref().ok_or(Fault::ConnectionReset)?;
         let room = self.records.room();
@@ -291,8 +290,8 @@ impl Session {
             Some(count) => {
                 self.records.filled(count);
                 self.traffic.bytes_in += count as u64;
-                // A call that brought less than there was room for has emptied the socket, but of datagrams it brings one
-                // at a time. An end that was reported before is not reported again.
+                // A short read has emptied the socket, except that each call receives a single datagram. An
+                // end that was already reported is not reported again.
                 self.more_is_there =
                     self.records.are_datagrams() || count == room_bytes || socket.end_reported();
             }
@@ -300,8 +299,8 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for an arrival, unless the socket may have more, and takes what is there; no longer than until `due_ns`, and
-    /// than until a request that was put off is due.
+    /// Waits for data, unless the socket may have more, and receives it; at most until `due_ns`, and until
+    /// a delayed request is due.
     async fn wait(&mut self, due_ns: Option<u64>) -> Result<(), Failure> {
         if self.more_is_there {
             self.receives += 1;
@@ -325,7 +324,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends what is due and waits for more to come. A lost connection is replaced.
+    /// Sends due requests and waits for data. Replaces a lost connection.
     async fn go_on(&mut self, due_ns: Option<u64>) -> Result<(), Failure> {
         let result = match self.send_due().await {
             Ok(()) => self.wait(due_ns).await,
@@ -356,7 +355,8 @@ impl Session {
 
     async fn begun(&mut self, begun: Result<CallId, Failure>) -> Result<CallId, Failure> {
         let id = begun?;
-        // Who has more answers to take is back before anybody waits: what it asks for until then is sent together.
+        // With further answers in the buffer, the caller returns before anything waits: its next requests
+        // are sent together.
         if !self.records.has_next() {
             let sent = self.send_due().await;
             self.replace_if_lost(sent).await?;
@@ -365,7 +365,8 @@ impl Session {
     }
 }
 
-/// Return the failure of a call after its time limit: connection refused if nothing listened at the last attempt.
+/// Returns the failure of a call at its deadline: connection refused if nothing listened at the last
+/// attempt.
 fn at_deadline(last: Failure) -> Failure {
     match last.fault {
         Fault::ConnectionRefused => last,
@@ -373,7 +374,7 @@ fn at_deadline(last: Failure) -> Failure {
     }
 }
 
-/// Whether a failure says that the connection is gone, and nothing else.
+/// Returns whether a failure only means that the connection is lost.
 fn costs_connection(failure: &Failure) -> bool {
     matches!(
         failure.fault,
@@ -385,22 +386,22 @@ fn costs_connection(failure: &Failure) -> bool {
     )
 }
 
-/// What comes to a session.
+/// An event of a session.
 enum Come {
     Ended(Ended),
     Break(Break),
 }
 
-/// What may come while something is sent: two sides that only send would wait for each other.
+/// Receives while sending: two sides that only send would wait for each other forever.
 struct Backlog<'a> {
     records: &'a mut Records,
-    /// As much as was asked for.
+    /// Maximum number of unprocessed bytes: as many as expected.
     most_bytes: usize,
     bytes_in: &'a mut u64,
 }
 
 impl Backlog<'_> {
-    /// Takes what is there, and has the task called when more comes. Ends with a failure or not at all.
+    /// Receives available data, and registers the task for more. Ends only with a failure.
     fn take(&mut self, socket: &Socket, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         while self.records.waiting_bytes() < self.most_bytes {
             match socket.try_receive(self.records.room())? {
@@ -416,7 +417,7 @@ impl Backlog<'_> {
     }
 }
 
-/// Sends `parts` one behind the other. Whether something may have come meanwhile.
+/// Sends `parts` in sequence. Returns whether data may have arrived meanwhile.
 async fn send(socket: &Socket, parts: &mut [IoSlice<'_>], mut backlog: Backlog<'_>) -> Result<bool, Failure> {
     let mut sending = pin!(socket.send_parts(parts, Fault::ResponseTimeout));
     let mut took = false;
@@ -489,7 +490,7 @@ impl FileClient for Session {
         })
     }
 
-    /// A break is of a delegation; none comes where none is held.
+    /// Breaks come from delegations; there are none without a delegation.
     async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
         if self.agreed().is_none() {
             return Err(Fault::SessionLost.into());
@@ -511,18 +512,18 @@ impl FileClient for Session {
 
     fn cut(&mut self) {
         if let Some(socket) = &self.socket {
-            // Where it fails there is no connection any more, which is what is wanted.
+            // On failure, the connection is already gone, as intended.
             let _ = socket.end_sending();
         }
     }
 
-    /// Has a deadline of its own, of two seconds.
+    /// Sets its own deadline of two seconds.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {
             let deadline_ns = self.executor.deadline_ns();
             self.executor
                 .set_deadline(monotonic_ns().saturating_add(DISCONNECT_NS));
-            // A server that does not hear of it remembers an export too much, and nothing else.
+            // Otherwise, the server only remembers the mount or the client longer than necessary.
             let _ = self.give_back_all().await;
             let _ = self.leave().await;
             self.executor.set_deadline(deadline_ns);

@@ -1,16 +1,17 @@
-//! Directories that were looked up, by their paths: the part of a client's name cache that a load can't do without, since
-//! NFSv3 asks for every part of every path. Files are looked up at each open.
+//! Cache of directory look-ups by path: the part of a client's name cache that a load needs, because NFSv3
+//! looks up every component of every path. Files are looked up at each open.
 //!
-//! An entry counts as long as Linux's client believes a directory without asking (nfs(5), `acdirmin`).
+//! An entry is valid as long as Linux's client trusts a directory without asking (nfs(5), `acdirmin`).
 
 use crate::wire::FileHandle;
 use std::collections::HashMap;
 
 const AGE_NS: u64 = 30_000_000_000;
-/// Beyond it all are forgotten: a load has a few directories, and a server must not make us remember without end.
+/// Maximum number of entries; if exceeded, all are dropped. A load uses a few directories, and a server
+/// must not make the client's memory grow without limit.
 const MOST: usize = 4096;
 
-/// The directories of one session.
+/// The known directories of a session.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     root: Option<FileHandle>,
@@ -18,7 +19,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Begins anew, below the root of an export.
+    /// Starts over below the root of an export.
     pub(super) fn begin(&mut self, root: FileHandle) {
         self.known.clear();
         self.root = Some(root);
@@ -28,7 +29,7 @@ impl Names {
         self.root
     }
 
-    /// Returns the directory that is nearest to `path` and known, and how much of the path leads to it.
+    /// Returns the nearest known directory above `path`, and the length of its path.
     pub(super) fn nearest(&self, path: &str, now_ns: u64) -> Option<(FileHandle, usize)> {
         let mut end = path.len();
         while end > 0 {
@@ -48,7 +49,7 @@ impl Names {
             .insert(path.into(), (handle, now_ns.saturating_add(AGE_NS)));
     }
 
-    /// Forgets a path and what is below it.
+    /// Forgets a path and everything below it.
     pub(super) fn forget(&mut self, path: &str) {
         let is_below = |known: &str| {
             known
@@ -59,12 +60,12 @@ impl Names {
     }
 }
 
-/// Splits a path into the directory that holds the name, and the name.
+/// Splits a path into parent directory and name.
 pub(super) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// Whether a pattern names one file.
+/// Returns whether a pattern is a plain name.
 pub(super) fn is_plain(pattern: &str) -> bool {
     !pattern.contains(['*', '?'])
 }

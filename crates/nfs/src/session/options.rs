@@ -1,32 +1,33 @@
-//! What a session shall be, and what was agreed.
+//! Requested and negotiated properties of a session.
 
 use crate::wire::{Credential, FsInfo, Transport};
 
-/// The most that is asked for at once, by default: what Linux's client takes at most (nfs(5), `rsize`).
+/// Default maximum size of a transfer: the maximum of Linux's client (nfs(5), `rsize`).
 const USUAL_MOST_BYTES: u32 = 1 << 20;
-/// Of one part of a listing, where the server prefers no more: as much as Linux's server prefers, and each may send less
-/// (RFC 1813, 3.3.17). Ganesha prefers 16 KiB, which makes four times as many requests of a listing.
+/// Maximum size of a part of a listing, if the server prefers less: the preference of Linux's server.
+/// Servers may send less (RFC 1813, 3.3.17). Ganesha prefers 16 KiB, which means four times as many
+/// requests per listing.
 pub(super) const LISTING_BYTES: u32 = 65_536;
-/// Of one transfer over UDP: Linux's server takes as much (`RPCSVC_MAXPAYLOAD_UDP`), and its client asks for no more.
+/// Maximum size of a transfer over UDP: Linux's server accepts this much (`RPCSVC_MAXPAYLOAD_UDP`), and its
+/// client requests no more.
 pub const MOST_UDP_BYTES: u32 = 32_768;
 const LEAST_LISTING_BYTES: u32 = 4096;
-/// A server that takes less is none (RFC 1094 has had 8192 bytes since 1989).
+/// Smallest plausible limit of a server (RFC 1094 already required 8192 bytes in 1989).
 const LEAST_BYTES: u32 = 512;
 
-/// The version of NFS that a session speaks.
+/// NFS version of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Version {
     /// NFSv3, with MOUNT.
     #[default]
     V3,
-    /// NFSv4.1.
     V4_1,
-    /// NFSv4.2 (RFC 7862); NFSv4.1 where the server has no more.
+    /// NFSv4.2 (RFC 7862), or NFSv4.1 if the server does not support it.
     V4_2,
 }
 
 impl Version {
-    /// Returns the one that a mount's option `vers` names so.
+    /// Returns the version with this name in the mount option `vers`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         match name {
@@ -37,7 +38,7 @@ impl Version {
         }
     }
 
-    /// Returns its name, as in that option.
+    /// Returns the name in that option.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,13 +48,12 @@ impl Version {
         }
     }
 
-    /// Whether it has sessions and compounds.
+    /// Returns whether the version has sessions and compounds.
     #[must_use]
     pub fn is_four(self) -> bool {
         self != Self::V3
     }
 
-    /// Returns the minor version.
     pub(crate) fn minor(self) -> u32 {
         match self {
             Self::V3 => 0,
@@ -63,26 +63,26 @@ impl Version {
     }
 }
 
-/// How sessions are made.
+/// Properties of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     pub version: Version,
-    /// What carries it, MOUNT too; UDP for NFSv3 alone.
+    /// Transport of NFS and MOUNT; UDP only for NFSv3.
     pub transport: Transport,
-    /// As whom files are used.
+    /// User and group of all requests.
     pub credential: Credential,
-    /// `rsize`: the most bytes of one READ.
+    /// `rsize`: maximum size of a READ.
     pub max_read_bytes: u32,
-    /// `wsize`: the most bytes of one WRITE.
+    /// `wsize`: maximum size of a WRITE.
     pub max_write_bytes: u32,
-    /// Listings with attributes, READDIRPLUS; else READDIR.
+    /// Whether to list with attributes (READDIRPLUS) or without (READDIR).
     pub attributes_in_listings: bool,
-    /// Delegations for reading are asked for where somebody wants a lease, with NFSv4.1.
+    /// Whether to request read delegations for leases, with NFSv4.1.
     pub delegations: bool,
 }
 
 impl Default for Options {
-    /// As the user that runs this process.
+    /// Returns the options for the user of this process.
     fn default() -> Self {
         Self {
             version: Version::default(),
@@ -100,20 +100,20 @@ impl Default for Options {
     }
 }
 
-/// The sizes of transfers that client and server have agreed on.
+/// Negotiated transfer sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferSizes {
-    /// The most of one READ.
+    /// Maximum size of a READ.
     pub max_read_bytes: u32,
-    /// The most of one WRITE.
+    /// Maximum size of a WRITE.
     pub max_write_bytes: u32,
-    /// Of one part of a listing.
+    /// Maximum size of a part of a listing.
     pub listing_bytes: u32,
 }
 
 impl TransferSizes {
-    /// Settles the sizes; None where the server's are unusable. What a server prefers counts, as in Linux's client, where
-    /// it says anything.
+    /// Negotiates the sizes; returns None if the server's are unusable. The server's preferred sizes apply,
+    /// if given, as in Linux's client.
     #[must_use]
     pub fn of(options: &Options, server: &FsInfo) -> Option<Self> {
         let most_bytes = match options.transport {

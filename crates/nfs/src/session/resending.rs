@@ -1,14 +1,16 @@
-//! When a request is sent again: where the server has put it off, as another call; over UDP, where no answer came in time,
-//! with its number. How long that is: `retransmission.rs`. After a lost connection: `conversation.rs`.
+//! Repeated requests: after a delay by the server, as a new call; over UDP after a timeout, with the same
+//! XID. `retransmission.rs` determines the timeout; `conversation.rs` handles lost connections.
 
 use super::conversation::{Conversation, Outstanding, State};
 
-/// After the first JUKEBOX to a request; each further pause is twice as long. Linux's client waits for 5 s at once.
+/// Pause after the first JUKEBOX to a request; each further pause is twice as long. Linux's client always
+/// waits 5 s.
 const JUKEBOX_LEAST_NS: u64 = 50_000_000;
 const JUKEBOX_MOST_NS: u64 = 5_000_000_000;
 
 impl Outstanding {
-    /// Whether it waits for an answer. What is to be sent again may be answered before it is.
+    /// Returns whether the request awaits an answer. A request that is queued for retransmission may still
+    /// be answered.
     pub(super) fn is_out(&self, resends: bool) -> bool {
         match self.state {
             State::Sent => true,
@@ -19,14 +21,14 @@ impl Outstanding {
 }
 
 impl Conversation {
-    /// What the socket keeps until it is received bounds what is asked for at once.
+    /// Limits the outstanding answers to what the socket can buffer.
     pub fn set_receive_buffer(&mut self, bytes: usize) {
         if let Some(retransmission) = &mut self.retransmission {
             retransmission.set_receive_buffer(bytes);
         }
     }
 
-    /// The server asks to be left alone with a request.
+    /// Delays a request because the server asked for it.
     pub(super) fn put_off(&mut self, position: usize) {
         let request = &mut self.outstanding[position];
         let pause_ns = JUKEBOX_LEAST_NS << request.put_off.min(10);
@@ -37,7 +39,8 @@ impl Conversation {
         self.counts.jukeboxes += 1;
     }
 
-    /// What was put off until now is sent as another call: to its old number the server may remember the old answer.
+    /// Queues delayed requests that are due, as new calls: the server may have cached the old answer for
+    /// the old XID.
     pub(super) fn wake(&mut self, now_ns: u64) {
         if self.delayed == 0 {
             return;
@@ -56,7 +59,7 @@ impl Conversation {
         }
     }
 
-    /// Has every request sent again that was not answered in time.
+    /// Queues every request that has timed out for retransmission.
     pub(super) fn expire(&mut self, now_ns: u64) {
         let Some(retransmission) = &mut self.retransmission else {
             return;
@@ -68,7 +71,7 @@ impl Conversation {
                 request.timeouts += 1;
                 request.is_late = true;
                 self.sent -= 1;
-                // Before what was never sent.
+                // Before requests that were never sent.
                 self.queue.push_front(request.xid);
                 any = true;
             }
@@ -78,7 +81,8 @@ impl Conversation {
         }
     }
 
-    /// Whether the answer to that request has room in the socket, next to those that are under way.
+    /// Returns whether the socket's buffer has room for the answer to `request` besides the outstanding
+    /// ones.
     pub(super) fn answer_has_room(&self, request: &Outstanding) -> bool {
         self.retransmission.as_ref().is_none_or(|retransmission| {
             let sent = self.outstanding.iter().filter(|one| one.state == State::Sent);
@@ -87,7 +91,7 @@ impl Conversation {
         })
     }
 
-    /// An answer has come to that request. One that was just to be sent again need not be.
+    /// Records an answer to a request, and cancels its pending retransmission.
     pub(super) fn heard_of(&mut self, position: usize, now_ns: u64) {
         let Some(retransmission) = &mut self.retransmission else {
             return;

@@ -1,4 +1,4 @@
-//! The results of an answer, whichever version of NFS they are of: as much of them as calls need.
+//! Results of an answer for all versions of NFS, as far as calls need them.
 
 use crate::status::{self, Status, Status4};
 use crate::v4::{self, Entries4};
@@ -7,14 +7,14 @@ use dyno_files::{Attributes, Info, SpaceInfo, Stability, Verifier};
 use dyno_measure::Failure;
 use std::ops::Range;
 
-/// One answer to one request of a call.
+/// The answer to one request of a call.
 pub(super) struct Answer<'a> {
     pub(super) is_four: bool,
     pub(super) status: u32,
     pub(super) results: &'a [u8],
-    /// Where they begin in the buffer of records.
+    /// Start of the results in the record buffer.
     pub(super) begin: usize,
-    /// Its request was sent more than once, so that it may have been carried out before.
+    /// Whether its request was sent more than once, and may have been executed before.
     pub(super) repeated: bool,
     pub(super) request: &'a Message,
 }
@@ -24,12 +24,12 @@ impl Answer<'_> {
         self.status == status as u32
     }
 
-    /// Whether it is one of those that only NFSv4.1 has.
+    /// Returns whether the status is one of these, which only NFSv4.1 has.
     pub(super) fn is_one_of(&self, statuses: &[Status4]) -> bool {
         statuses.iter().any(|status| self.status == *status as u32)
     }
 
-    /// Whether a directory that was looked up earlier is no more.
+    /// Returns whether a directory that was looked up earlier no longer exists.
     pub(super) fn is_stale(&self) -> bool {
         self.is(Status::Stale) || self.is(Status::BadHandle)
     }
@@ -49,23 +49,23 @@ impl Answer<'_> {
     }
 }
 
-/// What a read has brought.
+/// Result of a read.
 pub(super) struct WasRead {
     pub is_end: bool,
-    /// Where the data lie in the results.
+    /// Range of the data in the results.
     pub data: Range<usize>,
     pub info: Option<Info>,
 }
 
-/// What has become of a file by a call that changes it.
+/// State of a file after a call that changes it.
 pub(super) enum Changed {
-    /// As the server tells it, where it does.
+    /// As reported by the server, if it was.
     Told(Option<Attributes>),
-    /// What the file is now; what it was before is known to the client alone.
+    /// The file's current state; only the client knows the previous one.
     After(Info),
 }
 
-/// What a write has come to.
+/// Result of a write.
 pub(super) struct WasWritten {
     pub bytes: u32,
     pub stability: Stability,
@@ -80,7 +80,7 @@ pub(super) enum Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// From where it goes on, apart from the cookie of its last entry.
+    /// Returns the verifier for continuing the listing after its last cookie.
     pub(super) fn verifier(&self) -> u64 {
         match self {
             Self::Three(entries) => entries.verifier,
@@ -88,7 +88,7 @@ impl Listing<'_> {
         }
     }
 
-    /// Hands out each entry, its cookie and its name, and returns whether the listing ends here.
+    /// Passes the cookie and name of each entry to `take`; returns whether the listing ends here.
     pub(super) fn each(&mut self, mut take: impl FnMut(u64, &[u8])) -> Result<bool, Failure> {
         match self {
             Self::Three(entries) => {
@@ -132,7 +132,7 @@ impl Answer<'_> {
         })
     }
 
-    /// To CREATE and MKDIR; of NFSv4.1 to the making of a directory.
+    /// Parses the results of CREATE and MKDIR; with NFSv4.1, of creating a directory.
     pub(super) fn made(&self) -> Result<(Option<FileHandle>, Option<Info>), Failure> {
         Ok(match self.is_four {
             false => {
@@ -153,7 +153,7 @@ impl Answer<'_> {
         })
     }
 
-    /// To READ of `most` bytes.
+    /// Parses the results of a READ of `most` bytes.
     pub(super) fn read(&self, most: u32) -> Result<WasRead, Failure> {
         Ok(match self.is_four {
             false => {
@@ -175,7 +175,7 @@ impl Answer<'_> {
         })
     }
 
-    /// To WRITE of `most` bytes, at least as durable as asked for.
+    /// Parses the results of a WRITE of `most` bytes, which must be at least as durable as `least`.
     pub(super) fn written(&self, most: u32, least: Stability) -> Result<WasWritten, Failure> {
         Ok(match self.is_four {
             false => {
@@ -216,7 +216,7 @@ impl Answer<'_> {
         })
     }
 
-    /// To a listing; `plus`: with attributes.
+    /// Parses the results of a listing; `plus`: with attributes.
     pub(super) fn listing(&self, plus: bool) -> Result<Listing<'_>, Failure> {
         Ok(match self.is_four {
             false => Listing::Three(Entries::parse(self.results, plus)?),
@@ -224,7 +224,7 @@ impl Answer<'_> {
         })
     }
 
-    /// How many bytes of a WRITE stand behind its data and what fills them up.
+    /// Returns the number of bytes of a WRITE after its data and padding.
     pub(super) fn bytes_behind_data(&self) -> usize {
         match self.is_four {
             false => 0,

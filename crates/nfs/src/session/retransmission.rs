@@ -1,28 +1,30 @@
-//! How long an answer over UDP may take, and how many requests may be under way.
+//! Timeouts and the number of concurrent requests over UDP.
 //!
-//! As Linux's client does it (net/sunrpc: `timer.c`, `xprt_adjust_cwnd`): a time-out is estimated from the answers before
-//! (RFC 6298), apart for requests that take apart long; a window grows by one request a round trip and is halved by a
-//! loss. Knows times and no clock. What is sent again: `resending.rs`.
+//! Follows Linux's client (net/sunrpc: `timer.c`, `xprt_adjust_cwnd`): a timeout is estimated from earlier
+//! answers (RFC 6298), separately for classes of requests with different durations; a window grows by one
+//! request per round trip and is halved by a loss. The times are arguments. `resending.rs` sends the
+//! requests.
 
 use crate::wire::{Procedure, Transport};
 use std::cmp::min;
 
-/// `timeo` of nfs(5) for UDP: until there is a measure.
+/// `timeo` of nfs(5) for UDP: the timeout before the first measurement.
 pub(super) const FIRST_TIMEOUT_NS: u64 = 1_100_000_000;
 const LEAST_TIMEOUT_NS: u64 = 100_000_000;
-/// Each further time-out of a request is twice as long, up to this.
+/// Maximum timeout; each further timeout of a request is twice as long.
 pub(super) const MOST_TIMEOUT_NS: u64 = 60_000_000_000;
-/// Requests under way at once (`udp_slot_table_entries`).
+/// Maximum number of concurrent requests (`udp_slot_table_entries`).
 const MOST_REQUESTS: u32 = 16;
-/// Of the window, for one request.
+/// Window units per request.
 const SCALE: u32 = 256;
-/// The kernel counts a datagram with the memory that it lies in, which on loopback is twice as much; and as much again.
+/// Safety factor: the kernel counts a datagram with its memory overhead, which doubles its size on
+/// loopback.
 const BUFFER_SHARE: usize = 4;
 
-/// How long answers take.
+/// Estimate of the response time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Timer {
-    /// Mean and deviation; None: nothing was measured.
+    /// Mean and deviation; None before the first measurement.
     measured: Option<(u64, u64)>,
 }
 
@@ -44,7 +46,8 @@ impl Timer {
     }
 }
 
-/// Requests that take apart long: of names and attributes, listings and reads, writes, and what may wait for a disk.
+/// Number of classes of requests with different durations: names and attributes, listings and reads,
+/// writes, and requests that may wait for a disk.
 const CLASSES: usize = 4;
 
 fn class_of(procedure: usize) -> usize {
@@ -70,17 +73,17 @@ fn class_of(procedure: usize) -> usize {
     }
 }
 
-/// The state of one session over UDP.
+/// State of a session over UDP.
 #[derive(Debug)]
 pub(super) struct Retransmission {
-    /// In parts of a request.
+    /// In units of 1/`SCALE` request.
     window: u32,
     receive_buffer_bytes: usize,
     timers: [Timer; CLASSES],
 }
 
 impl Retransmission {
-    /// None over TCP, which does all this itself.
+    /// Returns None for TCP, which retransmits by itself.
     pub(super) fn of(transport: Transport) -> Option<Self> {
         (transport == Transport::Udp).then(|| Self {
             window: SCALE,
@@ -89,19 +92,19 @@ impl Retransmission {
         })
     }
 
-    /// Requests that may be under way at once.
+    /// Returns the maximum number of concurrent requests.
     pub(super) fn limit(&self) -> usize {
         (self.window / SCALE) as usize
     }
 
-    /// When a request is to be sent again that is sent now, after so many time-outs.
+    /// Returns when a request that is sent now must be sent again, after `timeouts` timeouts.
     pub(super) fn due_ns(&self, procedure: usize, timeouts: u32, now_ns: u64) -> u64 {
         let timeout_ns = self.timers[class_of(procedure)].timeout_ns() << min(timeouts, 10);
         now_ns.saturating_add(timeout_ns.min(MOST_TIMEOUT_NS))
     }
 
-    /// An answer came, with so many requests under way. `taken_ns`: how long it took; None where it is not known to which
-    /// sending it is the answer (Karn).
+    /// Records an answer, with `under_way` concurrent requests. `taken_ns`: the response time; None if it
+    /// is unknown which transmission was answered (Karn).
     pub(super) fn answered(&mut self, procedure: usize, taken_ns: Option<u64>, under_way: usize) {
         if let Some(taken_ns) = taken_ns {
             self.timers[class_of(procedure)].measure(taken_ns);
@@ -112,17 +115,17 @@ impl Retransmission {
         }
     }
 
-    /// Requests were not answered in time.
+    /// Records a loss of requests.
     pub(super) fn lost(&mut self) {
         self.window = (self.window / 2).max(SCALE);
     }
 
-    /// What the socket keeps until it is received bounds what is asked for at once.
+    /// Limits the outstanding answers to what the socket can buffer.
     pub(super) fn set_receive_buffer(&mut self, bytes: usize) {
         self.receive_buffer_bytes = bytes;
     }
 
-    /// Whether answers of so many bytes have room until they are received.
+    /// Returns whether the socket can buffer answers of `bytes` bytes.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         bytes <= self.receive_buffer_bytes / BUFFER_SHARE
     }
@@ -144,7 +147,7 @@ mod tests {
             trips += 1;
         }
         assert!((15..=32).contains(&trips), "{trips}");
-        // Who does not fill it does not widen it.
+        // A window that is not filled does not grow.
         retransmission.lost();
         (0..100).for_each(|_| retransmission.answered(0, None, 1));
         assert_eq!(retransmission.limit(), 8);

@@ -1,11 +1,11 @@
-//! A call without its end: what it has to do, which answer it waits for, and what has come of it so far. Data alone.
+//! State of a running call: its work, the answer it waits for, and its results so far.
 
 use crate::v4::{Closing, Stateid};
 use crate::wire::{FileHandle, SetAttributes};
 use dyno_files::{Access, CallId, Disposition, LeaseKey, PageRun, Piggyback, Stability, Stored};
 use std::rc::Rc;
 
-/// What an open is for.
+/// Properties of an open.
 #[derive(Debug, Clone)]
 pub(super) struct Opening {
     pub path: Rc<str>,
@@ -13,20 +13,20 @@ pub(super) struct Opening {
     pub disposition: Disposition,
     pub directory: bool,
     pub delete_on_close: bool,
-    /// The lease that is wanted.
+    /// The requested lease.
     pub lease: Option<LeaseKey>,
 }
 
-/// What is known of the new name of a rename.
+/// What is known about the new name of a rename.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NewName {
     Unknown,
     Free,
-    /// It is there: whether the old one is, too, decides what the rename is refused with.
+    /// It exists: the refusal depends on whether the old name exists, too.
     Taken,
 }
 
-/// What a call has to do.
+/// The work of a call.
 #[derive(Debug, Clone)]
 pub(super) enum Work {
     Open(Opening),
@@ -44,7 +44,7 @@ pub(super) enum Work {
     Flush {
         file: FileHandle,
     },
-    /// Of NFSv4.1, as the next.
+    /// Only in NFSv4.1, like the next one.
     Close {
         file: FileHandle,
         closing: Closing,
@@ -59,7 +59,7 @@ pub(super) enum Work {
         file: FileHandle,
         offset: u64,
         bytes: u64,
-        /// It is given back.
+        /// Whether the call unlocks the range.
         ends: bool,
     },
     Query {
@@ -93,50 +93,50 @@ pub(super) enum Work {
     },
 }
 
-/// Which answer a call waits for.
+/// The answer that a call waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// To the LOOKUP of this directory on the way.
+    /// To the LOOKUP of this directory on the path.
     Walk(Rc<str>),
-    /// To the LOOKUP of the name itself.
+    /// To the LOOKUP of the last name.
     Look,
-    /// To CREATE, or the MKDIR of an open; whether it was exclusive.
+    /// To CREATE, or MKDIR of an open; whether it was exclusive.
     Create { exclusive: bool },
-    /// To OPEN of NFSv4.1; whether it was an exclusive creation.
+    /// To OPEN in NFSv4.1; whether it was an exclusive creation.
     Open { exclusive: bool },
-    /// To SETATTR of what was made or is emptied.
+    /// To SETATTR of a new or truncated file.
     Furnish,
-    /// To GETATTR, of what came without attributes.
+    /// To GETATTR of a file that came without attributes.
     Ask,
-    /// To the request that the call is for.
+    /// To the main request of the call.
     Main,
 }
 
-/// A call without its end.
 #[derive(Debug)]
 pub(super) struct Running {
     pub id: CallId,
     pub work: Work,
     pub stage: Stage,
     pub piggyback: Piggyback,
-    /// What an open has found or made.
+    /// The file that an open has found or created.
     pub file: Option<FileHandle>,
     pub created: bool,
-    /// The server keeps a state for it.
+    /// Whether the server keeps open state for it.
     pub has_state: bool,
-    /// The lease that was wanted is granted.
+    /// Whether the requested lease was granted.
     pub is_held: bool,
-    /// Of a read or write that takes several requests: what was read, or how much was written, and how durably.
+    /// For a read or write in several requests: the data read, or the number of bytes written and their
+    /// durability.
     pub joined: Vec<u8>,
     pub written: u32,
-    /// What is to be written by further requests.
+    /// Data for further write requests.
     pub later: Option<PageRun>,
     pub stored: Option<Stored>,
     pub cookie: u64,
     pub verifier: u64,
     pub entries: u32,
     pub plus: bool,
-    /// How often it has begun anew: a directory on the way had gone, or somebody else was quicker.
+    /// Number of restarts, because a directory on the path was gone or another client was faster.
     pub restarts: u32,
 }
 
@@ -164,12 +164,11 @@ impl Running {
     }
 }
 
-/// A file that is open.
 #[derive(Debug, Clone)]
 pub(super) struct OpenFile {
     pub file: FileHandle,
-    /// To be removed when it is closed.
+    /// Path to remove when the file is closed.
     pub remove: Option<Rc<str>>,
-    /// The server keeps a state for it, which NFSv3 has none of.
+    /// Whether the server keeps open state for it; never in NFSv3.
     pub has_state: bool,
 }

@@ -1,5 +1,5 @@
-//! How a session begins and ends: one question at a time, each on a connection without anything else. The portmapper is
-//! asked for a target (`target.rs`), MOUNT and FSINFO for each session.
+//! Start and end of a session: single requests, each on its own connection. The portmapper is queried once
+//! per target (`target.rs`), MOUNT and FSINFO for each session.
 
 use super::datagrams;
 use super::options::TransferSizes;
@@ -16,13 +16,13 @@ use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::{Dialer, Executor, Socket};
 use std::net::SocketAddr;
 
-/// Longer than any answer of a set-up.
+/// Longer than any answer during the set-up.
 const MOST_BYTES: usize = 65_536;
 const PORTMAPPER_PORT: u16 = 111;
-/// Where NFSv4 is spoken (RFC 8881, 2.9.3), and NFSv3 mostly.
+/// Port of NFSv4 (RFC 8881, 2.9.3), and usually of NFSv3.
 pub(crate) const NFS_PORT: u16 = 2049;
 
-/// The answer to one question.
+/// Answer to a single request.
 pub(super) struct Answer {
     pub(super) record: Vec<u8>,
     pub(super) body: Body,
@@ -34,7 +34,7 @@ impl Answer {
     }
 }
 
-/// Asks one question on a connection that may still be under way.
+/// Sends a request on a connection that may still be opening; returns the answer.
 pub(super) async fn exchange(
     socket: &Socket,
     message: &Message,
@@ -64,7 +64,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// Asks one question of a peer by itself, over what it is reached by.
+/// Sends a request to a peer over its own connection or datagram socket.
 async fn ask(
     executor: &Executor,
     (peer, transport): (SocketAddr, Transport),
@@ -83,8 +83,8 @@ async fn ask(
     }
 }
 
-/// Asks the portmapper of `server`'s host for the ports of NFS and of MOUNT, over what they are to be reached by.
-/// `server`: where NFS is looked for if there is no portmapper.
+/// Queries the portmapper on the host of `server` for the ports of NFS and MOUNT over `transport`.
+/// `server`: the NFS address to try if there is no portmapper.
 pub(crate) async fn ask_ports(
     executor: &Executor,
     server: SocketAddr,
@@ -92,7 +92,7 @@ pub(crate) async fn ask_ports(
 ) -> Result<(u16, u16), Failure> {
     let deadline_ns = executor.deadline_ns();
     let now_ns = monotonic_ns();
-    // A firewall may swallow all that goes to port 111: half of the time is kept for the question below.
+    // A firewall may drop everything to port 111: half of the time is reserved for the request below.
     executor.set_deadline(now_ns + deadline_ns.saturating_sub(now_ns) / 2);
     let asked = ask_both(executor, (server, transport)).await;
     executor.set_deadline(deadline_ns);
@@ -104,7 +104,7 @@ pub(crate) async fn ask_ports(
     }
 }
 
-/// Whether something there carries calls of that program out.
+/// Returns whether a server at this address executes calls of that program.
 async fn speaks(executor: &Executor, server: SocketAddr, program: Program) -> bool {
     let Ok(socket) = Dialer::new(executor.clone(), server, 0).dial(None) else {
         return false;
@@ -150,7 +150,7 @@ async fn ask_port(
 }
 
 impl Session {
-    /// Mounts the export, connects, and settles the sizes.
+    /// Mounts the export, connects, and negotiates the sizes.
     pub(super) async fn establish(&mut self) -> Result<(), Failure> {
         if self.options.version.is_four() {
             return self.establish4().await;
@@ -221,7 +221,7 @@ impl Session {
         TransferSizes::of(&self.options, &info).ok_or_else(|| Refusal::Sizes.failure(None))
     }
 
-    /// Tells the server that the export is not used any more.
+    /// Tells the server that the export is no longer in use.
     pub(super) async fn leave(&mut self) -> Result<(), Failure> {
         if self.options.version.is_four() {
             return self.leave4().await;
@@ -233,8 +233,8 @@ impl Session {
     }
 }
 
-/// Whether an export with these flavours takes AUTH_SYS. Who takes calls of nobody looks at no credential, so that any
-/// will do; Linux reads a list with AUTH_NONE in the same way.
+/// Returns whether an export with these flavors accepts AUTH_SYS. With AUTH_NONE the server ignores
+/// credentials, so any will do; Linux interprets such a list in the same way.
 fn takes_auth_sys(flavors: &[u32]) -> bool {
     flavors.is_empty() || flavors.contains(&AUTH_SYS) || flavors.contains(&AUTH_NONE)
 }

@@ -1,5 +1,5 @@
-//! How a session of NFSv4.1 begins, begins again after the server was started anew, and ends: one question at a time, on
-//! the connection that calls go over afterwards.
+//! Start of an NFSv4.1 session, its recovery after a restart of the server, and its end: single requests on
+//! the connection that later carries the calls.
 
 use super::options::{TransferSizes, Version, LISTING_BYTES};
 use super::setup::{exchange, Answer};
@@ -15,21 +15,21 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Around the data of a request or a reply: headers, file handles, attributes.
+/// Size of a request or reply around the data: headers, file handles, attributes.
 const AROUND_BYTES: u32 = 4096;
-/// Less than any server takes.
+/// Below the limit of any server.
 const LEAST_BYTES: u32 = 512;
-/// After the server has asked to be left alone for the first time; each further pause is twice as long.
+/// Pause after the first delay by the server; each further pause is twice as long.
 const PAUSE_LEAST_NS: u64 = 20_000_000;
 const PAUSE_MOST_NS: u64 = 1_000_000_000;
-/// Until the server has said for how long it remembers a client.
+/// Until the server reports its lease time.
 const SHORT_LEASE_S: u32 = 10;
 
-/// What a question of the set-up came to.
+/// Answer to a set-up request.
 struct Told {
     status: u32,
     record: Vec<u8>,
-    /// Where the results begin: of a question within a session behind SEQUENCE, else at the status.
+    /// Start of the results: after SEQUENCE for a request within a session, otherwise at the status.
     at: usize,
 }
 
@@ -43,8 +43,9 @@ impl Told {
     }
 }
 
-/// Names a client: one that lives in another process, of this machine or of another, has another name. Process numbers
-/// would not do: those of two machines are often equal, and a server takes the second client for the first, begun anew.
+/// Returns the identity of a client, which differs between processes on all machines. Process IDs would not
+/// suffice: two machines often have the same one, and a server would take the second client for a restart
+/// of the first.
 pub(super) fn identity(client: u64) -> Identity {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     let process = PROCESS.get_or_init(|| RandomState::new().build_hasher().finish());
@@ -56,7 +57,7 @@ pub(super) fn identity(client: u64) -> Identity {
 }
 
 impl Session {
-    /// Connects, makes a session, finds the export and settles the sizes.
+    /// Connects, creates a session, finds the export and negotiates the sizes.
     pub(super) async fn establish4(&mut self) -> Result<(), Failure> {
         self.dial()?;
         let (mut state, channel) = self.make_session().await?;
@@ -71,7 +72,8 @@ impl Session {
         Ok(())
     }
 
-    /// Makes another session on another connection, takes back what was open, and has everything sent again.
+    /// Creates another session on another connection, reclaims the open files, and queues all requests
+    /// again.
     pub(super) async fn establish_again(&mut self) -> Result<(), Failure> {
         self.reconnect(Fault::ConnectionReset.into()).await?;
         let Some((opens, lease_s)) = self.conversation.opens_and_lease() else {
@@ -82,7 +84,7 @@ impl Session {
         state.take_opens(opens);
         let lost = self.reclaim(&mut state, Claim::Previous, None).await?;
         self.complete(&mut state).await?;
-        // Before, a server may refuse what is no claim (RFC 8881, 18.51.3).
+        // Before this, a server may refuse anything but a reclaim (RFC 8881, 18.51.3).
         self.reclaim(&mut state, Claim::Anew, Some(lost)).await?;
         self.conversation.go_on_in(state);
         Ok(())
@@ -91,7 +93,8 @@ impl Session {
     async fn make_session(&mut self) -> Result<(State, Channel), Failure> {
         let known = self.make_known().await?;
         let minor = self.spoken.minor();
-        // To a client that is known already, the number of the next session is what it was (RFC 8881, 18.35.3).
+        // For a client that the server already knows, the sequence number of the next session continues
+        // (RFC 8881, 18.35.3).
         let number = match self.next_session {
             Some((client_id, next)) if known.is_confirmed && client_id == known.client_id => next,
             _ => known.number,
@@ -119,7 +122,7 @@ impl Session {
         Ok((state, channel))
     }
 
-    /// Has the server know the client, in the newest minor version that both have.
+    /// Registers the client with the server in the newest common minor version.
     async fn make_known(&mut self) -> Result<KnownAs, Failure> {
         let identity = self.identity.clone();
         loop {
@@ -141,7 +144,8 @@ impl Session {
         }
     }
 
-    /// Says that nothing is claimed any more from before a restart, without which a server may refuse every open.
+    /// Announces that no more state from before a restart will be reclaimed, without which a server may
+    /// refuse every open.
     async fn complete(&mut self, state: &mut State) -> Result<(), Failure> {
         let told = self
             .ask_in(
@@ -170,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Asks for the server's root, or for a name in a directory.
+    /// Looks up the server's root, or a name in a directory.
     async fn step_to(
         &mut self,
         state: &mut State,
@@ -195,9 +199,9 @@ impl Session {
         }
     }
 
-    /// Opens and locks again what was open and locked, or as much of it as is given: by the right of having had it, or as
-    /// anybody. Returns the files of which something can't be had: they keep their old names, by which the server refuses
-    /// what is asked of them.
+    /// Reopens and relocks as many files as the server allows: as reclaims, or as new opens. Returns the
+    /// files of which something is lost: they keep their old state IDs, so that the server refuses requests
+    /// for them.
     async fn reclaim(
         &mut self,
         state: &mut State,
@@ -232,7 +236,7 @@ impl Session {
         Ok(lost)
     }
 
-    /// Locks a range again. False where somebody else has it, or the server does not take the claim.
+    /// Locks a range again. Returns false if another client has it, or the server refuses the claim.
     async fn reclaim_lock(
         &mut self,
         state: &mut State,
@@ -253,7 +257,7 @@ impl Session {
         Ok(is_had)
     }
 
-    /// Tells the server that the client has gone.
+    /// Destroys the session and the client on the server.
     pub(super) async fn leave4(&mut self) -> Result<(), Failure> {
         let Some(agreed) = self.conversation.agreed4() else {
             return Ok(());
@@ -269,7 +273,7 @@ impl Session {
         .map(|_| ())
     }
 
-    /// Asks outside of any session, again where the server wants to be left alone.
+    /// Sends a request outside of a session, and repeats it while the server asks for a delay.
     async fn ask(
         &mut self,
         procedure: Procedure4,
@@ -286,7 +290,7 @@ impl Session {
         }
     }
 
-    /// Asks in the first free slot of a session.
+    /// Sends a request in the first free slot of a session.
     async fn ask_in(
         &mut self,
         state: &mut State,
@@ -310,7 +314,7 @@ impl Session {
                     return Ok(Told { status, record, at });
                 }
                 Reply4::Later | Reply4::Anew => self.pause(&mut pause_ns).await?,
-                // One that was made just now.
+                // The session was created just now.
                 Reply4::NoSession => return Err(Refusal::Session.failure(None)),
             }
         }
@@ -327,7 +331,7 @@ impl Session {
         Ok(())
     }
 
-    /// Asks once: the record that came, and where its results begin.
+    /// Sends a request once; returns the received record and the start of its results.
     async fn ask_once(
         &mut self,
         procedure: Procedure4,
@@ -369,7 +373,7 @@ fn is_later(status: u32) -> bool {
     status == Status::JukeBox as u32 || status == Status4::Grace as u32
 }
 
-/// Settles the sizes; None where they are unusable.
+/// Negotiates the sizes; returns None if they are unusable.
 fn sizes(options: &super::Options, channel: &Channel, attributes: &Attributes4) -> Option<TransferSizes> {
     let least = |ours: u32, message_bytes: u32, theirs: Option<u64>| {
         let room = message_bytes.saturating_sub(AROUND_BYTES / 2).min(ours);

@@ -1,15 +1,15 @@
-//! What NFSv4.1 has and NFSv3 has not: files that the server knows to be open, and locks of its own.
+//! State that only NFSv4.1 has: opens and locks that the server tracks.
 //!
 //! | call | requests |
 //! |---|---|
-//! | `Open` of what must be there | OPEN; SETATTR of the size where it is emptied |
-//! | `Open` of what must not be there | OPEN EXCLUSIVE4_1; SETATTR where the server keeps its verifier in the times |
-//! | `Open` of either | OPEN UNCHECKED, with the size 0 where it is emptied |
+//! | `Open` of a file that must exist | OPEN; to truncate it, SETATTR of the size |
+//! | `Open` of a file that must not exist | OPEN EXCLUSIVE4_1; SETATTR if the server stores its verifier in the times |
+//! | `Open` of a file that may exist | OPEN UNCHECKED; to truncate it, with size 0 |
 //! | `Open` of a directory, for attributes or to delete | as with NFSv3 |
-//! | `Close` | CLOSE, of the last handle of a file, with LOCKU where ranges are locked; DELEGRETURN of what is delegated |
+//! | `Close` | for the last handle of a file: CLOSE, with LOCKU of locked ranges; DELEGRETURN of a delegation |
 //! | `Lock`, `Unlock` | LOCK, LOCKU |
 //!
-//! All else is as with NFSv3 (`calls.rs`), each request as a compound (`v4/operation.rs`).
+//! Everything else is as with NFSv3 (`calls.rs`), with each request as a compound (`v4/operation.rs`).
 
 use super::answers::{absent, Step};
 use super::calls::{FILE_MODE, NO_DATA};
@@ -27,42 +27,43 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 impl Conversation {
-    /// The same with NFSv4.1, in a session that stands.
+    /// Marks an NFSv4.1 session as established.
     pub fn establish4(&mut self, root: FileHandle, agreed: TransferSizes, state: State) {
         self.establish(root, agreed);
         self.four = Some(state);
     }
 
-    /// Whether the server does not know the session any more, so that nothing can be sent before another is made.
+    /// Returns whether the server no longer knows the session, so that nothing can be sent before a new one
+    /// exists.
     #[must_use]
     pub fn needs_session(&self) -> bool {
         self.four.as_ref().is_some_and(|state| state.is_gone)
     }
 
-    /// Returns what was agreed on with the server besides sizes.
+    /// Returns the negotiated properties other than sizes.
     #[must_use]
     pub fn agreed4(&self) -> Option<Agreed4> {
         self.four.as_ref().map(|state| *state.agreed())
     }
 
-    /// Returns what is open, and for how long the server remembers the client.
+    /// Returns the open files, and the server's lease time.
     pub(super) fn opens_and_lease(&self) -> Option<(HashMap<FileHandle, OpenState>, u32)> {
         let state = self.four.as_ref()?;
         Some((state.opens().clone(), state.agreed().lease_s))
     }
 
-    /// Returns when the server has to hear of the client, where it forgets who is silent.
+    /// Returns when the lease must be renewed so that the server does not forget the client.
     #[must_use]
     pub fn renewal_ns(&self) -> Option<u64> {
         self.four.as_ref().map(State::renewal_ns)
     }
 
-    /// Queues a request that has the server remember the client.
+    /// Queues a request that renews the lease.
     pub fn renew(&mut self) {
         self.ask4(NO_CALL, &Operation::Renew);
     }
 
-    /// Whether the server is to know that a file is open.
+    /// Returns whether the server must know that the file is open.
     pub(super) fn opens_with_state(&self, opening: &Opening) -> bool {
         let only_looks = matches!(opening.access, Access::Attributes | Access::Delete);
         let is_kept = only_looks && opening.disposition == Disposition::Open;
@@ -100,7 +101,7 @@ impl Conversation {
         self.ask4(place, &open);
     }
 
-    /// The answer to OPEN.
+    /// Handles the answer to OPEN.
     pub(super) fn opened4(
         &mut self,
         call: &mut Running,
@@ -153,7 +154,7 @@ impl Conversation {
         Ok(Step::Ends(self.opened(call, &opened.info)))
     }
 
-    /// The answer to CLOSE.
+    /// Handles the answer to CLOSE.
     pub(super) fn closed4(
         &mut self,
         call: &mut Running,
@@ -168,7 +169,7 @@ impl Conversation {
         else {
             return Err(Fault::OtherIo.into());
         };
-        // The file has gone, or was opened again meanwhile, or it was closed by the first of two sendings.
+        // The file is gone, was reopened meanwhile, or was closed by the first of two transmissions.
         let is_closed = answer.is(Status::Stale)
             || answer.is_one_of(&[Status4::OldStateid])
             || (answer.repeated
@@ -176,7 +177,7 @@ impl Conversation {
         if answer.is(Status::Ok) {
             v4::parse_close(answer.results, closing.locks.is_some())?;
         } else if !is_closed && closing.locks.is_some() {
-            // The server has lost the locks, or can't give them back like this, and has not come to CLOSE.
+            // The server has lost the locks, or can't release them like this, and did not reach CLOSE.
             let closing = Closing {
                 locks: None,
                 ..closing
@@ -201,7 +202,7 @@ impl Conversation {
         Ok(self.remove_closed(call, place, remove))
     }
 
-    /// Removes what was to be removed with its last handle; else the call has ended.
+    /// Removes the file that was to be deleted with its last handle; otherwise ends the call.
     pub(super) fn remove_closed(&mut self, call: &mut Running, place: usize, path: Option<Rc<str>>) -> Step {
         let Some(path) = path else {
             return Step::Ends(Ok(Reply::Done));
@@ -213,7 +214,7 @@ impl Conversation {
         self.start(call, place, NO_DATA).map_or(Step::Goes, Step::Ends)
     }
 
-    /// Queues LOCK, or LOCKU where it is given back.
+    /// Queues LOCK, or LOCKU if `ends`.
     pub(super) fn lock4(&mut self, place: usize, file: FileHandle, offset: u64, bytes: u64, ends: bool) {
         let lock = match ends {
             true => Operation::Unlock { file, offset, bytes },
@@ -227,7 +228,7 @@ impl Conversation {
         self.ask4(place, &lock);
     }
 
-    /// The answer to LOCK or LOCKU.
+    /// Handles the answer to LOCK or LOCKU.
     pub(super) fn locked4(&mut self, call: &Running, answer: &Answer<'_>) -> Result<Step, Failure> {
         let Work::Lock {
             file,

@@ -1,9 +1,9 @@
-//! Attributes as NFSv4 carries them (RFC 8881, 3.3.1 and 5): a bitmap that says which, and their values in its order.
+//! NFSv4 attributes (RFC 8881, 3.3.1 and 5): a bitmap of the present ones, and their values in its order.
 
 use crate::wire::{Malformed, Reader, SetAttributes, SetTime, Writer, DIRECTORY};
 use dyno_files::{Info, SpaceInfo};
 
-// Numbers of attributes (RFC 8881, 5.8).
+// Attribute numbers (RFC 8881, 5.8).
 const TYPE: u32 = 1;
 const CHANGE: u32 = 3;
 const SIZE: u32 = 4;
@@ -26,11 +26,11 @@ const TIME_METADATA: u32 = 52;
 const TIME_MODIFY: u32 = 53;
 const SET_TIME_MODIFY: u32 = 54;
 
-/// Words of a bitmap that are looked at; the attributes above fit into two.
+/// Bitmap words in use; the attributes above fit into two.
 const WORDS: usize = 3;
-/// Words that a server may send: further ones must be empty.
+/// Maximum number of words; those beyond `WORDS` must be zero.
 const MOST_WORDS: u32 = 8;
-/// Longer than all values that are asked for.
+/// Longer than all requested values.
 const MOST_VALUE_BYTES: usize = 8192;
 const MOST_OWNER_BYTES: usize = 1024;
 const WRITABLE: u32 = 0o222;
@@ -58,7 +58,7 @@ impl Bitmap {
         self.0.iter().zip(other.0).all(|(own, other)| own & !other == 0)
     }
 
-    /// Appends it, without words that are empty.
+    /// Appends the bitmap without trailing zero words.
     pub(crate) fn write(self, writer: &mut Writer<'_>) {
         let words = WORDS - self.0.iter().rev().take_while(|word| **word == 0).count();
         writer.u32(words as u32);
@@ -67,7 +67,7 @@ impl Bitmap {
         }
     }
 
-    /// Reads one. What passes the last word that is looked at must be empty.
+    /// Parses a bitmap. Words beyond `WORDS` must be zero.
     pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let count = reader.u32()?;
         if count > MOST_WORDS {
@@ -86,8 +86,8 @@ impl Bitmap {
     }
 }
 
-/// What is asked of a file that is looked up, opened, made, listed or asked for: as Linux's client does, without the
-/// device number.
+/// Attributes requested for files that are looked up, opened, created, listed or queried: those of Linux's
+/// client without the device number.
 pub(crate) const ALL: Bitmap = Bitmap::of(&[
     TYPE,
     CHANGE,
@@ -103,17 +103,18 @@ pub(crate) const ALL: Bitmap = Bitmap::of(&[
     TIME_METADATA,
     TIME_MODIFY,
 ]);
-/// What is asked behind a change: enough to know the file's state.
+/// Attributes requested after a change: enough for the file's state.
 pub(crate) const SOME: Bitmap = Bitmap::of(&[TYPE, CHANGE, SIZE, FILE_ID, MODE, SPACE_USED]);
-/// Behind each name of a listing, also of one without attributes: a server may answer for one file that it can't.
+/// Attributes requested for each name of a listing, even without attributes: a server may report an error
+/// for a single file.
 pub(crate) const OF_NAMES: Bitmap = Bitmap::of(&[ERROR, FILE_ID]);
-/// Of a listing with attributes.
+/// Attributes requested in a listing with attributes.
 pub(crate) const OF_ENTRIES: Bitmap = Bitmap(or(ALL.0, OF_NAMES.0));
-/// Room on the file system.
+/// Space on the file system.
 pub(crate) const SPACE: Bitmap = Bitmap::of(&[SPACE_AVAILABLE, SPACE_TOTAL]);
-/// What a session must know of the file system and the server.
+/// Properties of the file system and server that a session needs.
 pub(crate) const LIMITS: Bitmap = Bitmap::of(&[TYPE, LEASE_TIME, MAX_READ, MAX_WRITE]);
-/// That are set behind an exclusive creation, where the server keeps its verifier in one of them.
+/// Attributes that must be set after an exclusive creation if the server stores its verifier in them.
 const TIMES: [u32; 4] = [TIME_ACCESS, SET_TIME_ACCESS, TIME_MODIFY, SET_TIME_MODIFY];
 
 const fn or(one: [u32; WORDS], other: [u32; WORDS]) -> [u32; WORDS] {
@@ -126,12 +127,12 @@ const fn or(one: [u32; WORDS], other: [u32; WORDS]) -> [u32; WORDS] {
     both
 }
 
-/// Whether a creation with `mode` has set it, and has left the times alone.
+/// Returns whether a creation with `mode` has set the mode, and left the times alone.
 pub(crate) fn is_furnished(set: Bitmap) -> bool {
     set.has(MODE) && !TIMES.iter().any(|time| set.has(*time))
 }
 
-/// Attributes that came: each where the server has told it.
+/// Received attributes; None if the server did not send one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Attributes4 {
     kind: Option<u32>,
@@ -148,7 +149,7 @@ pub(crate) struct Attributes4 {
 }
 
 impl Attributes4 {
-    /// Reads `fattr4`, of which `asked` were asked for.
+    /// Parses `fattr4`; `asked` are the requested attributes.
     pub(crate) fn parse(reader: &mut Reader<'_>, asked: Bitmap) -> Result<Self, Malformed> {
         let came = Bitmap::parse(reader)?;
         let mut values = Reader::new(reader.opaque(MOST_VALUE_BYTES)?);
@@ -197,7 +198,7 @@ impl Attributes4 {
         Ok(())
     }
 
-    /// Returns what the contract of file clients knows of a file. Type, change and size are what every server has to have.
+    /// Returns the `Info` of a file. Every server must support type, change and size.
     pub(crate) fn info(&self) -> Result<Info, Malformed> {
         let bytes = self.bytes.ok_or(Malformed)?;
         Ok(Info {
@@ -222,7 +223,7 @@ impl Attributes4 {
     }
 }
 
-/// Appends `fattr4` with what is set of a file. Owner and group stay: no call of a client sets them.
+/// Appends `fattr4` with the attributes to set. Owner and group are not set by any call.
 pub(crate) fn write_set(set: &SetAttributes, writer: &mut Writer<'_>) {
     let mut numbers = Vec::with_capacity(4);
     let mut values = Vec::with_capacity(40);

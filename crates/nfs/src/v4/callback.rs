@@ -1,10 +1,10 @@
-//! Calls of the server to its client, over the back channel of a session (RFC 8881, 20): CB_COMPOUND taken apart within
-//! bounds, the one slot of the channel, and what is answered. What a recall means to the client is in
-//! `session/delegations.rs`.
+//! Calls from the server over the back channel of a session (RFC 8881, 20): parses CB_COMPOUND within
+//! bounds, manages the single slot of the channel, and writes the replies. `session/delegations.rs` handles
+//! recalls.
 //!
-//! CB_GETATTR asks for what a delegation for writing would hide, of which this client has none; all other operations but
-//! CB_RECALL, CB_RECALL_ANY and CB_RECALL_SLOT are of what it never asks for. Whatever a server sends is answered, or ends the
-//! connection where it is no call at all.
+//! CB_GETATTR concerns write delegations, which this client never has; all other operations except
+//! CB_RECALL, CB_RECALL_ANY and CB_RECALL_SLOT concern features that it never requests. Every call gets a
+//! reply; anything that is not a call ends the connection.
 
 use super::state::{Agreed4, Back, Stateid};
 use crate::status::{Status, Status4, Unaccepted};
@@ -13,7 +13,7 @@ use crate::wire::{
     MAX_HANDLE4_BYTES,
 };
 
-/// The program that the server is told to call.
+/// Program number under which the server calls the client.
 pub(crate) const CALLBACK_PROGRAM: u32 = 0x4000_0000;
 const CALLBACK_VERSION: u32 = 1;
 const CB_NULL: u32 = 0;
@@ -30,7 +30,7 @@ const CB_ILLEGAL: u32 = 10_044;
 const SEQUENCE_POSITION: u32 = 10_064;
 const BAD_HIGH_SLOT: u32 = 10_077;
 
-/// Of one compound: a server is told that it may send two.
+/// Limit per compound; the client offers the server two operations.
 const MOST_OPERATIONS: u32 = 8;
 const MOST_TAG_BYTES: usize = 1024;
 const MOST_REFERRING: u32 = 64;
@@ -38,20 +38,20 @@ const MOST_WORDS: u32 = 8;
 /// `RCA4_TYPE_MASK_RDATA_DLG`.
 const READ_DELEGATIONS: u32 = 1;
 
-/// What a server wants.
+/// A request by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// This delegation of that file.
+    /// Return this delegation of this file.
     Recall(Stateid, FileHandle),
-    /// All delegations for reading but so many.
+    /// Return all read delegations except this many.
     RecallAllBut(u32),
 }
 
-/// Answers a call: appends the reply, as a record, to `out`. `obey` is asked for the status of each wish. Whether the server
-/// was refused.
+/// Answers a call: appends the reply, as a record, to `out`. `obey` returns the status of each wish.
+/// Returns whether the call was refused.
 ///
 /// # Errors
-/// Where it is no call: the connection can't go on.
+/// The record is not a call: the connection can't continue.
 pub(crate) fn answer(
     record: &[u8],
     (back, agreed): (&mut Back, &Agreed4),
@@ -92,7 +92,7 @@ pub(crate) fn answer(
     Ok(true)
 }
 
-/// The status of a compound, whose results are appended.
+/// Executes a compound, appends its results, and returns its status.
 fn carry_out(
     arguments: &[u8],
     back: &mut Back,
@@ -103,7 +103,7 @@ fn carry_out(
     let mut reader = Reader::new(arguments);
     let tag = reader.opaque(MOST_TAG_BYTES)?;
     let minor = reader.u32()?;
-    reader.u32()?; // a number of NFSv4.0's
+    reader.u32()?; // callback_ident, used only by NFSv4.0
     let operations = reader.u32()?;
     let start = out.len();
     Writer(out).u32(0).opaque(tag);
@@ -125,7 +125,7 @@ fn carry_out(
             (CB_SEQUENCE, 0) => match back.sequence(&mut reader, agreed, operations, out)? {
                 Sequenced::New => 0,
                 Sequenced::Refused(status) => status,
-                // What could not be read the first time can't be now.
+                // A repetition of a call that could not be parsed can't be parsed either.
                 Sequenced::Repeated if back.answer.is_empty() => return Err(Malformed),
                 Sequenced::Repeated => {
                     out.truncate(start);
@@ -152,7 +152,7 @@ fn carry_out(
     Ok(status)
 }
 
-/// The status of an operation behind CB_SEQUENCE.
+/// Executes an operation after CB_SEQUENCE and returns its status.
 fn wanted(
     operation: u32,
     reader: &mut Reader<'_>,
@@ -161,7 +161,7 @@ fn wanted(
     Ok(match operation {
         CB_RECALL => {
             let stateid = Stateid::parse(reader)?;
-            reader.bool()?; // it will be truncated: what is read of it is forgotten anyway
+            reader.bool()?; // truncate: cached data are dropped in any case
             let file = FileHandle::of(reader.opaque(MAX_HANDLE4_BYTES)?);
             match file {
                 Some(file) => obey(Wish::Recall(stateid, file)),
@@ -184,9 +184,9 @@ fn wanted(
                 _ => obey(Wish::RecallAllBut(kept)),
             }
         }
-        // Slots are given up as the replies to SEQUENCE say.
+        // The replies to SEQUENCE determine the slots.
         CB_RECALL_SLOT => reader.u32().map(|_| 0)?,
-        // Of nothing but what is delegated for writing (RFC 8881, 20.1.3).
+        // Only applies to write delegations (RFC 8881, 20.1.3).
         CB_GETATTR => Status::BadHandle as u32,
         _ => Status::NotSupp as u32,
     })
@@ -203,7 +203,7 @@ impl Back {
         self.answer.is_empty() && self.number > 0
     }
 
-    /// CB_SEQUENCE (RFC 8881, 20.9); appends its results.
+    /// Executes CB_SEQUENCE (RFC 8881, 20.9); appends its results.
     fn sequence(
         &mut self,
         reader: &mut Reader<'_>,
@@ -282,7 +282,7 @@ mod tests {
         bytes
     }
 
-    /// A call as a record without its mark.
+    /// Returns a call as a record without its mark.
     fn call(program: Program, procedure: u32, operations: &[Vec<u8>]) -> Vec<u8> {
         let mut message = Message::default();
         let mut writer = message.begin(5, program, procedure, None);
@@ -294,7 +294,7 @@ mod tests {
         message.bytes()[RECORD_MARK_BYTES..].to_vec()
     }
 
-    /// What a call is answered with, and the wishes that were obeyed.
+    /// Returns the reply to a call, and the wishes passed to `obey`.
     fn answered(back: &mut Back, record: &[u8]) -> (Body, Vec<u8>, Vec<Wish>) {
         let (mut out, mut wishes) = (Vec::new(), Vec::new());
         answer(record, (back, &AGREED), &mut out, |wish| {

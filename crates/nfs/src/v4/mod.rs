@@ -1,11 +1,13 @@
-//! NFSv4.1 and NFSv4.2 (RFC 8881, RFC 7862) as the second dialect of a session: one COMPOUND for each request of NFSv3,
-//! and for opens, closes and locks, of which the server keeps a state here.
+//! NFSv4.1 and NFSv4.2 (RFC 8881, RFC 7862) as the second dialect of a session: one COMPOUND for each NFSv3
+//! request, and for opens, closes and locks, whose state the server keeps.
 //!
-//! `operation.rs` writes compounds, `results.rs` reads what they bring, `attributes.rs` is the form of attributes, `state.rs`
-//! keeps the session, its slots, and what is open; `callback.rs` takes the server's calls; `setup.rs` has the compounds by which a session begins and ends.
-//! What calls become, in which order, is the same for both versions (`session/calls.rs`, `session/answers.rs`).
+//! `operation.rs` writes compounds, `results.rs` parses their results, `attributes.rs` encodes attributes,
+//! `state.rs` keeps the session, its slots and the open files; `callback.rs` handles the server's calls;
+//! `setup.rs` has the compounds that start and end a session. The sequence of requests per call is the same
+//! for all versions (`session/calls.rs`, `session/answers.rs`).
 //!
-//! Not for: delegations for writing (only those for reading are asked for), pNFS, NFSv4.0, other flavours than AUTH_SYS.
+//! There are no write delegations (only read delegations are requested), no pNFS, no NFSv4.0, and no
+//! authentication flavor other than AUTH_SYS.
 
 mod attributes;
 mod callback;

@@ -1,20 +1,21 @@
-//! Requests as COMPOUNDs (RFC 8881, 16 and 18): SEQUENCE, PUTFH, what is asked for, and what is to be known behind it.
+//! Requests as COMPOUNDs (RFC 8881, 16 and 18): SEQUENCE, PUTFH, the main operation, and queries of the result.
 //!
-//! | request | behind SEQUENCE and PUTFH |
+//! | request | operations after SEQUENCE and PUTFH |
 //! |---|---|
 //! | look-up | LOOKUP, GETFH, GETATTR |
 //! | open | OPEN, GETFH, GETATTR |
-//! | directory made | CREATE, GETFH, GETATTR |
+//! | directory creation | CREATE, GETFH, GETATTR |
 //! | close, read, commit, list, lock, unlock, remove | CLOSE, READ, COMMIT, READDIR, LOCK, LOCKU, REMOVE |
-//! | close of a file of which ranges are locked | LOCKU, CLOSE |
-//! | write, attributes set | WRITE or SETATTR, GETATTR |
-//! | attributes, room | GETATTR |
-//! | delegation given back | DELEGRETURN |
+//! | close of a file with locked ranges | LOCKU, CLOSE |
+//! | write, setting of attributes | WRITE or SETATTR, GETATTR |
+//! | attributes, space | GETATTR |
+//! | return of a delegation | DELEGRETURN |
 //! | rename | SAVEFH, PUTFH, RENAME |
-//! | name of a revoked state freed | no PUTFH, FREE_STATEID |
-//! | renewal of the lease | neither PUTFH nor anything |
+//! | release of a revoked state ID | FREE_STATEID, without PUTFH |
+//! | renewal of the lease | none, without PUTFH |
 //!
-//! A compound is counted as one request, by the name of what it is for, as Linux's `/proc/self/mountstats` does.
+//! A compound is counted as one request under the name of its main operation, as in Linux's
+//! `/proc/self/mountstats`.
 
 use super::attributes::{write_set, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
 use super::state::{Access4, State, Stateid, SEQUENCE};
@@ -24,18 +25,18 @@ use crate::wire::{
 use dyno_files::Stability;
 use dyno_measure::named_enum;
 
-/// NFS, version 4.
+/// NFS version 4.
 pub(crate) const NFS4: Program = Program(100_003, 4);
 /// `NFSPROC4_COMPOUND`.
 const COMPOUND: u32 = 1;
-/// The most operations of one compound: those of a rename.
+/// Maximum number of operations in a compound: that of a rename.
 pub(crate) const MOST_OPERATIONS: u32 = 5;
-/// GETATTR stands behind the data of a WRITE.
+/// Size of the GETATTR after the data of a WRITE.
 pub(crate) const AFTER_DATA_BYTES: usize = 16;
-/// Where SEQUENCE's arguments end: whether the reply is to be kept.
+/// Size of SEQUENCE's arguments up to the flag for caching the reply.
 const SEQUENCE_BYTES: usize = 28;
 
-// Numbers of operations (RFC 8881, 16.2).
+// Operation numbers (RFC 8881, 16.2).
 pub(super) const CLOSE: u32 = 4;
 pub(super) const COMMIT: u32 = 5;
 pub(super) const CREATE: u32 = 6;
@@ -60,7 +61,7 @@ const WRITE_LOCK: u32 = 2;
 const READ_LOCK: u32 = 1;
 
 named_enum! {
-    /// What compounds are counted as.
+    /// Names under which compounds are counted.
     pub(crate) enum Procedure4 {
         ExchangeId "EXCHANGE_ID"
         CreateSession "CREATE_SESSION"
@@ -90,16 +91,16 @@ named_enum! {
     }
 }
 
-/// Whether an open makes the file.
+/// How an open creates the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How4 {
-    /// It must be there.
+    /// The file must exist.
     Open,
-    /// Made where it is not there; emptied by a size of 0.
+    /// The file is created if it does not exist; a size of 0 truncates it.
     Unchecked(SetAttributes),
-    /// It must not be there.
+    /// The file must not exist.
     Guarded(SetAttributes),
-    /// It must not be there, unless it was made with this verifier of the client's.
+    /// The file must not exist, unless it was created with this verifier of the client.
     Exclusive(u64, SetAttributes),
 }
 
@@ -116,16 +117,16 @@ impl How4 {
     }
 }
 
-/// One request. Names are of one part, in the directory `at`.
+/// A request. Names have one component, in the directory `at`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operation<'a> {
-    /// As it is in NFSv3.
+    /// As in NFSv3.
     Plain(Request<'a>),
     Open {
         at: FileHandle,
         name: &'a [u8],
         access: Access4,
-        /// A delegation for reading is wanted.
+        /// Whether to request a read delegation.
         wants: bool,
         how: How4,
         owner: u64,
@@ -133,7 +134,7 @@ pub(crate) enum Operation<'a> {
     Close {
         file: FileHandle,
         stateid: Stateid,
-        /// Given back before: a server may refuse to close a file that is locked (RFC 8881, 18.2.3).
+        /// Locks to release first: a server may refuse to close a locked file (RFC 8881, 18.2.3).
         locks: Option<Stateid>,
     },
     Lock {
@@ -151,7 +152,7 @@ pub(crate) enum Operation<'a> {
         file: FileHandle,
         stateid: Stateid,
     },
-    /// The name of one that was revoked.
+    /// Frees a revoked state ID.
     Free {
         stateid: Stateid,
     },
@@ -161,7 +162,8 @@ pub(crate) enum Operation<'a> {
     Renew,
 }
 
-/// Where a message is changed when it is sent: its slot, and the names of states, which a restart of the server changes.
+/// Fields that are filled in when a message is sent: its slot, and the state ID, which a restart of the
+/// server changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     pub(crate) sequence: usize,
@@ -195,7 +197,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Whether carrying it out twice may do harm, so that the server shall keep its reply.
+    /// Returns whether repeating the request may do harm, so that the server must cache the reply.
     fn is_to_be_kept(&self) -> bool {
         !matches!(
             self.procedure(),
@@ -226,7 +228,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Writes it as a call with that number, yet without slot.
+    /// Writes the request as a call with this XID, without a slot.
     pub(crate) fn write(
         &self,
         message: &mut Message,
@@ -272,7 +274,7 @@ impl Operation<'_> {
             Self::Close { file, stateid, locks } => {
                 file.write(writer.u32(PUTFH));
                 if let Some(locks) = locks {
-                    // From the first byte to the last, whatever of it is locked, as Linux's client gives locks back.
+                    // The whole range, whatever is locked, as Linux's client does.
                     writer.u32(LOCKU).u32(WRITE_LOCK).u32(0);
                     writer.bytes(&locks.bytes(0)).u64(0).u64(u64::MAX);
                 }
@@ -298,7 +300,7 @@ impl Operation<'_> {
                 root.write(writer.u32(PUTFH));
                 SPACE.write(writer.u32(GETATTR));
             }
-            // Either ends with the state's name (`Stateid::last_of`).
+            // Both end with the state ID (`Stateid::last_of`).
             Self::GiveBack { file, stateid } => {
                 file.write(writer.u32(PUTFH));
                 writer.u32(DELEGRETURN).bytes(&stateid.bytes(stateid.version));
@@ -311,7 +313,7 @@ impl Operation<'_> {
     }
 }
 
-/// Begins a compound of so many operations, in a minor version.
+/// Starts a compound of `operations` operations in a minor version.
 pub(super) fn begin_compound<'a>(
     message: &'a mut Message,
     xid: u32,
@@ -398,7 +400,7 @@ fn write_data(
     SOME.write(writer.u32(GETATTR));
 }
 
-/// Writes LOCK, by the name of the locks that the file has already, or by that of its open.
+/// Writes LOCK with the file's lock state ID, if it has one, or with that of its open.
 pub(super) fn write_lock(
     file: &FileHandle,
     (offset, bytes): (u64, u64),
@@ -435,7 +437,7 @@ fn write_stateid(stateid: Stateid, file: &FileHandle, writer: &mut Writer<'_>, p
     writer.bytes(&stateid.bytes(0));
 }
 
-/// Appends who opens or locks. The number of the client is the session's (RFC 8881, 18.16.3).
+/// Appends the owner of an open or lock. The session determines the client ID (RFC 8881, 18.16.3).
 pub(super) fn write_owner(owner: u64, writer: &mut Writer<'_>) {
     writer.u64(0).opaque(&owner.to_be_bytes());
 }

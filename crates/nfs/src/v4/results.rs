@@ -1,5 +1,5 @@
-//! The results of compounds (RFC 8881, 18), behind SEQUENCE and a status that says success: each operation answers in its
-//! turn, by its number and a status of its own. Anything else breaks the format.
+//! Results of compounds (RFC 8881, 18) after SEQUENCE and a successful status: one result per operation, in
+//! order, with its number and status. Anything else is malformed.
 
 use super::attributes::{is_furnished, Attributes4, Bitmap, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
 use super::operation::{
@@ -10,15 +10,16 @@ use crate::wire::{FileHandle, Malformed, Reader, MAX_HANDLE4_BYTES, MAX_NAME_BYT
 use dyno_files::{Info, SpaceInfo, Stability, Verifier};
 use std::ops::Range;
 
-// Kinds of delegations.
+// Types of delegations.
 const NO_DELEGATION: u32 = 0;
 const FOR_READING: u32 = 1;
 const NO_DELEGATION_BECAUSE: u32 = 3;
 const MOST_WHO_BYTES: usize = 1024;
-/// Reasons behind which the server says whether it will tell when one can be had.
+/// Reasons that are followed by a flag: whether the server will announce when a delegation becomes
+/// available.
 const CONTENTION_AND_RESOURCE: [u32; 2] = [1, 2];
 
-/// Reads the number and the status of an operation that has succeeded.
+/// Reads the number and the status of a successful operation.
 pub(super) fn expect(reader: &mut Reader<'_>, operation: u32) -> Result<(), Malformed> {
     match (reader.u32()? == operation, reader.u32()?) {
         (true, 0) => Ok(()),
@@ -42,9 +43,9 @@ pub(super) fn parse_attributes(reader: &mut Reader<'_>, asked: Bitmap) -> Result
     Attributes4::parse(reader, asked)
 }
 
-/// Reads `change_info4` of a directory: whether it was changed.
+/// Reads `change_info4` of a directory; returns whether the directory changed.
 fn parse_change(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
-    reader.bool()?; // whether nothing came in between
+    reader.bool()?; // atomic
     Ok(reader.u64()? != reader.u64()?)
 }
 
@@ -66,35 +67,35 @@ fn file_and_info(reader: &mut Reader<'_>) -> Result<(FileHandle, Info), Malforme
     Ok((parse_file(reader)?, parse_attributes(reader, ALL)?.info()?))
 }
 
-/// What an open has come to.
+/// Result of an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Opened4 {
     pub(crate) file: FileHandle,
     pub(crate) info: Info,
     pub(crate) stateid: Stateid,
-    /// The directory has another entry than before.
+    /// Whether the directory has changed.
     pub(crate) changed_directory: bool,
-    /// An exclusive creation has set permissions, and no times stand for its verifier.
+    /// Whether an exclusive creation has set the mode, and no time holds its verifier.
     pub(crate) is_furnished: bool,
-    /// A delegation for reading, and whether it is recalled already.
+    /// A read delegation, and whether it is already recalled.
     pub(crate) delegation: Option<(Stateid, bool)>,
 }
 
-/// Reads those of an open. `wants`: a delegation for reading was asked for. One that was declined and is given all the same
-/// breaks the protocol, as one for writing does.
+/// Parses the results of an open. `wants`: a read delegation was requested. A write delegation, or an
+/// unrequested one, breaks the protocol.
 pub(crate) fn parse_open(results: &[u8], wants: bool) -> Result<Opened4, Malformed> {
     let mut reader = behind_file(results)?;
     expect(&mut reader, OPEN)?;
     let stateid = Stateid::parse(&mut reader)?;
     let changed_directory = parse_change(&mut reader)?;
-    reader.u32()?; // how locks are kept
+    reader.u32()?; // rflags
     let set = Bitmap::parse(&mut reader)?;
     let mut delegation = None;
     match reader.u32()? {
         NO_DELEGATION => {}
         FOR_READING if wants => {
             delegation = Some((Stateid::parse(&mut reader)?, reader.bool()?));
-            // Who may read without asking: the server checks each READ anyway.
+            // Access without asking: irrelevant, as the server checks each READ.
             reader.bytes(12)?;
             reader.opaque(MOST_WHO_BYTES)?;
         }
@@ -116,7 +117,7 @@ pub(crate) fn parse_open(results: &[u8], wants: bool) -> Result<Opened4, Malform
     })
 }
 
-/// Reads those of a directory that was made.
+/// Parses the results of creating a directory.
 pub(crate) fn parse_made(results: &[u8]) -> Result<(FileHandle, Info), Malformed> {
     let mut reader = behind_file(results)?;
     expect(&mut reader, CREATE)?;
@@ -125,7 +126,7 @@ pub(crate) fn parse_made(results: &[u8]) -> Result<(FileHandle, Info), Malformed
     file_and_info(&mut reader)
 }
 
-/// Reads those of CLOSE, and of LOCKU before it where `unlocks`.
+/// Parses the results of CLOSE, and if `unlocks`, of the LOCKU before it.
 pub(crate) fn parse_close(results: &[u8], unlocks: bool) -> Result<(), Malformed> {
     let mut reader = behind_file(results)?;
     if unlocks {
@@ -136,7 +137,7 @@ pub(crate) fn parse_close(results: &[u8], unlocks: bool) -> Result<(), Malformed
     Stateid::parse(&mut reader).map(|_| ())
 }
 
-/// Reads those of attributes that were set.
+/// Parses the results of setting attributes.
 pub(crate) fn parse_set(results: &[u8]) -> Result<Info, Malformed> {
     let mut reader = behind_file(results)?;
     expect(&mut reader, SETATTR)?;
@@ -144,7 +145,7 @@ pub(crate) fn parse_set(results: &[u8]) -> Result<Info, Malformed> {
     parse_attributes(&mut reader, SOME)?.info()
 }
 
-/// Reads those of a read of `most` bytes: whether the file ends, and where the data lie.
+/// Parses the results of a read of `most` bytes: whether the file ends, and the range of the data.
 pub(crate) fn parse_read(results: &[u8], most: u32) -> Result<(bool, Range<usize>), Malformed> {
     let mut reader = behind_file(results)?;
     expect(&mut reader, READ)?;
@@ -154,7 +155,7 @@ pub(crate) fn parse_read(results: &[u8], most: u32) -> Result<(bool, Range<usize
     Ok((is_end, begin..begin + data.len()))
 }
 
-/// What a write has come to.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written4 {
     pub(crate) bytes: u32,
@@ -163,7 +164,7 @@ pub(crate) struct Written4 {
     pub(crate) info: Info,
 }
 
-/// Reads those of a write of `most` bytes, which shall be as durable as `least`.
+/// Parses the results of a write of `most` bytes, which must be at least as durable as `least`.
 pub(crate) fn parse_write(results: &[u8], most: u32, least: Stability) -> Result<Written4, Malformed> {
     let mut reader = behind_file(results)?;
     expect(&mut reader, WRITE)?;
@@ -192,7 +193,7 @@ pub(crate) fn parse_commit(results: &[u8]) -> Result<Verifier, Malformed> {
     Ok(Verifier(reader.u64()?))
 }
 
-/// Reads those of a lock, or of its end.
+/// Parses the results of LOCK, or of LOCKU if `is_end`.
 pub(crate) fn parse_lock(results: &[u8], is_end: bool) -> Result<Stateid, Malformed> {
     let mut reader = behind_file(results)?;
     expect(&mut reader, if is_end { LOCKU } else { LOCK })?;
@@ -208,7 +209,7 @@ pub(crate) struct Entries4<'a> {
 }
 
 impl<'a> Entries4<'a> {
-    /// Reads it up to its first entry. `with_attributes`: as it was asked for.
+    /// Parses the results up to the first entry. `with_attributes`: as requested.
     pub(crate) fn parse(results: &'a [u8], with_attributes: bool) -> Result<Self, Malformed> {
         let mut reader = behind_file(results)?;
         expect(&mut reader, READDIR)?;
@@ -220,7 +221,7 @@ impl<'a> Entries4<'a> {
         })
     }
 
-    /// Reads the next entry, its cookie and its name; None behind the last.
+    /// Reads the next entry, its cookie and its name; None after the last.
     pub(crate) fn next_entry(&mut self) -> Result<Option<(u64, &'a [u8])>, Malformed> {
         if !self.reader.bool()? {
             return Ok(None);
@@ -231,7 +232,7 @@ impl<'a> Entries4<'a> {
         Ok(Some((cookie, name)))
     }
 
-    /// Reads, behind the last entry, whether the listing ends here.
+    /// After the last entry, reads whether the listing ends here.
     pub(crate) fn is_last_part(&mut self) -> Result<bool, Malformed> {
         self.reader.bool()
     }

@@ -1,5 +1,5 @@
-//! The compounds by which a session begins and ends (RFC 8881, 18.35 to 18.37, 18.50, 18.51), and those that take back what
-//! was open before the server was started again (9.6).
+//! Compounds that start and end a session (RFC 8881, 18.35 to 18.37, 18.50, 18.51), and that reclaim open
+//! files after a restart of the server (9.6).
 
 use super::attributes::{ALL, LIMITS};
 use super::callback::CALLBACK_PROGRAM;
@@ -18,33 +18,33 @@ const DESTROY_SESSION: u32 = 44;
 const DESTROY_CLIENTID: u32 = 57;
 const RECLAIM_COMPLETE: u32 = 58;
 
-/// Longer than what a server says of itself (`NFS4_OPAQUE_LIMIT`).
+/// Maximum length of a server's names (`NFS4_OPAQUE_LIMIT`).
 const MOST_NAME_BYTES: usize = 1024;
 const MOST_TAG_BYTES: usize = 1024;
-/// In the flags of EXCHANGE_ID: the client's number was confirmed before.
+/// EXCHANGE_ID flag: the client ID was already confirmed.
 const CONFIRMED: u32 = 1 << 31;
 const MOST_OPERATIONS_ASKED: u32 = 16;
-/// Asked for to be kept of a reply.
+/// Requested size of cached replies.
 const KEPT_REPLY_BYTES: u32 = 4096;
-/// In the flags of CREATE_SESSION: the connection carries the server's calls, too.
+/// CREATE_SESSION flag: the connection also carries the server's calls.
 const CALLS: u32 = 2;
-// Which way a connection is bound: as asked for, and as answered.
+// Directions of a bound connection, in requests and replies.
 const BOTH_WAYS: u32 = 3;
 const CALLS_ALONE: u32 = 2;
-/// Of the back channel: no server can do with less.
+/// Message size of the back channel; no server can do with less.
 const BACK_BYTES: u32 = 4096;
 const BACK_SLOTS: u32 = 1;
 
-/// Who asks for a session.
+/// Identity of a client that requests a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Names the client, as the same before and after a restart of the server.
+    /// Identifies the client across restarts of the server.
     pub(crate) owner: Vec<u8>,
-    /// Names this run of it.
+    /// Identifies this run of the client.
     pub(crate) verifier: u64,
 }
 
-/// How large messages may be, and how many under way.
+/// Message sizes and number of concurrent requests of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Channel {
     pub(crate) request_bytes: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// What is asked for, for transfers of these sizes with `around` bytes around them.
+    /// Returns the properties to request for transfers of these sizes with `around` bytes around them.
     pub(crate) fn asked(write_bytes: u32, read_bytes: u32, around: u32) -> Self {
         Self {
             request_bytes: write_bytes.saturating_add(around),
@@ -73,7 +73,7 @@ impl Channel {
     }
 
     fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        reader.u32()?; // padding, which is not asked for
+        reader.u32()?; // padding, which is not requested
         let channel = Self {
             request_bytes: reader.u32()?,
             reply_bytes: reader.u32()?,
@@ -92,7 +92,7 @@ impl Channel {
     }
 }
 
-/// As whom, and under which number, a compound is asked.
+/// XID, credential and minor version of a compound.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) xid: u32,
@@ -100,7 +100,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) minor: u32,
 }
 
-/// Writes a compound of the one operation.
+/// Writes a compound with a single operation.
 fn alone(message: &mut Message, asked: Asked<'_>, write: impl FnOnce(&mut Writer<'_>)) {
     let mut writer = begin_compound(message, asked.xid, asked.credential, asked.minor, 1);
     write(&mut writer);
@@ -113,7 +113,7 @@ pub(crate) fn exchange_id(message: &mut Message, asked: Asked<'_>, identity: &Id
             .u32(EXCHANGE_ID)
             .u64(identity.verifier)
             .opaque(&identity.owner);
-        // No flags, no protection of the state by keys, nothing said of the implementation.
+        // No flags, no state protection, no implementation ID.
         writer.u32(0).u32(0).u32(0);
     });
 }
@@ -141,7 +141,8 @@ pub(crate) fn create_session(
     });
 }
 
-/// Has another connection carry the server's calls, too. An operation of its own, outside of any slot.
+/// Writes a request to bind another connection to the back channel. It is the only operation of its
+/// compound and uses no slot.
 pub(crate) fn bind_connection(message: &mut Message, asked: Asked<'_>, session: &[u8; 16]) {
     alone(message, asked, |writer| {
         writer.u32(BIND_CONN_TO_SESSION).bytes(session);
@@ -149,7 +150,7 @@ pub(crate) fn bind_connection(message: &mut Message, asked: Asked<'_>, session: 
     });
 }
 
-/// Reads whether it does, or the status by which that is refused.
+/// Returns whether the connection carries the server's calls, or the status of a refusal.
 pub(crate) fn parse_bind_connection(results: &[u8]) -> Result<Result<bool, u32>, Malformed> {
     let mut reader = match results_of(results, BIND_CONN_TO_SESSION)? {
         Ok(reader) => reader,
@@ -171,7 +172,7 @@ pub(crate) fn destroy_client(message: &mut Message, asked: Asked<'_>, client_id:
     });
 }
 
-/// Begins a compound in a slot of a session, of so many operations behind SEQUENCE.
+/// Starts a compound of `operations` operations after SEQUENCE in a slot of a session.
 fn in_session<'a>(
     message: &'a mut Message,
     asked: Asked<'_>,
@@ -184,7 +185,7 @@ fn in_session<'a>(
     writer
 }
 
-/// Says that nothing is reclaimed any more.
+/// Announces the end of reclaiming.
 pub(crate) fn reclaim_complete(message: &mut Message, asked: Asked<'_>, state: &State, slot: u32) {
     in_session(message, asked, state, slot, 1)
         .u32(RECLAIM_COMPLETE)
@@ -192,7 +193,7 @@ pub(crate) fn reclaim_complete(message: &mut Message, asked: Asked<'_>, state: &
     message.end();
 }
 
-/// Asks for a directory: the server's root, or a name in the one before.
+/// Looks up a directory: the server's root, or a name in a directory.
 pub(crate) fn root(
     message: &mut Message,
     asked: Asked<'_>,
@@ -214,16 +215,16 @@ pub(crate) fn root(
     message.end();
 }
 
-/// By what right a file is opened that was open before.
+/// The right by which a file is reopened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// The server was started again, and has a time of grace for it.
+    /// A reclaim during the grace period of a restarted server.
     Previous,
-    /// It has none: whoever comes first has it.
+    /// A new open, in competition with other clients.
     Anew,
 }
 
-/// Opens a file again by its handle.
+/// Reopens a file by its handle.
 pub(crate) fn reclaim(
     message: &mut Message,
     asked: Asked<'_>,
@@ -259,13 +260,13 @@ pub(crate) fn reclaim_lock(
         end => end - range.start,
     };
     let is_reclaim = claim == Claim::Previous;
-    let mut places = Places::default(); // nothing is filled in later
+    let mut places = Places::default(); // no later changes
     let range = (range.start, bytes);
     write_lock(file, range, owner, is_reclaim, &mut writer, state, &mut places);
     message.end();
 }
 
-/// Reads the status of a compound of one operation, and what follows where it has succeeded.
+/// Reads the status of a compound with one operation, and returns a reader of its results after success.
 fn results_of<'a>(results: &'a [u8], operation: u32) -> Result<Result<Reader<'a>, u32>, Malformed> {
     let mut reader = Reader::new(results);
     let status = reader.u32()?;
@@ -285,17 +286,17 @@ pub(crate) fn parse_status(results: &[u8]) -> Result<u32, Malformed> {
     Reader::new(results).u32()
 }
 
-/// As what a server knows a client.
+/// How a server knows a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KnownAs {
     pub(crate) client_id: u64,
-    /// Of its first session.
+    /// Sequence number of its first session.
     pub(crate) number: u32,
-    /// It has had one.
+    /// Whether the client ID is confirmed, that is, has had a session.
     pub(crate) is_confirmed: bool,
 }
 
-/// Reads the number of the client, or the status by which it is refused.
+/// Reads the client ID, or the status of a refusal.
 pub(crate) fn parse_exchange_id(results: &[u8]) -> Result<Result<KnownAs, u32>, Malformed> {
     let mut reader = match results_of(results, EXCHANGE_ID)? {
         Ok(reader) => reader,
@@ -304,7 +305,7 @@ pub(crate) fn parse_exchange_id(results: &[u8]) -> Result<Result<KnownAs, u32>, 
     let (client_id, number) = (reader.u64()?, reader.u32()?);
     let is_confirmed = reader.u32()? & CONFIRMED != 0;
     if reader.u32()? != 0 {
-        // A protection was not asked for.
+        // No protection was requested.
         return Err(Malformed);
     }
     reader.u64()?;
@@ -317,7 +318,7 @@ pub(crate) fn parse_exchange_id(results: &[u8]) -> Result<Result<KnownAs, u32>, 
     }))
 }
 
-/// Reads the name of a session, and what is granted of what was asked for.
+/// Reads the session ID and the granted properties.
 pub(crate) fn parse_create_session(
     results: &[u8],
     asked: &Channel,
@@ -332,7 +333,7 @@ pub(crate) fn parse_create_session(
     let flags = reader.u32()?;
     let granted = Channel::parse(&mut reader)?;
     Channel::parse(&mut reader)?;
-    // No server may grant more than was asked for (RFC 8881, 18.36.3).
+    // A server may not grant more than requested (RFC 8881, 18.36.3).
     let channel = Channel {
         request_bytes: granted.request_bytes.min(asked.request_bytes),
         reply_bytes: granted.reply_bytes.min(asked.reply_bytes),
@@ -351,7 +352,7 @@ pub(crate) fn parse_create_session(
     Ok(Ok((agreed, channel)))
 }
 
-/// Reads a directory on the way to the export, and what is known of it.
+/// Reads a directory on the path of the export, and its attributes.
 pub(crate) fn parse_root(results: &[u8], is_step: bool) -> Result<(FileHandle, Attributes4), Malformed> {
     let mut reader = Reader::new(results);
     if is_step {

@@ -1,37 +1,37 @@
-//! What a client keeps of its session (RFC 8881, 2.10) and of the files that it has open (9.1): data and rules, no
-//! bytes but those of SEQUENCE.
+//! State of an NFSv4.1 session (RFC 8881, 2.10) and of the client's open files (9.1): data and rules,
+//! without encoding except for SEQUENCE.
 //!
-//! All opens of a client have one owner, so that the server keeps one state for each file, whichever way it was opened;
-//! it is closed with the last of its handles, as Linux's client does it.
+//! All opens of a client have one owner, so the server keeps one state per file, for all access modes; the
+//! file is closed with its last handle, as in Linux's client.
 
 use crate::wire::{FileHandle, Malformed, Reader, Writer};
 use dyno_files::LeaseKey;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The most slots that are used: as many as NFSv3's requests under way at once.
+/// Maximum number of slots: the concurrent requests of NFSv3.
 pub(crate) const MOST_SLOTS: u32 = 64;
 /// `OP_SEQUENCE`.
 pub(crate) const SEQUENCE: u32 = 53;
-/// Longer than any tag of a reply; ours are empty.
+/// Longer than any tag of a reply; the client's own are empty.
 const MOST_TAG_BYTES: usize = 1024;
-/// The lease has ended, or the server wants everything reclaimed, as it says behind SEQUENCE.
+/// SEQUENCE status flags: the lease has expired, or everything must be reclaimed.
 const EXPIRED_ALL_STATE_REVOKED: u32 = 0x8;
 const RESTART_RECLAIM_NEEDED: u32 = 0x100;
 /// The server can't call the client (`CB_PATH_DOWN`, `CB_PATH_DOWN_SESSION`, `BACKCHANNEL_FAULT`).
 const NOT_CALLED: u32 = 0x601;
-/// It has taken something away (`ADMIN_STATE_REVOKED`, `RECALLABLE_STATE_REVOKED`).
+/// The server has revoked state (`ADMIN_STATE_REVOKED`, `RECALLABLE_STATE_REVOKED`).
 const STATE_REVOKED: u32 = 0x60;
-/// A server that says less would have us do nothing but renew it.
+/// Minimum lease time: with less, the client would do nothing but renew its lease.
 const LEAST_LEASE_S: u32 = 6;
-/// Replies that are kept by the server are no longer than this.
+/// Maximum size of replies that the server must cache.
 const KEPT_REPLY_BYTES: u32 = 2048;
 
-// Answers to SEQUENCE that concern the session, not the call (RFC 8881, 15.1).
+// Statuses of SEQUENCE that concern the session rather than the call (RFC 8881, 15.1).
 const DELAY: u32 = 10_008;
 const GRACE: u32 = 10_013;
 const RETRY_UNCACHED: u32 = 10_068;
-/// The session is not known, or not in a state to go on: another has to be made.
+/// The session is unknown or unusable: another one is necessary.
 const NO_SESSION: [u32; 8] = [
     10_022, // STALE_CLIENTID
     10_052, // BADSESSION
@@ -43,7 +43,7 @@ const NO_SESSION: [u32; 8] = [
     10_078, // DEADSESSION
 ];
 
-/// The server's name for a state, without the number of its versions.
+/// The server's identifier of a state: a version and 12 opaque bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stateid {
     pub(crate) version: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Stateid {
 }
 
 impl Stateid {
-    /// Of nobody: for a SETATTR of a file that is not open.
+    /// The anonymous state ID: for a SETATTR of a file that is not open.
     pub(crate) const ANONYMOUS: Self = Self {
         version: 0,
         other: [0; 12],
@@ -63,13 +63,13 @@ impl Stateid {
         Ok(Self { version, other })
     }
 
-    /// Reads the one that a message ends with.
+    /// Reads the state ID at the end of a message.
     pub(crate) fn last_of(message: &[u8]) -> Option<Self> {
         let begin = message.len().checked_sub(16)?;
         Self::parse(&mut Reader::new(&message[begin..])).ok()
     }
 
-    /// Returns its bytes in a request. With the version 0 it means the server's newest (RFC 8881, 8.2.2).
+    /// Returns the bytes for a request. Version 0 stands for the newest (RFC 8881, 8.2.2).
     pub(crate) fn bytes(&self, version: u32) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&version.to_be_bytes());
@@ -78,11 +78,11 @@ impl Stateid {
     }
 }
 
-/// No delegation is wanted, which saves the server from asking for it back.
+/// No delegation is wanted, which saves the server from recalling it.
 const WANT_NO_DELEGATION: u32 = 0x0400;
 const WANT_READ_DELEGATION: u32 = 0x0100;
 
-/// For what a file is opened.
+/// Access mode of an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access4(pub(crate) u32);
 
@@ -99,7 +99,7 @@ impl Access4 {
         self.0 & Self::WRITE.0 != 0
     }
 
-    /// Appends it, with nobody kept out, and whether a delegation for reading is wanted.
+    /// Appends the access mode, denying others nothing, and whether a read delegation is wanted.
     pub(super) fn write(self, wants: bool, writer: &mut Writer<'_>) {
         let wish = if wants {
             WANT_READ_DELEGATION
@@ -110,104 +110,106 @@ impl Access4 {
     }
 }
 
-/// What a client has agreed on with a server, from which a `State` is made.
+/// Properties negotiated with a server; the initial data of a `State`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed4 {
-    /// The minor version that is spoken.
+    /// The minor version in use.
     pub minor: u32,
-    /// The server's number for the client.
+    /// The server's ID of the client.
     pub client_id: u64,
-    /// Its name for the session.
+    /// The server's ID of the session.
     pub session: [u8; 16],
-    /// So many requests may be under way.
+    /// Maximum number of concurrent requests.
     pub slots: u32,
-    /// The longest reply that it keeps.
+    /// Maximum size of a cached reply.
     pub kept_reply_bytes: u32,
-    /// After so long without a request it forgets the client.
+    /// Lease time in seconds: the server forgets a client that is silent for longer.
     pub lease_s: u32,
-    /// It calls the client over the session's connection, and so may delegate files.
+    /// Whether the server can call the client over the session's connection, and may therefore grant
+    /// delegations.
     pub is_called: bool,
 }
 
-/// A file that is delegated for reading: nobody else changes it before the server has called.
+/// A read delegation: the server recalls it before another client changes the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     pub(crate) stateid: Stateid,
-    /// As whoever keeps the file calls it.
+    /// The cache's key of the lease.
     pub(crate) key: LeaseKey,
-    /// Whoever keeps the file was told that it ends.
+    /// Whether its break was reported.
     pub(crate) is_recalled: bool,
 }
 
-/// A file that is open.
+/// An open file.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenState {
     pub(crate) stateid: Stateid,
-    /// Of the byte ranges that are locked, once one was.
+    /// State ID of the file's byte-range locks, after the first lock.
     pub(crate) lock: Option<Stateid>,
-    /// Those ranges: from an offset to an end, `u64::MAX` for whatever is beyond.
+    /// Locked ranges, from an offset to an end; `u64::MAX` for an open end.
     pub(crate) locked: Vec<Range<u64>>,
     pub(crate) access: Access4,
     pub(crate) delegation: Option<Held>,
     handles: u32,
-    /// The change attribute behind our own last change.
+    /// The change attribute after this client's last change.
     change: u64,
 }
 
-/// What is to be closed with the last handle of a file.
+/// State to release with the last handle of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closing {
     pub(crate) stateid: Stateid,
-    /// To be given back before, where any range is still locked.
+    /// State of the locks, to be released first, if any range is still locked.
     pub(crate) locks: Option<Stateid>,
-    /// To be given back afterwards.
+    /// Delegation to be returned after the close.
     pub(crate) delegation: Option<Stateid>,
 }
 
-/// What the beginning of a reply says.
+/// Contents of the first part of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply4 {
-    /// The compound has come to that status; the results behind SEQUENCE begin there.
+    /// The status of the compound, and the start of the results after SEQUENCE.
     Done(u32, usize),
-    /// The server wants to be asked again later.
+    /// The server asks for a later retry.
     Later,
-    /// It has carried the request out and has not kept the reply: it is to be asked anew.
+    /// The server has executed the request without caching the reply: send it again as a new request.
     Anew,
-    /// It does not know the session.
+    /// The server does not know the session.
     NoSession,
 }
 
-/// The slot of a back channel: the number of its last call, and what was answered; nothing while it is carried out.
+/// Slot of a back channel: the sequence number of its last call and the reply, which is empty during
+/// execution.
 #[derive(Debug, Default)]
 pub(crate) struct Back {
     pub(super) number: u32,
     pub(super) answer: Vec<u8>,
 }
 
-/// The state of one session.
+/// State of one session.
 #[derive(Debug)]
 pub struct State {
     agreed: Agreed4,
-    /// The number of the next request of each slot.
+    /// Sequence number of the next request in each slot.
     numbers: Vec<u32>,
-    /// A bit for each slot: a request without its answer has it.
+    /// One bit per slot with an outstanding request.
     busy: u64,
-    /// So many slots may be used, as the server has said last.
+    /// Number of usable slots, as last reported by the server.
     limit: u32,
     opens: HashMap<FileHandle, OpenState>,
-    /// Another session has to be made.
+    /// Whether another session must be created.
     pub(crate) is_gone: bool,
-    /// The server has said that it can't call the client, or has revoked what it had delegated.
+    /// Whether the server has reported that it can't call the client, or has revoked a delegation.
     pub(crate) is_doubtful: bool,
-    /// How many files are delegated.
+    /// Number of delegations.
     delegated: usize,
     back: Back,
-    /// When the server has last heard of the client.
+    /// When the server last heard from the client.
     heard_ns: u64,
 }
 
 impl State {
-    /// Of a new session.
+    /// Creates the state of a new session.
     #[must_use]
     pub fn new(agreed: Agreed4) -> Self {
         let slots = agreed.slots.clamp(1, MOST_SLOTS);
@@ -225,12 +227,12 @@ impl State {
         }
     }
 
-    /// Notes for how long the server remembers the client.
+    /// Records the server's lease time.
     pub(crate) fn set_lease(&mut self, lease_s: u32) {
         self.agreed.lease_s = lease_s.max(LEAST_LEASE_S);
     }
 
-    /// Takes over what the last session had open; what was delegated was so by that session alone.
+    /// Takes over the open files of the last session without its delegations, which end with it.
     pub(crate) fn take_opens(&mut self, opens: HashMap<FileHandle, OpenState>) {
         self.opens = opens;
         self.drop_delegations();
@@ -244,17 +246,17 @@ impl State {
         &self.agreed
     }
 
-    /// The most requests that may be under way now.
+    /// Returns the current maximum number of concurrent requests.
     pub(crate) fn limit(&self) -> usize {
         self.limit as usize
     }
 
-    /// Whether the server shall keep the replies to requests that must not be carried out twice.
+    /// Returns whether the server must cache the replies to requests that may not be repeated.
     pub(crate) fn keeps_replies(&self) -> bool {
         self.agreed.kept_reply_bytes >= KEPT_REPLY_BYTES
     }
 
-    /// Returns when the server has to hear of the client again: after two thirds of its lease, as from Linux's.
+    /// Returns when the lease must be renewed: after two thirds of the lease time, as in Linux's client.
     pub(crate) fn renewal_ns(&self) -> u64 {
         const NS_PER_S: u64 = 1_000_000_000;
         let lease_ns = u64::from(self.agreed.lease_s) * NS_PER_S;
@@ -268,12 +270,12 @@ impl State {
             .saturating_add(u64::from(self.agreed.lease_s) * NS_PER_S)
     }
 
-    /// Returns what is needed to answer a call of the server's.
+    /// Returns the state for handling a call from the server.
     pub(crate) fn callee(&mut self) -> (&mut Back, &Agreed4, &mut HashMap<FileHandle, OpenState>) {
         (&mut self.back, &self.agreed, &mut self.opens)
     }
 
-    /// The server can't call the client: it delegates nothing that could be trusted.
+    /// Records that the server can't call the client, so that no delegation is reliable.
     pub(crate) fn set_uncalled(&mut self) {
         self.agreed.is_called = false;
     }
@@ -288,7 +290,8 @@ impl State {
             .filter_map(|open| open.delegation.as_mut())
     }
 
-    /// Notes that an open file is delegated. Refused where it is already, with whether that is by the same name.
+    /// Records the delegation of an open file. Fails if the file is not open (false), or already has a
+    /// delegation (whether it has the same state ID).
     pub(crate) fn hold(&mut self, file: &FileHandle, stateid: Stateid, key: LeaseKey) -> Result<(), bool> {
         let open = self.opens.get_mut(file).ok_or(false)?;
         if let Some(held) = &open.delegation {
@@ -303,7 +306,7 @@ impl State {
         Ok(())
     }
 
-    /// Forgets a delegation, which is given back: of which file, and the server's name for it.
+    /// Forgets a delegation; returns its file and state ID.
     pub(crate) fn give_up(&mut self, key: LeaseKey) -> Option<(FileHandle, Stateid)> {
         let has_it = |open: &OpenState| open.delegation.is_some_and(|held| held.key == key);
         let (file, open) = self.opens.iter_mut().find(|(_, open)| has_it(open))?;
@@ -333,7 +336,7 @@ impl State {
         Some(slot)
     }
 
-    /// Gives a slot back. `counts`: its number was used by the server.
+    /// Frees a slot. `counts`: the server has used its sequence number.
     pub(crate) fn free_slot(&mut self, slot: u32, counts: bool) {
         self.busy &= !(1_u64.checked_shl(slot).unwrap_or(0));
         if let (true, Some(number)) = (counts, self.numbers.get_mut(slot as usize)) {
@@ -341,7 +344,7 @@ impl State {
         }
     }
 
-    /// Returns the arguments of SEQUENCE for a slot, up to whether the reply is to be kept.
+    /// Returns the arguments of SEQUENCE for a slot, up to the flag for caching the reply.
     pub(crate) fn sequence(&self, slot: u32) -> [u8; 28] {
         let mut bytes = [0; 28];
         let highest = 63_u32.saturating_sub(self.busy.leading_zeros());
@@ -356,10 +359,11 @@ impl State {
         self.numbers.get(slot as usize).copied().unwrap_or(0)
     }
 
-    /// Reads the beginning of a reply to the request in `slot`, of `operations` operations, and gives the slot back.
+    /// Parses the start of the reply to the request in `slot`, with `operations` operations, and frees the
+    /// slot.
     ///
     /// # Errors
-    /// Where it breaks the format, or is the answer to another request.
+    /// The reply is malformed, or answers another request.
     pub(crate) fn read_reply(&mut self, results: &[u8], slot: u32) -> Result<Reply4, Malformed> {
         let mut reader = Reader::new(results);
         let status = reader.u32()?;
@@ -409,7 +413,7 @@ impl State {
         })
     }
 
-    /// Notes what the server has answered to an open.
+    /// Records the answer to an open.
     pub(crate) fn opened(&mut self, file: FileHandle, stateid: Stateid, access: Access4, change: u64) {
         let state = self.opens.entry(file).or_insert(OpenState {
             stateid,
@@ -428,28 +432,29 @@ impl State {
         state.access = state.access.with(access);
     }
 
-    /// Notes the name that a file has in another session, which knows nothing of its locks yet.
+    /// Records the state ID of a file in another session, which does not know its locks yet.
     pub(crate) fn reopened(&mut self, file: &FileHandle, stateid: Stateid) {
         if let Some(state) = self.opens.get_mut(file) {
             (state.stateid, state.lock) = (stateid, None);
         }
     }
 
-    /// Notes that a lock of a file could not be had again: its old name stays, by which the server refuses everything.
+    /// Records that a lock could not be reclaimed: the old state ID stays, with which the server refuses
+    /// everything.
     pub(crate) fn lost_locks(&mut self, file: &FileHandle, old: Stateid) {
         if let Some(state) = self.opens.get_mut(file) {
             state.lock = Some(old);
         }
     }
 
-    /// Counts a handle of a file that was opened.
+    /// Counts a new handle of a file.
     pub(crate) fn add_handle(&mut self, file: &FileHandle) {
         if let Some(state) = self.opens.get_mut(file) {
             state.handles += 1;
         }
     }
 
-    /// Counts a handle less. Returns what is to be closed, where it was the last.
+    /// Removes a handle. Returns the state to release if it was the last.
     pub(crate) fn remove_handle(&mut self, file: &FileHandle) -> Option<Closing> {
         let state = self.opens.get_mut(file)?;
         state.handles = state.handles.saturating_sub(1);
@@ -465,14 +470,14 @@ impl State {
         })
     }
 
-    /// Notes another name of the locks of a file.
+    /// Records the state ID of a file's locks.
     pub(crate) fn locked(&mut self, file: &FileHandle, lock: Stateid) {
         if let Some(state) = self.opens.get_mut(file) {
             state.lock = Some(lock);
         }
     }
 
-    /// Notes a range of a file that was locked, or is no more where `ends`.
+    /// Records a locked range, or an unlocked one if `ends`.
     pub(crate) fn note_range(&mut self, file: &FileHandle, range: Range<u64>, ends: bool) {
         let Some(state) = self.opens.get_mut(file) else {
             return;
@@ -488,15 +493,15 @@ impl State {
         }
     }
 
-    /// Returns the name by which a file is read and written.
+    /// Returns the state ID for reading and writing a file.
     pub(crate) fn stateid(&self, file: &FileHandle) -> Stateid {
         let state = self.opens.get(file);
         state.map_or(Stateid::ANONYMOUS, |state| state.lock.unwrap_or(state.stateid))
     }
 
-    /// The change attribute behind a change of our own came. Returns that from which the change went out, as far as this
-    /// client knows: the protocol does not tell it, and Linux's client takes it for so, too. Answers come in any order:
-    /// one that is older than what is known changes nothing.
+    /// Records the change attribute after this client's own change. Returns the attribute before and after
+    /// it, to the client's knowledge: the protocol does not report the former, and Linux's client makes the
+    /// same assumption. Answers arrive in any order: one older than the known state changes nothing.
     pub(crate) fn changed(&mut self, file: &FileHandle, after: u64) -> (u64, u64) {
         match self.opens.get_mut(file) {
             Some(state) => {
@@ -508,7 +513,7 @@ impl State {
         }
     }
 
-    /// The server has said what a file is, at an open or when it was asked.
+    /// Records the change attribute that the server reported.
     pub(crate) fn seen(&mut self, file: &FileHandle, change: u64) {
         if let Some(state) = self.opens.get_mut(file) {
             state.change = change;
@@ -520,7 +525,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// The ranges that are locked after each of these were locked (true) and unlocked.
+    /// Returns the locked ranges after these ranges were locked (true) or unlocked (false).
     fn held(changes: &[(Range<u64>, bool)]) -> Vec<Range<u64>> {
         let mut state = State::new(Agreed4 {
             minor: 1,

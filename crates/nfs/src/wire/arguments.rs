@@ -1,35 +1,35 @@
-//! Parts of arguments: what is set of a file (`sattr3`), and how one is made (`createhow3`, `mknoddata3`; RFC 1813, 2.6
-//! and 3.3).
+//! Common arguments: the attributes to set (`sattr3`), and the ways to create a file (`createhow3`,
+//! `mknoddata3`; RFC 1813, 2.6 and 3.3).
 
 use super::attributes::{parse_time, write_time};
 use super::{Malformed, Reader, Time, Writer};
 
-// `ftype3` of what MKNOD makes.
+// `ftype3` of the files that MKNOD creates.
 pub(super) const BLOCK_DEVICE: u32 = 3;
 const CHARACTER_DEVICE: u32 = 4;
 const SOCKET: u32 = 6;
 pub(super) const PIPE: u32 = 7;
 
-/// What becomes of a time.
+/// How to set a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SetTime {
     #[default]
     Keep,
-    /// The server's own time now.
+    /// The server's current time.
     Server,
     Client(Time),
 }
 
-/// What `sattr3` sets; the rest stays.
+/// Attributes that `sattr3` sets; None leaves one unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetAttributes {
     pub mode: Option<u32>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub bytes: Option<u64>,
-    /// Of the last access.
+    /// Last access.
     pub accessed: SetTime,
-    /// Of the last write.
+    /// Last write.
     pub modified: SetTime,
 }
 
@@ -93,15 +93,15 @@ fn parse_set_time(reader: &mut Reader<'_>) -> Result<SetTime, Malformed> {
     }
 }
 
-/// How CREATE makes a file (`createhow3`).
+/// How CREATE creates a file (`createhow3`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// It may be there; what is set is set then, too.
+    /// The file may exist; its attributes are set in any case.
     Unchecked(SetAttributes),
-    /// It must not be there.
+    /// The file must not exist.
     Guarded(SetAttributes),
-    /// It must not be there, unless it was made with this verifier of the client's: sending it twice makes one file.
-    /// Attributes are set apart.
+    /// The file must not exist, unless it was created with this verifier: a retransmission creates no
+    /// second file. Attributes are set separately.
     Exclusive(u64),
 }
 
@@ -126,13 +126,13 @@ impl How {
     }
 }
 
-/// What MKNOD makes (`mknoddata3`).
+/// The file that MKNOD creates (`mknoddata3`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
     /// `ftype3`.
     pub kind: u32,
     pub set: SetAttributes,
-    /// Major and minor number, of a device.
+    /// Major and minor number of a device.
     pub device: (u32, u32),
 }
 
@@ -151,7 +151,7 @@ impl Node {
 
     pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let kind = reader.u32()?;
-        // Of any other kind nothing follows, and the server says that it makes none.
+        // Other types have no further data; the server refuses them.
         let set = match kind {
             BLOCK_DEVICE | CHARACTER_DEVICE | SOCKET | PIPE => SetAttributes::parse(reader)?,
             _ => SetAttributes::default(),
@@ -163,7 +163,7 @@ impl Node {
         Ok(Self { kind, set, device })
     }
 
-    /// Whether it is of a kind that MKNOD makes.
+    /// Returns whether MKNOD can create this type.
     #[must_use]
     pub fn can_be_made(&self) -> bool {
         Self::is_device(self.kind) || matches!(self.kind, SOCKET | PIPE)

@@ -15,14 +15,14 @@ pub const DIRECTORY: u32 = 2;
 pub const SYMBOLIC_LINK: u32 = 5;
 const WRITABLE: u32 = 0o222;
 
-/// The server's name for a file.
+/// The server's identifier of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FileHandle {
     length: u8,
     bytes: [u8; MAX_HANDLE4_BYTES],
 }
 
-/// Of the bytes alone, and not of the room behind them.
+/// Hashes only the used bytes.
 impl std::hash::Hash for FileHandle {
     fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
         self.as_bytes().hash(hasher);
@@ -39,7 +39,7 @@ impl std::fmt::Debug for FileHandle {
 }
 
 impl FileHandle {
-    /// Takes the bytes of one; None where they are too many.
+    /// Creates a handle from its bytes; returns None if there are too many.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let mut own = [0; MAX_HANDLE4_BYTES];
@@ -50,7 +50,7 @@ impl FileHandle {
         })
     }
 
-    /// Returns its bytes.
+    /// Returns the bytes of the handle.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
@@ -64,7 +64,7 @@ impl FileHandle {
         reader.bool()?.then(|| Self::parse(reader)).transpose()
     }
 
-    /// Appends it to a message.
+    /// Appends the handle to a message.
     pub fn write(&self, writer: &mut Writer<'_>) {
         writer.opaque(self.as_bytes());
     }
@@ -77,7 +77,7 @@ impl FileHandle {
     }
 }
 
-/// A moment as it is told: seconds since 1970, and nanoseconds.
+/// Seconds since 1970, and nanoseconds.
 pub type Time = (u32, u32);
 
 /// Attributes of a file (`fattr3`).
@@ -86,23 +86,23 @@ pub struct Attributes3 {
     /// `ftype3`.
     pub kind: u32,
     pub mode: u32,
-    /// Names that lead to it.
+    /// Number of hard links.
     pub links: u32,
     pub uid: u32,
     pub gid: u32,
     pub bytes: u64,
-    /// Room that it takes.
+    /// Space used on disk.
     pub used_bytes: u64,
-    /// Major and minor number, of a device.
+    /// Major and minor number of a device.
     pub device: (u32, u32),
-    /// The number of its file system.
+    /// ID of its file system.
     pub file_system: u64,
     pub file_id: u64,
-    /// When its data were last read.
+    /// Last access to the data.
     pub accessed: Time,
-    /// When its data last changed.
+    /// Last change of the data.
     pub modified: Time,
-    /// When anything of it last changed.
+    /// Last change of the data or attributes.
     pub changed: Time,
 }
 
@@ -125,7 +125,7 @@ impl Attributes3 {
         })
     }
 
-    /// Appends them to a message.
+    /// Appends the attributes to a message.
     pub fn write(&self, writer: &mut Writer<'_>) {
         writer.u32(self.kind).u32(self.mode).u32(self.links);
         writer.u32(self.uid).u32(self.gid);
@@ -145,7 +145,7 @@ impl Attributes3 {
         }
     }
 
-    /// Returns what a reply tells of them where they were those before the call.
+    /// Returns these attributes as `wcc_attr`, for a reply that reports the state before a call.
     #[must_use]
     pub fn before(&self) -> WccBefore {
         WccBefore {
@@ -160,13 +160,13 @@ impl Attributes3 {
         reader.bool()?.then(|| Self::parse(reader)).transpose()
     }
 
-    /// Whether it is a directory.
+    /// Returns whether it is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.kind == DIRECTORY
     }
 
-    /// Returns what the contract of file clients knows of it.
+    /// Returns the file's `Info`.
     #[must_use]
     pub fn info(&self) -> Info {
         Info {
@@ -180,7 +180,7 @@ impl Attributes3 {
     }
 }
 
-/// What a reply says of a file just before the call (`wcc_attr`).
+/// Attributes just before the call (`wcc_attr`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WccBefore {
     bytes: u64,
@@ -188,7 +188,7 @@ pub struct WccBefore {
     changed: Time,
 }
 
-/// Attributes before and after a call (`wcc_data`), each where the server tells them.
+/// Attributes before and after a call (`wcc_data`); None if the server does not send them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wcc {
     pub before: Option<WccBefore>,
@@ -209,7 +209,7 @@ impl Wcc {
         Ok(Self { before, after })
     }
 
-    /// Appends it to a message.
+    /// Appends them to a message.
     pub fn write(&self, writer: &mut Writer<'_>) {
         writer.u32(u32::from(self.before.is_some()));
         if let Some(before) = self.before {
@@ -220,7 +220,7 @@ impl Wcc {
         Attributes3::write_optional(self.after.as_ref(), writer);
     }
 
-    /// Returns it as what came along with a reply.
+    /// Returns the attributes that came with a reply.
     #[must_use]
     pub fn attributes(&self) -> Option<Attributes> {
         Some(Attributes {
@@ -240,13 +240,14 @@ pub(super) fn write_time(writer: &mut Writer<'_>, (seconds, nanoseconds): Time) 
     writer.u32(seconds).u32(nanoseconds);
 }
 
-/// NFSv3 has no change attribute: size and times stand for it, as in Linux's client. Never 0, which would say that
-/// nothing is known. A server whose clock stands still between two writes of one size hides the second.
+/// Returns a substitute for the change attribute, which NFSv3 lacks: a hash of size and times, as in
+/// Linux's client. Never 0, which would mean unknown. A server whose clock does not advance between two
+/// writes hides the second, unless the size changes.
 fn change(bytes: u64, modified: Time, changed: Time) -> u64 {
     let both = |(seconds, nanoseconds): Time| u64::from(seconds) << 32 | u64::from(nanoseconds);
     let mut mixed = 0_u64;
     for part in [bytes, both(modified), both(changed)] {
-        // The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of a part moves all others.
+        // Finalizer of SplitMix64 (Steele, Lea and Flood, 2014): every input bit affects all output bits.
         mixed = mixed.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -6,16 +6,16 @@ use super::{Attributes3, FileHandle, Malformed, Reader, Writer, MAX_NAME_BYTES};
 pub struct Entry<'a> {
     pub file_id: u64,
     pub name: &'a [u8],
-    /// From where a listing goes on behind it.
+    /// Position after this entry, for continuing the listing.
     pub cookie: u64,
-    /// Its attributes, of READDIRPLUS where the server tells them.
+    /// Attributes, in READDIRPLUS, if the server sends them.
     pub attributes: Option<Attributes3>,
-    /// The file, of READDIRPLUS where the server tells it.
+    /// Handle, in READDIRPLUS, if the server sends it.
     pub file: Option<FileHandle>,
 }
 
 impl Entry<'_> {
-    /// Appends it to a listing. `plus`: of READDIRPLUS.
+    /// Appends the entry to a listing. `plus`: READDIRPLUS.
     pub fn write(&self, plus: bool, writer: &mut Writer<'_>) {
         writer.u32(1).u64(self.file_id).opaque(self.name).u64(self.cookie);
         if plus {
@@ -35,15 +35,15 @@ pub fn end_entries(is_last_part: bool, writer: &mut Writer<'_>) {
 pub struct Entries<'a> {
     reader: Reader<'a>,
     plus: bool,
-    /// To be sent along when the listing goes on.
+    /// Sent with the request that continues the listing.
     pub verifier: u64,
 }
 
 impl<'a> Entries<'a> {
-    /// Reads the results of a listing up to its first entry. `plus`: of READDIRPLUS.
+    /// Parses the results of a listing up to its first entry. `plus`: READDIRPLUS.
     ///
     /// # Errors
-    /// Where they break the format.
+    /// The results are malformed.
     pub fn parse(results: &'a [u8], plus: bool) -> Result<Self, Malformed> {
         let mut reader = Reader::new(results);
         Attributes3::parse_optional(&mut reader)?;
@@ -55,10 +55,10 @@ impl<'a> Entries<'a> {
         })
     }
 
-    /// Reads the next entry; None behind the last.
+    /// Reads the next entry; None after the last.
     ///
     /// # Errors
-    /// Where it breaks the format.
+    /// The entry is malformed.
     pub fn next_entry(&mut self) -> Result<Option<Entry<'a>>, Malformed> {
         if !self.reader.bool()? {
             return Ok(None);
@@ -80,10 +80,10 @@ impl<'a> Entries<'a> {
         }))
     }
 
-    /// Reads, behind the last entry, whether the listing ends here.
+    /// After the last entry, reads whether the listing ends here.
     ///
     /// # Errors
-    /// Where it breaks the format.
+    /// The results are malformed.
     pub fn is_last_part(&mut self) -> Result<bool, Malformed> {
         self.reader.bool()
     }

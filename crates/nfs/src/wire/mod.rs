@@ -1,8 +1,8 @@
-//! The formats: pure functions of bytes. XDR (RFC 4506), RPC messages (RFC 5531), and the arguments and results of
-//! NFSv3, MOUNT and the portmapper (RFC 1813, RFC 1833).
+//! Wire formats as pure functions of bytes: XDR (RFC 4506), RPC messages (RFC 5531), and the arguments and
+//! results of NFSv3, MOUNT and the portmapper (RFC 1813, RFC 1833).
 //!
-//! Each is there for both sides, so that a client and a server share one definition: what one writes the other parses.
-//! What comes from the other side is hostile: every length is bounded, and what breaks the format is [`Malformed`].
+//! Client and server share each definition: what one side writes, the other parses. Received data is
+//! untrusted: every length is bounded, and format errors are [`Malformed`].
 
 mod arguments;
 mod attributes;
@@ -39,7 +39,7 @@ pub use xdr::{Reader, Writer};
 
 use dyno_measure::{Failure, Fault};
 
-/// What came does not follow the format, or passes a bound.
+/// Received data is malformed, or exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 

@@ -1,26 +1,26 @@
-//! The two questions before NFS itself: on which port a program is (RFC 1833, portmapper version 2), and the handle of an
-//! export's root (RFC 1813, Appendix I).
+//! The two requests before NFS: the port of a program (RFC 1833, portmapper version 2), and the handle of
+//! an export's root (RFC 1813, Appendix I).
 
 use super::{FileHandle, Malformed, Message, Program, Reader, Transport, Writer, MOUNT, PORTMAPPER};
 use crate::wire::Credential;
 
-/// The portmapper's question for a port.
+/// Portmapper: port of a program.
 pub const GETPORT: u32 = 3;
-/// MOUNT's question for the root of an export.
+/// MOUNT: root of an export.
 pub const MNT: u32 = 1;
-/// MOUNT's list of what is mounted by whom.
+/// MOUNT: list of mounts and their clients.
 pub const DUMP: u32 = 2;
-/// To MOUNT: an export is not used any more.
+/// MOUNT: an export is no longer in use.
 pub const UMNT: u32 = 3;
-/// To MOUNT: none is.
+/// MOUNT: no export is in use any more.
 pub const UMNTALL: u32 = 4;
-/// MOUNT's list of exports.
+/// MOUNT: list of exports.
 pub const EXPORT: u32 = 5;
 const MAX_FLAVORS: u32 = 64;
 /// `MNTPATHLEN`.
 const MAX_PATH_BYTES: usize = 1024;
 
-/// Writes the question for a program's port.
+/// Writes a request for a program's port.
 pub fn port_of(message: &mut Message, xid: u32, program: Program, transport: Transport) {
     let mut writer = message.begin(xid, PORTMAPPER, GETPORT, None);
     writer
@@ -31,34 +31,35 @@ pub fn port_of(message: &mut Message, xid: u32, program: Program, transport: Tra
     message.end();
 }
 
-/// Reads the answer to `port_of`; None where the program is not there.
+/// Parses the answer to `port_of`; None if the program is not registered.
 ///
 /// # Errors
-/// Where it is no port.
+/// The answer is not a port.
 pub fn parse_port(results: &[u8]) -> Result<Option<u16>, Malformed> {
     let port = u16::try_from(Reader::new(results).u32()?).map_err(|_| Malformed)?;
     Ok((port > 0).then_some(port))
 }
 
-/// Reads the arguments of `port_of`: the program and its version, and the transport; None for one that is not known.
+/// Parses the arguments of `port_of`: the program with its version, and the transport; None for an unknown
+/// transport.
 ///
 /// # Errors
-/// Where they break the format.
+/// The arguments are malformed.
 pub fn parse_port_of(arguments: &[u8]) -> Result<Option<(Program, Transport)>, Malformed> {
     let mut reader = Reader::new(arguments);
     let program = Program(reader.u32()?, reader.u32()?);
     Ok(Transport::of_number(reader.u32()?).map(|transport| (program, transport)))
 }
 
-/// Reads the arguments of `mount` and `unmount`: the path of an export.
+/// Parses the arguments of `mount` and `unmount`: the path of an export.
 ///
 /// # Errors
-/// Where they break the format.
+/// The arguments are malformed.
 pub fn parse_path(arguments: &[u8]) -> Result<&[u8], Malformed> {
     Reader::new(arguments).opaque(MAX_PATH_BYTES)
 }
 
-/// Writes the question for an export's root.
+/// Writes a request for an export's root.
 pub fn mount(message: &mut Message, xid: u32, export: &str, credential: &Credential) {
     message
         .begin(xid, MOUNT, MNT, Some(credential))
@@ -66,7 +67,7 @@ pub fn mount(message: &mut Message, xid: u32, export: &str, credential: &Credent
     message.end();
 }
 
-/// Writes that the export is not used any more.
+/// Writes the notice that the export is no longer in use.
 pub fn unmount(message: &mut Message, xid: u32, export: &str, credential: &Credential) {
     message
         .begin(xid, MOUNT, UMNT, Some(credential))
@@ -74,11 +75,11 @@ pub fn unmount(message: &mut Message, xid: u32, export: &str, credential: &Crede
     message.end();
 }
 
-/// The answer to `mount`.
+/// Answer to `mount`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
     pub root: FileHandle,
-    /// The flavours of authentication that are taken there; none: the server does not say.
+    /// Accepted authentication flavors; empty if the server does not report them.
     pub flavors: Vec<u32>,
 }
 
@@ -93,7 +94,7 @@ impl Mounted {
     }
 }
 
-/// Appends the list of exports, each of them for everybody.
+/// Appends the list of exports, each available to all clients.
 pub fn write_exports<'a>(paths: impl Iterator<Item = &'a str>, writer: &mut Writer<'_>) {
     for path in paths {
         writer.u32(1).opaque(path.as_bytes()).u32(0);
@@ -101,10 +102,10 @@ pub fn write_exports<'a>(paths: impl Iterator<Item = &'a str>, writer: &mut Writ
     writer.u32(0);
 }
 
-/// Reads the answer to `mount`: the root, or the status (`mountstat3`) of a refusal.
+/// Parses the answer to `mount`: the root, or the status (`mountstat3`) of a refusal.
 ///
 /// # Errors
-/// Where it breaks the format.
+/// The answer is malformed.
 pub fn parse_mount(results: &[u8]) -> Result<Result<Mounted, u32>, Malformed> {
     let mut reader = Reader::new(results);
     let status = reader.u32()?;

@@ -1,25 +1,25 @@
-//! How messages travel: over TCP as records of a stream (RFC 5531, 11), over UDP as datagrams.
+//! Message framing: records of a stream over TCP (RFC 5531, 11), datagrams over UDP.
 
 use super::rpc::{LAST_FRAGMENT, RECORD_MARK_BYTES};
 use super::Malformed;
 use dyno_net::MOST_DATAGRAM_BYTES;
 use std::ops::Range;
 
-/// Enough for what servers send beside data; several replies are taken at once.
+/// Enough for replies without data; several are received together.
 const FIRST_BYTES: usize = 8192;
-/// Kept behind a large record, so that what follows it comes with the same call.
+/// Extra space behind a large record, so that one system call also receives what follows it.
 const SLACK_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
     #[default]
     Tcp,
-    /// A datagram a message, of NFSv3 alone.
+    /// One datagram per message; only for NFSv3.
     Udp,
 }
 
 impl Transport {
-    /// Returns the one that a mount's option `proto` names so.
+    /// Returns the transport with this name in the mount option `proto`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         match name {
@@ -29,7 +29,7 @@ impl Transport {
         }
     }
 
-    /// Returns its number, as the portmapper has it (RFC 1833, 3).
+    /// Returns the protocol number, as used by the portmapper (RFC 1833, 3).
     #[must_use]
     pub fn number(self) -> u32 {
         match self {
@@ -38,7 +38,7 @@ impl Transport {
         }
     }
 
-    /// Returns the one of that number.
+    /// Returns the transport with this protocol number.
     #[must_use]
     pub fn of_number(number: u32) -> Option<Self> {
         [Self::Tcp, Self::Udp]
@@ -47,12 +47,12 @@ impl Transport {
     }
 }
 
-/// The receive buffer of a socket: bytes as they come are cut into records, or each datagram is one. What has been taken
-/// stays readable until more room is asked for.
+/// Receive buffer of a socket: splits a byte stream into records, or takes each datagram as one. Consumed
+/// bytes stay readable until more space is requested.
 #[derive(Debug)]
 pub struct Records {
     buffer: Vec<u8>,
-    /// What came and was not taken: `buffer[start..end]`.
+    /// Received and not consumed: `buffer[start..end]`.
     start: usize,
     end: usize,
     max_record_bytes: usize,
@@ -60,13 +60,13 @@ pub struct Records {
 }
 
 impl Records {
-    /// An empty one of TCP that takes records of up to `max_record_bytes`.
+    /// Creates an empty buffer for TCP records of up to `max_record_bytes`.
     #[must_use]
     pub fn new(max_record_bytes: usize) -> Self {
         Self::over(Transport::Tcp, max_record_bytes)
     }
 
-    /// An empty one; a datagram is never too long.
+    /// Creates an empty buffer; datagrams have no size limit.
     #[must_use]
     pub fn over(transport: Transport, max_record_bytes: usize) -> Self {
         Self {
@@ -78,29 +78,29 @@ impl Records {
         }
     }
 
-    /// Takes records of up to `max_record_bytes` from here on.
+    /// Changes the maximum record size.
     pub fn set_max_record_bytes(&mut self, max_record_bytes: usize) {
         self.max_record_bytes = max_record_bytes;
     }
 
-    /// Whether a receipt of no bytes says nothing: of datagrams there is no end.
+    /// Returns whether receiving zero bytes is meaningless: datagrams have no end of stream.
     #[must_use]
     pub fn are_datagrams(&self) -> bool {
         self.transport == Transport::Udp
     }
 
-    /// Forgets what came, and keeps the buffer.
+    /// Discards the contents and keeps the memory.
     pub fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
     }
 
-    /// Returns what the buffer takes of memory.
+    /// Returns the memory of the buffer, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// Gives the buffer's memory back, where nothing in it waits to be taken.
+    /// Frees the memory if the buffer is empty.
     pub fn release(&mut self) {
         if self.start == self.end {
             self.clear();
@@ -108,20 +108,20 @@ impl Records {
         }
     }
 
-    /// Returns everything; ranges that were given out count in it.
+    /// Returns all bytes; the ranges of records index into them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// Returns how many bytes came and were not taken.
+    /// Returns the number of received bytes that are not consumed.
     #[must_use]
     pub fn waiting_bytes(&self) -> usize {
         self.end - self.start
     }
 
-    /// Returns room for what comes next: as much as the fragment under way needs, at least, or any datagram. Ranges that
-    /// were given out before are void afterwards.
+    /// Returns space for the next data: at least as much as the current fragment needs, or any datagram.
+    /// Invalidates earlier ranges.
     pub fn room(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -150,7 +150,8 @@ impl Records {
         &mut self.buffer[self.end + mark..]
     }
 
-    /// So many bytes came into `room`: a part of the stream, or a datagram, which gets the mark that it came without.
+    /// Records that `bytes` were received into `room`: a part of the stream, or a datagram, which gets a
+    /// record mark.
     pub fn filled(&mut self, bytes: usize) {
         if self.are_datagrams() {
             let place = self.end..self.end + RECORD_MARK_BYTES;
@@ -164,17 +165,17 @@ impl Records {
         self.end = (self.end + bytes).min(self.buffer.len());
     }
 
-    /// Whether the next record is there as a whole, as far as can be told without taking it.
+    /// Returns whether the next record is complete, as far as its first fragment shows.
     #[must_use]
     pub fn has_next(&self) -> bool {
         self.mark(self.start)
             .is_some_and(|(_, length)| self.end - self.start >= RECORD_MARK_BYTES + length)
     }
 
-    /// Takes the next record, where it is there as a whole: where it lies in `bytes`.
+    /// Consumes the next record if it is complete; returns its range in `bytes`.
     ///
     /// # Errors
-    /// Where it is longer than the bound, or has a fragment without bytes, of which there could be no end.
+    /// The record exceeds the maximum size, or has an empty fragment, which could continue forever.
     pub fn next_record(&mut self) -> Result<Option<Range<usize>>, Malformed> {
         let (mut at, mut whole) = (self.start, 0);
         loop {
@@ -198,7 +199,7 @@ impl Records {
         }
     }
 
-    /// Moves the fragments of a record together, in front of what follows it.
+    /// Joins the fragments of a record in place.
     fn joined(&mut self, begin: usize, whole: usize) -> Range<usize> {
         let first = begin + RECORD_MARK_BYTES;
         let mut at = begin;

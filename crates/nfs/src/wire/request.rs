@@ -1,4 +1,4 @@
-//! The arguments of NFSv3's procedures (RFC 1813, 3.3).
+//! Arguments of the NFSv3 procedures (RFC 1813, 3.3).
 
 use super::arguments::{parse_if, How, Node, SetAttributes};
 use super::attributes::{parse_time, write_time};
@@ -6,13 +6,13 @@ use super::{Credential, FileHandle, Malformed, Message, Reader, Time, Writer, NF
 use dyno_files::{PageRun, Stability};
 use dyno_measure::named_enum;
 
-/// Longer than any name that a file system has, and than any path (`PATH_MAX` of Linux).
+/// Longer than any file name or path (`PATH_MAX` of Linux).
 pub const MAX_NAME_BYTES: usize = 4096;
-/// Of one WRITE: more than any server takes.
+/// Limit for one WRITE: more than any server accepts.
 const MAX_DATA_BYTES: usize = 1 << 26;
 
 named_enum! {
-    /// A procedure, at its number.
+    /// Procedures, in the order of their numbers.
     pub enum Procedure {
         Null "NULL"
         GetAttributes "GETATTR"
@@ -39,12 +39,12 @@ named_enum! {
     }
 }
 
-/// The data of a WRITE.
+/// Data of a WRITE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// In one piece, to be copied into the message; what is read from a message is always so.
+    /// A slice, which is copied into the message; received data are always slices.
     Whole(&'a [u8]),
-    /// In pages, which the message shares.
+    /// Pages, which the message shares.
     Pages(&'a PageRun),
 }
 
@@ -58,13 +58,13 @@ impl Payload<'_> {
         }
     }
 
-    /// Whether there is no byte.
+    /// Returns whether there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends them behind their length, but for what lies in pages: of that the message is told when it ends.
+    /// Appends the length and the data; pages are only added when the message ends.
     pub(crate) fn write(&self, writer: &mut Writer<'_>) {
         match self {
             Self::Whole(data) => writer.opaque(data),
@@ -76,14 +76,14 @@ impl Payload<'_> {
     }
 }
 
-/// One request. Names are of one part, in the directory `at`.
+/// A request. Names have one component, in the directory `at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
     Null,
     GetAttributes {
         file: FileHandle,
     },
-    /// SETATTR; only where the file last changed at the time `guard`.
+    /// SETATTR; only if the file's last change was at `guard`, if given.
     SetAttributes {
         file: FileHandle,
         set: SetAttributes,
@@ -93,7 +93,7 @@ pub enum Request<'a> {
         at: FileHandle,
         name: &'a [u8],
     },
-    /// ACCESS, for the rights of a mask.
+    /// ACCESS, for a mask of rights.
     Access {
         file: FileHandle,
         rights: u32,
@@ -147,7 +147,7 @@ pub enum Request<'a> {
         to_at: FileHandle,
         to: &'a [u8],
     },
-    /// LINK: another name of a file.
+    /// LINK: adds a name to a file.
     Link {
         file: FileHandle,
         at: FileHandle,
@@ -169,7 +169,7 @@ pub enum Request<'a> {
     PathConf {
         file: FileHandle,
     },
-    /// COMMIT; of the whole file where `bytes` is 0.
+    /// COMMIT; of the whole file if `bytes` is 0.
     Commit {
         file: FileHandle,
         offset: u64,
@@ -178,7 +178,7 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Returns how many bytes of data its answer may bring.
+    /// Returns the maximum number of data bytes in the answer.
     #[must_use]
     pub fn data_bytes(&self) -> usize {
         match *self {
@@ -187,7 +187,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns the procedure that it calls.
     #[must_use]
     pub fn procedure(&self) -> Procedure {
         match self {
@@ -216,7 +215,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Makes COMMIT of a whole file.
+    /// Returns COMMIT of a whole file.
     #[must_use]
     pub fn commit_of_all(file: FileHandle) -> Self {
         Self::Commit {
@@ -226,7 +225,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns the file or directory that it names first; None of NULL.
+    /// Returns the first file or directory in the arguments; None for NULL.
     #[must_use]
     pub fn file(&self) -> Option<&FileHandle> {
         match self {
@@ -254,14 +253,14 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Writes it as a call with that number.
+    /// Writes the request as a call with this XID.
     pub fn write(&self, message: &mut Message, xid: u32, credential: &Credential) {
         let mut writer = message.begin(xid, NFS, self.procedure() as u32, Some(credential));
         self.write_arguments(&mut writer);
         message.end_with(self.pages(), 0);
     }
 
-    /// Returns the pages that its data lie in, where they do.
+    /// Returns the pages of its data, if any.
     pub(crate) fn pages(&self) -> Option<&'a PageRun> {
         match *self {
             Self::Write {
@@ -323,7 +322,7 @@ impl<'a> Request<'a> {
                 directory.write(writer);
                 writer.u64(cookie).u64(verifier);
                 if plus {
-                    writer.u32(bytes); // of names and cookies alone, which are never more than all of it
+                    writer.u32(bytes); // dircount, which never exceeds maxcount
                 }
                 writer.u32(bytes);
             }
@@ -331,7 +330,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The arguments of procedures that give a file a name.
+    /// Writes the arguments of procedures that add a name.
     fn write_new_name(&self, writer: &mut Writer<'_>) {
         match *self {
             Self::Create { at, name, how } => {
@@ -369,16 +368,16 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Reads the arguments of a procedure.
+    /// Parses the arguments of a procedure.
     ///
     /// # Errors
-    /// Where they break the format.
+    /// The arguments are malformed.
     pub fn parse(procedure: Procedure, arguments: &'a [u8]) -> Result<Self, Malformed> {
         let reader = &mut Reader::new(arguments);
         if procedure == Procedure::Null {
             return Ok(Self::Null);
         }
-        // Whatever else is asked for, a file comes first.
+        // All other procedures begin with a file.
         let file = FileHandle::parse(reader)?;
         Ok(match procedure {
             Procedure::GetAttributes => Self::GetAttributes { file },
@@ -407,7 +406,7 @@ impl<'a> Request<'a> {
                 let plus = procedure == Procedure::ReadDirectoryPlus;
                 let (cookie, verifier) = (reader.u64()?, reader.u64()?);
                 if plus {
-                    reader.u32()?; // of names and cookies alone: a wish
+                    reader.u32()?; // dircount, a mere hint
                 }
                 Self::List {
                     directory: file,
@@ -505,7 +504,7 @@ fn write_name(writer: &mut Writer<'_>, at: FileHandle, name: &[u8]) {
     writer.opaque(name);
 }
 
-/// Makes a verifier for an exclusive CREATE: another one for each call of each client.
+/// Returns a verifier for an exclusive CREATE that differs for each call of each client.
 #[must_use]
 pub fn create_verifier(client: u64, call: u64) -> u64 {
     client.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ call

@@ -1,4 +1,4 @@
-//! The results of NFSv3's procedures (RFC 1813, 3.3), behind a status that says success.
+//! Results of the NFSv3 procedures (RFC 1813, 3.3), after a successful status.
 
 use super::request::parse_stability;
 use super::{Attributes3, FileHandle, Malformed, Reader, Wcc, Writer};
@@ -8,12 +8,12 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     pub file: FileHandle,
-    /// What it is, where the server says it.
+    /// Attributes of the file, if the server sends them.
     pub attributes: Option<Attributes3>,
 }
 
 impl Found {
-    /// Appends it, and what the directory is.
+    /// Appends the results, with the directory's attributes.
     pub fn write(&self, directory: Option<&Attributes3>, writer: &mut Writer<'_>) {
         self.file.write(writer);
         Attributes3::write_optional(self.attributes.as_ref(), writer);
@@ -21,7 +21,7 @@ impl Found {
     }
 }
 
-/// To CREATE, MKDIR, SYMLINK and MKNOD: each part where the server says it.
+/// Results of CREATE, MKDIR, SYMLINK and MKNOD; each part if the server sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created {
     pub file: Option<FileHandle>,
@@ -29,7 +29,7 @@ pub struct Created {
 }
 
 impl Created {
-    /// Appends it, and what the directory was and is.
+    /// Appends the results, with the directory's attributes before and after.
     pub fn write(&self, directory: &Wcc, writer: &mut Writer<'_>) {
         FileHandle::write_optional(self.file.as_ref(), writer);
         Attributes3::write_optional(self.attributes.as_ref(), writer);
@@ -39,23 +39,22 @@ impl Created {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
-    /// What the file is, where the server says it.
+    /// Attributes of the file, if the server sends them.
     pub attributes: Option<Attributes3>,
     /// Whether the file ends here.
     pub is_end: bool,
-    /// Where the data lie in the results.
+    /// Range of the data in the results.
     pub data: Range<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// The file before and after.
     pub wcc: Wcc,
-    /// So many bytes were taken.
+    /// Number of bytes written.
     pub bytes: u32,
-    /// How durable they are.
+    /// Durability of the bytes.
     pub stability: Stability,
-    /// Of which run of the server.
+    /// Identifies the run of the server.
     pub verifier: Verifier,
 }
 
@@ -71,9 +70,8 @@ impl Written {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
-    /// The file before and after.
     pub wcc: Wcc,
-    /// Of which run of the server.
+    /// Identifies the run of the server.
     pub verifier: Verifier,
 }
 
@@ -84,7 +82,7 @@ impl Committed {
     }
 }
 
-/// To FSINFO: sizes in bytes.
+/// Results of FSINFO; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FsInfo {
     pub max_read_bytes: u32,
@@ -95,8 +93,8 @@ pub struct FsInfo {
 }
 
 impl FsInfo {
-    /// Appends it, with the largest file that there can be: of a server that has links of both kinds, tells times to the
-    /// nanosecond and can set them.
+    /// Appends the results, with the maximum file size, for a server that has hard and symbolic links, and
+    /// times with a resolution of 1 ns that can be set.
     pub fn write(&self, root: Option<&Attributes3>, max_file_bytes: u64, writer: &mut Writer<'_>) {
         const MULTIPLE_BYTES: u32 = 4096;
         const LINKS_SYMBOLIC_LINKS_SAME_EVERYWHERE_SETS_TIMES: u32 = 0x1 | 0x2 | 0x8 | 0x10;
@@ -112,16 +110,17 @@ impl FsInfo {
 
 pub type Space = SpaceInfo;
 
-/// Appends the results of FSSTAT, with the number of further files that there is room for.
+/// Appends the results of FSSTAT, with the number of free file slots.
 pub fn write_fs_stat(root: Option<&Attributes3>, space: Space, free_files: u64, writer: &mut Writer<'_>) {
     Attributes3::write_optional(root, writer);
     writer.u64(space.total_bytes);
     writer.u64(space.free_bytes).u64(space.free_bytes);
     writer.u64(free_files).u64(free_files).u64(free_files);
-    writer.u32(0); // may change at any time
+    writer.u32(0); // invarsec: may change at any time
 }
 
-/// Appends the results of PATHCONF: names are told apart by case, are never cut, and everybody may give files away.
+/// Appends the results of PATHCONF: names are case-sensitive and never truncated, and everyone may give
+/// files away.
 pub fn write_path_conf(
     file: Option<&Attributes3>,
     most_links: u32,
@@ -133,7 +132,8 @@ pub fn write_path_conf(
     writer.u32(1).u32(0).u32(0).u32(1);
 }
 
-/// Appends the results of READ: `read` appends the data, says whether the file ends behind them, and must not fail.
+/// Appends the results of READ: `read` appends the data, returns whether the file ends after them, and must
+/// not fail.
 pub fn write_read(
     file: Option<&Attributes3>,
     writer: &mut Writer<'_>,
@@ -152,18 +152,18 @@ pub fn write_read(
     writer.0[head + 8..head + 12].copy_from_slice(&count);
 }
 
-/// Reads the results of GETATTR.
+/// Parses the results of GETATTR.
 ///
 /// # Errors
-/// Where they break the format; as all below.
+/// The results are malformed.
 pub fn parse_get_attributes(results: &[u8]) -> Result<Attributes3, Malformed> {
     Attributes3::parse(&mut Reader::new(results))
 }
 
-/// Reads those of LOOKUP.
+/// Parses the results of LOOKUP.
 ///
 /// # Errors
-/// See `parse_get_attributes`.
+/// The results are malformed.
 pub fn parse_lookup(results: &[u8]) -> Result<Found, Malformed> {
     let mut reader = Reader::new(results);
     Ok(Found {
@@ -172,10 +172,10 @@ pub fn parse_lookup(results: &[u8]) -> Result<Found, Malformed> {
     })
 }
 
-/// Reads those of CREATE and MKDIR.
+/// Parses the results of CREATE and MKDIR.
 ///
 /// # Errors
-/// See `parse_get_attributes`.
+/// The results are malformed.
 pub fn parse_create(results: &[u8]) -> Result<Created, Malformed> {
     let mut reader = Reader::new(results);
     Ok(Created {
@@ -184,18 +184,18 @@ pub fn parse_create(results: &[u8]) -> Result<Created, Malformed> {
     })
 }
 
-/// Reads those of SETATTR.
+/// Parses the results of SETATTR.
 ///
 /// # Errors
-/// See `parse_get_attributes`.
+/// The results are malformed.
 pub fn parse_wcc(results: &[u8]) -> Result<Wcc, Malformed> {
     Wcc::parse(&mut Reader::new(results))
 }
 
-/// Reads those of READ of `most` bytes.
+/// Parses the results of a READ of `most` bytes.
 ///
 /// # Errors
-/// Also where more came.
+/// The results are malformed, or have more data.
 pub fn parse_read(results: &[u8], most: u32) -> Result<Read, Malformed> {
     let mut reader = Reader::new(results);
     let attributes = Attributes3::parse_optional(&mut reader)?;
@@ -212,10 +212,11 @@ pub fn parse_read(results: &[u8], most: u32) -> Result<Read, Malformed> {
     })
 }
 
-/// Reads those of WRITE of `most` bytes, which shall be as durable as `least`.
+/// Parses the results of a WRITE of `most` bytes, which must be at least as durable as `least`.
 ///
 /// # Errors
-/// Also where more were taken than sent, or the server has made less of them than it was asked for (RFC 1813, 3.3.7).
+/// The results are malformed, the server wrote more than was sent, or the data are less durable than
+/// requested (RFC 1813, 3.3.7).
 pub fn parse_write(results: &[u8], most: u32, least: Stability) -> Result<Written, Malformed> {
     let mut reader = Reader::new(results);
     let wcc = Wcc::parse(&mut reader)?;
@@ -233,10 +234,10 @@ pub fn parse_write(results: &[u8], most: u32, least: Stability) -> Result<Writte
     })
 }
 
-/// Reads those of COMMIT.
+/// Parses the results of COMMIT.
 ///
 /// # Errors
-/// See `parse_get_attributes`.
+/// The results are malformed.
 pub fn parse_commit(results: &[u8]) -> Result<Committed, Malformed> {
     let mut reader = Reader::new(results);
     Ok(Committed {
@@ -245,10 +246,10 @@ pub fn parse_commit(results: &[u8]) -> Result<Committed, Malformed> {
     })
 }
 
-/// Reads those of FSSTAT: all room, and what is free to this user.
+/// Parses the results of FSSTAT: the total space, and the space available to this user.
 ///
 /// # Errors
-/// See `parse_get_attributes`.
+/// The results are malformed.
 pub fn parse_fs_stat(results: &[u8]) -> Result<Space, Malformed> {
     let mut reader = Reader::new(results);
     Attributes3::parse_optional(&mut reader)?;
@@ -260,10 +261,10 @@ pub fn parse_fs_stat(results: &[u8]) -> Result<Space, Malformed> {
     })
 }
 
-/// Reads those of FSINFO.
+/// Parses the results of FSINFO.
 ///
 /// # Errors
-/// See `parse_get_attributes`.
+/// The results are malformed.
 pub fn parse_fs_info(results: &[u8]) -> Result<FsInfo, Malformed> {
     let mut reader = Reader::new(results);
     Attributes3::parse_optional(&mut reader)?;

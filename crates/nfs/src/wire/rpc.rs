@@ -1,55 +1,57 @@
-//! RPC messages (RFC 5531): calls with AUTH_SYS, and replies. They have a record mark in front, which only TCP sends.
+//! RPC messages (RFC 5531): calls with AUTH_SYS, and replies. They start with a record mark, which only TCP
+//! sends.
 
 use super::{Malformed, Reader, Writer};
 use crate::status::{Denied, Unaccepted};
 use dyno_files::PageRun;
 use std::ops::Range;
 
-/// The length in front of each fragment of a record, whose highest bit says that it is the last.
+/// Size of the mark before each fragment of a record: its length, and in the highest bit whether it is the
+/// last.
 pub const RECORD_MARK_BYTES: usize = 4;
 pub(super) const LAST_FRAGMENT: u32 = 1 << 31;
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
 const RPC_VERSION: u32 = 2;
-/// The flavour of a call of nobody.
+/// Flavor of a call without credentials.
 pub const AUTH_NONE: u32 = 0;
-/// The flavour by which a client says as whom it asks.
+/// Flavor in which the client states its user.
 pub const AUTH_SYS: u32 = 1;
 const MAX_AUTH_BYTES: usize = 400;
 const MAX_MACHINE_BYTES: usize = 255;
-/// `xid` of a message, behind the record mark.
+/// Range of the XID, after the record mark.
 const XID: Range<usize> = RECORD_MARK_BYTES..RECORD_MARK_BYTES + 4;
 
-/// A program and its version.
+/// Number and version of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program(pub u32, pub u32);
 
 /// The portmapper, version 2.
 pub const PORTMAPPER: Program = Program(100_000, 2);
-/// NFS, version 3.
+/// NFS version 3.
 pub const NFS: Program = Program(100_003, 3);
-/// MOUNT, version 3.
+/// MOUNT version 3.
 pub const MOUNT: Program = Program(100_005, 3);
 
-/// Who asks: a user and a group of the client's, which the server believes (AUTH_SYS).
+/// User and group on the client, which the server trusts (AUTH_SYS).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
-    /// The client's machine, as it calls itself.
+    /// The client's name for its machine.
     pub machine: String,
     pub uid: u32,
     pub gid: u32,
 }
 
-/// A call as it is sent: kept until it is answered, to be sent again where it has to be.
+/// A call that is kept until it is answered, because it may have to be sent again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     bytes: Vec<u8>,
-    /// Data that it shares with who keeps them, and where they stand among the bytes.
+    /// Shared data, and its position among the bytes.
     pages: Option<(PageRun, usize)>,
 }
 
 impl Message {
-    /// Begins a call of a program's procedure; its arguments are appended to what this returns.
+    /// Starts a call of a program's procedure; returns a writer for its arguments.
     pub fn begin(
         &mut self,
         xid: u32,
@@ -77,12 +79,12 @@ impl Message {
         writer
     }
 
-    /// Ends it: one record of one fragment.
+    /// Ends the message as a record with one fragment.
     pub fn end(&mut self) {
         self.end_with(None, 0);
     }
 
-    /// Ends it with data in pages, if any, in front of what fills them up and of the last `behind` bytes.
+    /// Ends the message with data in pages, if any, before their padding and the last `behind` bytes.
     pub fn end_with(&mut self, pages: Option<&PageRun>, behind: usize) {
         self.pages = pages.map(|pages| {
             let filling = pages.len().wrapping_neg() % 4;
@@ -92,49 +94,49 @@ impl Message {
         self.bytes[..RECORD_MARK_BYTES].copy_from_slice(&(LAST_FRAGMENT | length).to_be_bytes());
     }
 
-    /// Forgets what it says, and keeps the buffer.
+    /// Clears the message and keeps the buffer.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.pages = None;
     }
 
-    /// Gives it another number, for a server to take it for another call.
+    /// Changes the XID, so that a server takes the message for another call.
     pub fn renumber(&mut self, xid: u32) {
         self.bytes[XID].copy_from_slice(&xid.to_be_bytes());
     }
 
-    /// Writes other bytes over those at that place in front of all data, where it has so many.
+    /// Overwrites the bytes at `at`, before all data, if the message is long enough.
     pub fn overwrite(&mut self, at: usize, bytes: &[u8]) {
         if let Some(own) = self.bytes.get_mut(at..at + bytes.len()) {
             own.copy_from_slice(bytes);
         }
     }
 
-    /// Returns the number of bytes that go over the wire.
+    /// Returns the number of bytes to send.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() + self.pages().map_or(0, PageRun::len)
     }
 
-    /// Whether it says nothing yet.
+    /// Returns whether the message has not been started.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Returns it as it goes over the wire, but for data in pages.
+    /// Returns the bytes to send, without data in pages.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the pages that its data lie in, where they do.
+    /// Returns the pages of its data, if any.
     #[must_use]
     pub fn pages(&self) -> Option<&PageRun> {
         self.pages.as_ref().map(|(pages, _)| pages)
     }
 
-    /// Returns it as it goes over the wire, in the pieces in which it lies.
+    /// Returns the bytes to send, in pieces.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let at = self.pages.as_ref().map_or(self.bytes.len(), |(_, at)| *at);
         let (head, tail) = self.bytes.split_at(at);
@@ -143,29 +145,30 @@ impl Message {
         all.filter(|piece| !piece.is_empty())
     }
 
-    /// Returns what it takes of memory.
+    /// Returns the memory of the buffer, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 }
 
-/// What a reply says, before the results of its procedure.
+/// Contents of a reply before the results of its procedure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// The call was carried out; its results begin there in the record.
+    /// The call was executed; its results begin at this offset of the record.
     Accepted(usize),
-    /// It was not, with the number that says why (RFC 5531, `accept_stat`).
+    /// The call was not executed, for this reason (RFC 5531, `accept_stat`).
     Unaccepted(u32),
-    /// The server does not believe who asks, with its reason (`auth_stat`); none for another version of RPC.
+    /// The server rejected the credentials, for this reason (`auth_stat`); None for an RPC version
+    /// mismatch.
     Denied(Option<u32>),
 }
 
 impl Body {
-    /// Reads a reply: the number of its call, and what it says.
+    /// Parses a reply: the XID of its call, and its contents.
     ///
     /// # Errors
-    /// Where it is none.
+    /// The record is not a reply.
     pub fn parse(record: &[u8]) -> Result<(u32, Self), Malformed> {
         let mut reader = Reader::new(record);
         let xid = reader.u32()?;
@@ -191,24 +194,22 @@ impl Body {
     }
 }
 
-/// The beginning of a call, as a server reads it.
+/// Start of a call, as a server parses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What is asked for.
     pub program: Program,
-    /// The number of the procedure.
     pub procedure: u32,
-    /// User and group, of AUTH_SYS; None: AUTH_NONE.
+    /// User and group with AUTH_SYS; None with AUTH_NONE.
     pub caller: Option<(u32, u32)>,
-    /// Where the arguments begin in the record.
+    /// Offset of the arguments in the record.
     pub arguments: usize,
 }
 
 impl Header {
-    /// Reads a call: its number, and what it asks for, or why it can't be carried out by anybody.
+    /// Parses a call: its XID, and its header or the reason for rejecting it.
     ///
     /// # Errors
-    /// Where it is none.
+    /// The record is not a call.
     pub fn parse(record: &[u8]) -> Result<(u32, Result<Self, Rejection>), Malformed> {
         let mut reader = Reader::new(record);
         let xid = reader.u32()?;
@@ -222,7 +223,7 @@ impl Header {
         let procedure = reader.u32()?;
         let (flavor, credential) = (reader.u32()?, reader.opaque(MAX_AUTH_BYTES)?);
         reader.u32()?;
-        reader.opaque(MAX_AUTH_BYTES)?; // a verifier, of which these flavours have none
+        reader.opaque(MAX_AUTH_BYTES)?; // verifier, empty with these flavors
         let caller = match flavor {
             AUTH_NONE => Ok(None),
             AUTH_SYS => parse_caller(credential)
@@ -240,28 +241,29 @@ impl Header {
     }
 }
 
-/// Reads the user and the group of AUTH_SYS; further groups count for nothing here.
+/// Reads the user and the group of AUTH_SYS; ignores further groups.
 fn parse_caller(credential: &[u8]) -> Result<(u32, u32), Malformed> {
     let mut reader = Reader::new(credential);
-    reader.u32()?; // an arbitrary number
+    reader.u32()?; // stamp
     reader.opaque(MAX_MACHINE_BYTES)?;
     Ok((reader.u32()?, reader.u32()?))
 }
 
-/// What a server answers in the place of results.
+/// What a server answers instead of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
-    /// It speaks another version of RPC.
+    /// RPC version mismatch.
     RpcVersion,
-    /// It does not believe who asks.
+    /// The credentials are rejected.
     Denied(Denied),
-    /// It has that program only in these versions, from the lowest to the highest.
+    /// The program exists only in these versions, from the lowest to the highest.
     ProgramVersions(u32, u32),
-    /// It does not carry the call out.
+    /// The call is not executed.
     Unaccepted(Unaccepted),
 }
 
-/// Begins the reply to a call that is carried out; its results are appended to `out`. Returns where it begins.
+/// Starts the reply to an executed call; the caller appends its results to `out`. Returns the start of the
+/// reply.
 pub fn begin_reply(out: &mut Vec<u8>, xid: u32) -> usize {
     let start = out.len();
     Writer(out)
@@ -275,13 +277,13 @@ pub fn begin_reply(out: &mut Vec<u8>, xid: u32) -> usize {
     start
 }
 
-/// Ends the reply that begins at `start`: one record of one fragment.
+/// Ends the reply that begins at `start` as a record with one fragment.
 pub fn end_reply(out: &mut [u8], start: usize) {
     let length = u32::try_from(out.len() - start - RECORD_MARK_BYTES).unwrap_or(u32::MAX);
     out[start..start + RECORD_MARK_BYTES].copy_from_slice(&(LAST_FRAGMENT | length).to_be_bytes());
 }
 
-/// Appends a whole reply without results.
+/// Appends a complete reply without results.
 pub fn reject(out: &mut Vec<u8>, xid: u32, rejection: Rejection) {
     let start = out.len();
     let mut writer = Writer(out);

@@ -1,8 +1,9 @@
-//! XDR (RFC 4506): numbers of four or eight bytes, and bytes behind their length, filled up to a multiple of four.
+//! XDR (RFC 4506): numbers of four or eight bytes, and byte strings after their length, padded to a
+//! multiple of four.
 
 use super::Malformed;
 
-/// Reads what came, from its beginning on.
+/// Reads received bytes in sequence.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -10,28 +11,28 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins at the beginning of `bytes`.
+    /// Starts at the first of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// Returns the place of the next byte.
+    /// Returns the offset of the next byte.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Whether nothing is left.
+    /// Returns whether no bytes are left.
     #[must_use]
     pub fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
     }
 
-    /// Reads `count` bytes and their filling.
+    /// Reads `count` bytes and their padding.
     ///
     /// # Errors
-    /// Where fewer are there.
+    /// Too few bytes are left.
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         let filled = count.checked_next_multiple_of(4).ok_or(Malformed)?;
         let end = self.at.checked_add(filled).ok_or(Malformed)?;
@@ -40,10 +41,10 @@ impl<'a> Reader<'a> {
         Ok(&all[..count])
     }
 
-    /// Reads a number.
+    /// Reads a number of four bytes.
     ///
     /// # Errors
-    /// Where the bytes end.
+    /// Too few bytes are left.
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         let bytes = self.bytes(4)?;
         Ok(u32::from_be_bytes(bytes.try_into().map_err(|_| Malformed)?))
@@ -58,7 +59,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| Malformed)?))
     }
 
-    /// Reads a truth value, which is 0 or 1.
+    /// Reads a boolean, which is 0 or 1.
     ///
     /// # Errors
     /// As `u32`, and for any other number.
@@ -70,10 +71,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads bytes behind their length, `most` at most.
+    /// Reads a byte string of at most `most` bytes after its length.
     ///
     /// # Errors
-    /// As `bytes`, and where there are more.
+    /// As `bytes`, and if the string is longer.
     pub fn opaque(&mut self, most: usize) -> Result<&'a [u8], Malformed> {
         let count = self.u32()? as usize;
         if count > most {
@@ -99,22 +100,22 @@ impl Writer<'_> {
         self
     }
 
-    /// Appends bytes of a length that both sides know.
+    /// Appends bytes without a length, and their padding.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self.filling(bytes.len())
     }
 
-    /// Appends what fills so many bytes up.
+    /// Appends the padding of `bytes` bytes.
     pub fn filling(&mut self, bytes: usize) -> &mut Self {
         self.0.extend_from_slice(&[0; 3][..bytes.wrapping_neg() % 4]);
         self
     }
 
-    /// Appends bytes behind their length.
+    /// Appends a byte string after its length.
     ///
     /// # Panics
-    /// Beyond 4 GiB, which no caller has.
+    /// Panics beyond 4 GiB, which no caller has.
     pub fn opaque(&mut self, bytes: &[u8]) -> &mut Self {
         let count = u32::try_from(bytes.len()).expect("messages are bounded");
         self.u32(count).bytes(bytes)

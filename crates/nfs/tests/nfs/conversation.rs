@@ -1,5 +1,5 @@
-//! What a client makes of a server's answers, without a socket: requests that are put off, sent twice, carried out in part,
-//! or answered wrong.
+//! The client's reactions to a server's answers, without a socket: delayed, retransmitted, partly executed
+//! and wrongly answered requests.
 
 use dyno_files::{Access, Ask, PageRun};
 use dyno_files::{Call, Disposition, Handle, Open, Reply, Stability, Verifier};
@@ -23,7 +23,7 @@ struct Seen {
     arguments: Vec<u8>,
 }
 
-/// A client and what goes to and fro.
+/// A client and its messages.
 struct Rig {
     conversation: Conversation,
     records: Records,
@@ -58,7 +58,7 @@ impl Rig {
         self.conversation.begin(call, self.now_ns).expect("a session");
     }
 
-    /// The only request that is sent now.
+    /// Returns the only request that is sent now.
     fn sent(&mut self) -> Seen {
         let (message, more) = self.conversation.next_departure(self.now_ns).expect("one is due");
         assert!(!more);
@@ -110,7 +110,7 @@ impl Rig {
         self.receive()
     }
 
-    /// Opens `file`, which is there.
+    /// Opens `file`, which exists.
     fn open(&mut self) -> Handle {
         self.begin(&open("file", Disposition::Open));
         let look = self.sent();
@@ -252,7 +252,7 @@ fn goes_on_with_the_rest(rig: &mut Rig, data: &[u8]) {
         .expect("well formed")
         .expect("all is taken");
     assert_eq!(ended.result, Ok(Reply::Written { bytes: 201 }));
-    // Another run of the server has the second part: what the first promised is what counts.
+    // Another run of the server has the second part: the promise of the first one counts.
     let stored = ended.piggyback.stored.expect("is told");
     assert_eq!(
         (stored.stability, stored.verifier),
@@ -280,7 +280,7 @@ fn a_write_that_is_larger_than_the_server_takes_goes_out_in_parts() {
             });
         }
         let mut at = 0;
-        // The second is taken in part.
+        // The second write is short.
         for (asked, taken) in [(4096, 4096), (4096, 1001), (3095, 3095), (1809, 1809)] {
             let sent = rig.sent();
             let mut arguments = Reader::new(&sent.arguments);
@@ -366,7 +366,7 @@ fn of_what_was_sent_twice_a_refusal_may_mean_that_it_was_done() {
     }
 }
 
-/// What a removal that was refused says of the directory: nothing.
+/// A refused removal reports nothing about the directory.
 const NOTHING_OF_IT: [u8; 8] = [0; 8];
 
 #[test]
@@ -385,7 +385,7 @@ fn over_udp_what_is_not_answered_in_time_is_sent_again_with_its_number_and_count
     let ended = rig.answer(second.xid, NOENT, &NOTHING_OF_IT);
     let ended = ended.expect("well formed").expect("ended");
     assert_eq!(ended.result, Ok(Reply::Done), "the first has removed it");
-    // The answer to the first comes, too, and things that are no answers.
+    // The answer to the first transmission also arrives, and datagrams that are not answers.
     for datagram in [second.xid, 77] {
         assert!(rig
             .answer(datagram, OK, &NOTHING_OF_IT)

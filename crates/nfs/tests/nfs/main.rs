@@ -1,4 +1,4 @@
-//! All integration tests of the crate, as one program: each one more would be linked by itself.
+//! All integration tests of the crate in one program, because each program is linked separately.
 
 mod conversation;
 mod conversation4;

@@ -1,21 +1,20 @@
-//! The client's half of a log-on.
+//! The client side of a log-on.
 
 use super::ntlm::{self, av, flags, Challenge, From, AUTHENTICATE_BYTES, MIC_AT, VERSION};
 use super::spnego::{self, Mechanism};
 use super::AuthError;
 use std::fmt;
 
-/// Who logs on. With an empty user it is nobody: an anonymous session, which most servers refuse or don't sign. A guest
-/// is a user whom the server doesn't know; whether it lets guests in is its own affair, and its answer says so.
+/// The user who logs on. An empty user name requests an anonymous session, which most servers refuse or
+/// don't sign. An unknown user may become a guest: the server decides that and reports it in its response.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Logon {
-    /// Name of the user.
     pub user: String,
-    /// The password; never printed.
+    /// Never printed.
     pub password: String,
-    /// Domain or workgroup; empty where the server is on its own.
+    /// Domain or workgroup; empty if the server belongs to neither.
     pub domain: String,
-    /// Name of the client's machine, for the server's records.
+    /// Name of the client machine, for the server's records.
     pub workstation: String,
 }
 
@@ -30,13 +29,13 @@ impl fmt::Debug for Logon {
     }
 }
 
-/// The token of the first SESSION_SETUP, the same for everybody.
+/// Returns the token of the first SESSION_SETUP. It is the same for all users.
 #[must_use]
 pub fn first_token() -> Vec<u8> {
     spnego::write_init(Mechanism::Ntlm, Some(&negotiate()))
 }
 
-/// NEGOTIATE (MS-NLMP 2.2.1.1): no names are given.
+/// Returns the NEGOTIATE message (MS-NLMP 2.2.1.1), without names.
 fn negotiate() -> Vec<u8> {
     let mut message = ntlm::begin(1);
     message.extend(flags::OURS.to_le_bytes());
@@ -45,24 +44,26 @@ fn negotiate() -> Vec<u8> {
     message
 }
 
-/// What an AUTHENTICATE proves with.
+/// Responses and key that prove the user in an AUTHENTICATE message.
 struct Proof {
     lm: Vec<u8>,
     nt: Vec<u8>,
-    /// Encrypts the session key on its way.
+    /// Encrypts the session key in transit.
     exchange_key: [u8; 16],
-    /// The server gave the time, so it wants an integrity code over all three messages.
+    /// Whether the server sent a timestamp and therefore requires an integrity code (MIC) over all three
+    /// messages.
     wants_mic: bool,
 }
 
 impl Logon {
-    /// The token of the second SESSION_SETUP, and the session key that is agreed on if the server accepts it.
+    /// Returns the token of the second SESSION_SETUP, and the session key that applies if the server
+    /// accepts the log-on.
     ///
-    /// `challenge_token` is what the first response brought; `client_nonce` and `exported_key` are random; `filetime` is
-    /// the time now (in 100 ns since 1601), of use only with servers that don't tell theirs.
+    /// `challenge_token` is the token of the first response; `client_nonce` and `exported_key` are random;
+    /// `filetime` is the current time (in 100 ns since 1601), used only if the server sends no timestamp.
     ///
     /// # Errors
-    /// What is wrong with the challenge.
+    /// The challenge is malformed, unsupported or a rejection.
     pub fn second_token(
         &self,
         challenge_token: &[u8],
@@ -110,7 +111,7 @@ impl Logon {
         Ok((spnego::write_response(answer, None), session_key))
     }
 
-    /// NTLMv2's responses (MS-NLMP 3.3.2) and the key that comes of them.
+    /// Returns the NTLMv2 responses (MS-NLMP 3.3.2) and the key derived from them.
     fn proof(
         &self,
         challenge: &Challenge<'_>,
@@ -122,7 +123,7 @@ impl Logon {
             .into_iter()
             .find_map(|(kind, value)| <[u8; 8]>::try_from(value).ok().filter(|_| kind == av::TIMESTAMP));
 
-        // Both versions of the response are 1; time; nonce; then what the server said of itself.
+        // Response versions 1 and 1; time; nonce; then the server's target info.
         let mut blob = vec![1, 1, 0, 0, 0, 0, 0, 0];
         blob.extend(server_time.unwrap_or(filetime.to_le_bytes()));
         blob.extend(client_nonce);
@@ -145,7 +146,7 @@ impl Logon {
         })
     }
 
-    /// AUTHENTICATE (MS-NLMP 2.2.1.3), its integrity code still zero.
+    /// Returns the AUTHENTICATE message (MS-NLMP 2.2.1.3) with a zero integrity code.
     fn authenticate(&self, proof: &Proof, agreed: u32, sent_key: &[u8]) -> Result<Vec<u8>, AuthError> {
         let anonymous = if self.user.is_empty() { flags::ANONYMOUS } else { 0 };
         let mut message = ntlm::begin(3);
@@ -163,7 +164,7 @@ impl Logon {
 }
 
 impl Proof {
-    /// One zero is the response of nobody (MS-NLMP 3.2.5.1.2).
+    /// Returns the proof of an anonymous user: the LM response is one zero byte (MS-NLMP 3.2.5.1.2).
     fn of_nobody() -> Self {
         Self {
             lm: vec![0],
@@ -174,7 +175,7 @@ impl Proof {
     }
 }
 
-/// The server's target info as the client gives it back: with a word that there is an integrity code.
+/// Returns the server's target info as the client sends it back: with a flag if there is an integrity code.
 fn answered_info(target_info: &[u8], has_mic: bool) -> Result<Vec<u8>, AuthError> {
     let mut info = Vec::with_capacity(target_info.len() + 16);
     let mut given_flags = 0;
@@ -244,7 +245,8 @@ mod tests {
 
     #[test]
     fn the_integrity_code_is_made_as_windows_makes_it() {
-        // What Windows sent is held against the code that we would make over its three messages.
+        // Compares the code that Windows sent with the one that this client computes over the same three
+        // messages.
         let message =
             |number: usize, before: usize| bytes(BLOG_SESSION_SETUPS[number].0)[64 + before..].to_vec();
         let first = message(0, 24);

@@ -1,6 +1,7 @@
-//! The part of DER (X.690) that SPNEGO and Kerberos are written in.
+//! The subset of DER (X.690) that SPNEGO and Kerberos use.
 //!
-//! What comes is read in place; lengths are held against what is there, and no reading nests deeper than its caller does.
+//! Elements are parsed in place. Lengths are checked against the available bytes, and no function here
+//! recurses.
 
 use super::AuthError;
 
@@ -13,22 +14,22 @@ pub(super) const TIME: u8 = 0x18;
 pub(super) const TEXT: u8 = 0x1b;
 pub(super) const SEQUENCE: u8 = 0x30;
 
-/// The tag of a field of a sequence, by its number.
+/// Returns the tag of a sequence field by its number.
 pub(super) const fn field(number: u8) -> u8 {
     0xa0 | number
 }
 
-/// The tag of a type of its own, by its number, which is below 31.
+/// Returns the tag of an application-specific type by its number, which must be below 31.
 pub(super) const fn application(number: u8) -> u8 {
     0x60 | number
 }
 
-/// The octet string inside a field, where the field is there.
+/// Returns the octet string inside a field, if the field is present.
 pub(super) fn octets(content: Option<&[u8]>) -> Result<Option<&[u8]>, AuthError> {
     content.map(|mut content| take(&mut content, OCTETS)).transpose()
 }
 
-/// The content of the element that `rest` begins with, where it has `tag`.
+/// Returns the content of the first element of `rest` if its tag is `tag`.
 pub(super) fn optional<'a>(rest: &mut &'a [u8], tag: u8) -> Result<Option<&'a [u8]>, AuthError> {
     if rest.first() == Some(&tag) {
         take(rest, tag).map(Some)
@@ -37,7 +38,8 @@ pub(super) fn optional<'a>(rest: &mut &'a [u8], tag: u8) -> Result<Option<&'a [u
     }
 }
 
-/// The content of the element that `rest` begins with, which must have `tag`; `rest` goes on behind it.
+/// Returns the content of the first element of `rest`, whose tag must be `tag`, and advances `rest` past
+/// it.
 pub(super) fn take<'a>(rest: &mut &'a [u8], tag: u8) -> Result<&'a [u8], AuthError> {
     let (&found, after_tag) = rest.split_first().ok_or(AuthError::Malformed)?;
     let (&first, mut after) = after_tag.split_first().ok_or(AuthError::Malformed)?;
@@ -46,7 +48,7 @@ pub(super) fn take<'a>(rest: &mut &'a [u8], tag: u8) -> Result<&'a [u8], AuthErr
     }
     let mut length = usize::from(first);
     if first >= 0x80 {
-        // So many bytes of length follow; tokens are too short for more than two.
+        // The low bits give the number of length bytes. Tokens are too short for more than two.
         let (digits, behind) = after
             .split_at_checked(usize::from(first & 0x7f))
             .filter(|(digits, _)| matches!(digits.len(), 1 | 2))
@@ -61,7 +63,7 @@ pub(super) fn take<'a>(rest: &mut &'a [u8], tag: u8) -> Result<&'a [u8], AuthErr
     Ok(content)
 }
 
-/// An element of DER with the parts as its content.
+/// Returns a DER element whose content is the concatenation of `parts`.
 pub(super) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let length = content.len();
@@ -75,10 +77,10 @@ pub(super) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     element
 }
 
-/// A number, in as few bytes as DER demands.
+/// Returns an INTEGER element in the minimal number of bytes, as DER requires.
 pub(super) fn integer(number: u32) -> Vec<u8> {
     let bytes = [&[0], &number.to_be_bytes()[..]].concat();
-    // A byte of zeros is needed only before one that would make it negative.
+    // A leading zero byte is needed only if the next byte would make the number negative.
     let first = (0..4)
         .find(|&place| bytes[place] != 0 || bytes[place + 1] >= 0x80)
         .unwrap_or(4);

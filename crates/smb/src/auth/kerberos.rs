@@ -1,8 +1,8 @@
-//! A log-on by Kerberos 5 (RFC 4120, RFC 4121): one token of ours, an AP-REQ made from a service ticket, and one of the
-//! server, its proof (AP-REP) that it can read the ticket.
+//! Log-on by Kerberos 5 (RFC 4120, RFC 4121) with one token per side: the client's AP-REQ, made from a
+//! service ticket, and the server's AP-REP, which proves that it can read the ticket.
 //!
-//! Pure, as all of `auth`. The cipher is picky-krb's. Each log-on has an authenticator and a key of its own, so one ticket
-//! serves all clients. Mutual authentication is always asked for.
+//! Pure, like all of `auth`. picky-krb provides the cipher. Each log-on has its own authenticator and key,
+//! so one ticket serves all clients. The client always requests mutual authentication.
 
 use super::der::{
     application, element, field, integer, octets, optional, take, BITS, INTEGER, OBJECT, OCTETS, SEQUENCE,
@@ -15,33 +15,33 @@ use dyno_measure::StatusTable;
 
 const VERSION: u32 = 5;
 
-/// What keys are derived for (RFC 4120, 7.5.1).
+/// Key usage numbers (RFC 4120, 7.5.1).
 const AUTHENTICATOR_USAGE: i32 = 11;
 const PROOF_USAGE: i32 = 12;
 
-/// What a GSS token contains (RFC 4121, 4.1).
+/// Token identifiers of GSS-API (RFC 4121, 4.1).
 const AP_REQ: [u8; 2] = [1, 0];
 const AP_REP: [u8; 2] = [2, 0];
 const KRB_ERROR: [u8; 2] = [3, 0];
 
-/// AP-REQ option "mutual-required", bit 2 of 32, after the count of unused bits.
+/// AP-REQ option "mutual-required", bit 2 of 32. The first byte is the number of unused bits.
 const MUTUAL_REQUIRED: [u8; 5] = [0, 0x20, 0, 0, 0];
-/// The checksum of an authenticator over GSS (RFC 4121, 4.1.1): its number.
+/// Type of the authenticator's checksum under GSS-API (RFC 4121, 4.1.1).
 const GSS_CHECKSUM: u32 = 0x8003;
-/// Mutual authentication, and detection of replays and of lost order, confidentiality, integrity.
+/// Mutual authentication, replay detection, sequence detection, confidentiality and integrity.
 const GSS_FLAGS: u32 = 2 | 4 | 8 | 16 | 32;
 
-/// What a log-on needs beside its ticket.
+/// Inputs of a log-on in addition to its ticket.
 #[derive(Debug, Clone, Copy)]
 pub struct Fresh {
-    /// Random: the key that we propose.
+    /// Random: the key that the client proposes.
     pub key: [u8; 32],
     pub sequence: [u8; 4],
-    /// Unix time, µs, by this machine's clock.
+    /// Unix time in µs by this machine's clock.
     pub now_us: u64,
 }
 
-/// A log-on that waits for the server's proof.
+/// A log-on that awaits the server's proof.
 #[derive(Debug)]
 pub struct Request<'a> {
     ticket: &'a ServiceTicket,
@@ -52,12 +52,12 @@ pub struct Request<'a> {
 }
 
 impl ServiceTicket {
-    /// Begins a log-on.
+    /// Starts a log-on.
     ///
     /// # Errors
-    /// `TicketExpired`, or `NotEncrypted`.
+    /// `TicketExpired` or `NotEncrypted`.
     pub fn request(&self, fresh: &Fresh) -> Result<Request<'_>, AuthError> {
-        // The KDC's time: what the server's clock is held against.
+        // The KDC's time, by which the server checks its clock.
         let now_us = fresh.now_us.saturating_add_signed(self.clock_offset_us);
         let (now_s, microseconds) = (now_us / 1_000_000, (now_us % 1_000_000) as u32);
         if now_s >= self.ends_s {
@@ -84,7 +84,7 @@ impl ServiceTicket {
         Ok(request)
     }
 
-    /// AP-REQ (RFC 4120, 5.5.1).
+    /// Returns the AP-REQ (RFC 4120, 5.5.1).
     fn ap_req(&self, authenticator: &[u8]) -> Vec<u8> {
         let encrypted = element(
             SEQUENCE,
@@ -108,13 +108,13 @@ impl ServiceTicket {
 }
 
 impl Request<'_> {
-    /// The token of the SESSION_SETUP.
+    /// Returns the token for SESSION_SETUP.
     #[must_use]
     pub fn token(&self) -> &[u8] {
         &self.token
     }
 
-    /// Authenticator (RFC 4120, 5.5.1), still in the clear.
+    /// Returns the unencrypted authenticator (RFC 4120, 5.5.1).
     fn authenticator(&self, sequence: [u8; 4]) -> Vec<u8> {
         let bindings = [&16u32.to_le_bytes()[..], &[0; 16], &GSS_FLAGS.to_le_bytes()].concat();
         let checksum = element(
@@ -131,7 +131,7 @@ impl Request<'_> {
                 &element(field(1), &[&element(OCTETS, &[&self.key])]),
             ],
         );
-        // Old servers take what has the highest bit for a negative number.
+        // Old servers read a number with the highest bit set as negative.
         let sequence = u32::from_be_bytes(sequence) >> 2;
         let fields = element(
             SEQUENCE,
@@ -149,11 +149,11 @@ impl Request<'_> {
         element(application(2), &[&fields])
     }
 
-    /// Holds the server's proof against what was sent; gives the session key.
+    /// Verifies the server's proof; returns the session key.
     ///
     /// # Errors
-    /// `Kerberos` where the server says why not, `Unproven` where it is another one than the ticket's, and what is wrong
-    /// with the token.
+    /// `Kerberos` if the server sent a Kerberos error, `Unproven` if it is not the server that the ticket
+    /// is for, or an error in the token.
     pub fn session_key(self, answer: &[u8]) -> Result<Vec<u8>, AuthError> {
         let response = spnego::parse_response(answer, Mechanism::Kerberos)?;
         if response.state == Some(spnego::State::Rejected) && response.token.is_none() {
@@ -172,7 +172,7 @@ impl Request<'_> {
         }
     }
 
-    /// AP-REP (RFC 4120, 5.5.2).
+    /// Verifies the AP-REP (RFC 4120, 5.5.2).
     fn proven(self, mut message: &[u8]) -> Result<Vec<u8>, AuthError> {
         let mut reply = take(&mut message, application(15))?;
         let mut fields = take(&mut reply, SEQUENCE)?;
@@ -213,7 +213,7 @@ fn oid() -> Vec<u8> {
     element(OBJECT, &[Mechanism::Kerberos.oid()])
 }
 
-/// The error code of a KRB-ERROR (RFC 4120, 5.9.1).
+/// Returns the error code of a KRB-ERROR (RFC 4120, 5.9.1).
 fn error_code(mut message: &[u8]) -> Result<u32, AuthError> {
     let mut error = take(&mut message, application(30))?;
     let mut fields = take(&mut error, SEQUENCE)?;
@@ -223,7 +223,7 @@ fn error_code(mut message: &[u8]) -> Result<u32, AuthError> {
     number(take(&mut fields, field(6))?)
 }
 
-/// A number that is not negative and fits.
+/// Reads a non-negative number of at most four bytes.
 fn number(mut content: &[u8]) -> Result<u32, AuthError> {
     let digits = take(&mut content, INTEGER)?;
     if digits.is_empty() || digits.len() > 4 || digits[0] >= 0x80 {
@@ -234,7 +234,7 @@ fn number(mut content: &[u8]) -> Result<u32, AuthError> {
         .fold(0, |number, &digit| number << 8 | u32::from(digit)))
 }
 
-/// KerberosTime (RFC 4120, 5.2.3): `20261123134600Z`, of Unix seconds.
+/// Returns Unix seconds as a KerberosTime (RFC 4120, 5.2.3), for example `20261123134600Z`.
 fn kerberos_time(unix_s: u64) -> String {
     let (mut days, second) = (unix_s / 86_400, unix_s % 86_400);
     let is_leap = |year: u64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
@@ -272,7 +272,7 @@ fn kerberos_time(unix_s: u64) -> String {
     )
 }
 
-/// What a server answers a request with that it does not accept (RFC 4120, 7.5.9).
+/// Names of the errors with which servers reject a request (RFC 4120, 7.5.9).
 pub(crate) static KERBEROS_ERRORS: StatusTable = StatusTable {
     name: "Kerberos",
     write: |code, formatter| {
@@ -307,7 +307,7 @@ mod tests {
     use proptest::prelude::*;
 
     const TICKET: &[u8] = &[0x61, 3, 4, 1, 9];
-    /// 2026-11-23 13:46:07.25 less the 2.5 s that the cache's KDC is ahead.
+    /// 2026-11-23 13:46:07.25 minus the 2.5 s by which the cache's KDC is ahead.
     const NOW_US: u64 = 1_795_441_567_250_000 - 2_500_000;
 
     fn ticket() -> ServiceTicket {
@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    /// What a server answers: a message inside GSS inside SPNEGO.
+    /// Returns a server's answer: a message in GSS-API in SPNEGO.
     fn answer(kind: [u8; 2], message: &[u8]) -> Vec<u8> {
         let token = element(application(0), &[&oid(), &kind, message]);
         let response = spnego::Response {
@@ -334,7 +334,7 @@ mod tests {
         spnego::write_response(response, Some(Mechanism::Kerberos))
     }
 
-    /// AP-REP of one who knows `key`, with a key of its own where `subkey` is there.
+    /// Returns the AP-REP of a server that has `key`, with its own key if `subkey` is given.
     fn proof(key: &[u8], time: &str, microseconds: u32, subkey: Option<&[u8]>) -> Vec<u8> {
         let subkey = subkey.map_or(Vec::new(), |subkey| {
             let fields = [
@@ -387,7 +387,7 @@ mod tests {
                 .position(|window| window == part)
         };
         assert!(place(TICKET).is_some());
-        // The authenticator is the last octet string: 2 blocks of 16 bytes less than it has.
+        // The authenticator is the last octet string. The cipher adds 28 bytes to it.
         let plain = request.authenticator([0xff; 4]);
         let encrypted = &request.token()[request.token().len() - plain.len() - 28..];
         let opened = ticket

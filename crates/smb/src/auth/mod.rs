@@ -1,24 +1,23 @@
-//! Who the client says that it is: NTLMv2 (MS-NLMP) or Kerberos (RFC 4120) inside SPNEGO (RFC 4178), as SESSION_SETUP
-//! carries it.
+//! Authentication in SESSION_SETUP: NTLMv2 (MS-NLMP) or Kerberos (RFC 4120) inside SPNEGO (RFC 4178).
 //!
-//! Pure: bytes in, bytes out; randomness and time are arguments. A log-on by NTLM is two tokens of ours and one of the
-//! server, and one by Kerberos a token of each:
+//! Pure: bytes in, bytes out; randomness and time are arguments. A log-on by NTLM takes two tokens of the client
+//! and one of the server; a log-on by Kerberos takes one token of each:
 //!
 //! ```text
 //! client: first_token()                     -> SESSION_SETUP request
 //!         second_token(token of response)   -> SESSION_SETUP request, session key
 //! server: Acceptor::challenge(first token)  -> SESSION_SETUP response, Challenged
-//!         Challenged::identify(second)      -> who it is, with which session key; last_token() goes back
+//!         Challenged::identify(second)      -> identity and session key; last_token() is the answer
 //!
-//! client: ServiceTicket::of_cache(cache)    -> from MIT's tools
+//! client: ServiceTicket::of_cache(cache)    -> from a cache of MIT Kerberos
 //!         ticket.request(fresh).token()     -> SESSION_SETUP request
-//!         request.session_key(token of response)  -> session key, once the server has proven that it read the ticket
+//!         request.session_key(token of response)  -> session key, after the server has proven that it read the ticket
 //! ```
 //!
-//! The server's half of NTLM is there for a reference server and for tests. One mechanism is offered, so there is nothing that a
-//! third party could have downgraded, and the server's `mechListMIC` is not held against anything; ours is sent, as
-//! Windows clients do. Not for: asking a KDC, NTLMv1, LM, channel bindings, names of services (a server with
-//! `SmbServerNameHardeningLevel` above 0 refuses such a client).
+//! The server side of NTLM serves the reference server and tests. Each log-on offers a single mechanism, so no
+//! third party can downgrade it, and the server's `mechListMIC` is not verified; the client sends its own, like
+//! Windows clients. There are no requests to a KDC, no NTLMv1, LM, channel bindings or service names (a server
+//! with `SmbServerNameHardeningLevel` above 0 refuses such a client).
 
 mod client;
 mod der;
@@ -46,7 +45,7 @@ pub enum AuthError {
     #[error("an authentication token is malformed")]
     Malformed,
     /// The other side speaks another mechanism, or an NTLM without what NTLMv2 needs.
-    #[error("the other side does not do NTLMv2 with 128-bit keys, or not the Kerberos that was offered")]
+    #[error("the other side does not support NTLMv2 with 128-bit keys, or the Kerberos that was offered")]
     Unsupported,
     /// The server ended the negotiation.
     #[error("the log-on was rejected")]
@@ -54,11 +53,11 @@ pub enum AuthError {
     /// There is no such user.
     #[error("no such user")]
     UnknownUser,
-    /// The user proved no knowledge of the password.
+    /// The user did not prove knowledge of the password.
     #[error("wrong password")]
     WrongPassword,
     /// The messages were changed on their way.
-    #[error("the messages of the log-on do not fit its integrity code")]
+    #[error("the integrity code of the log-on does not match its messages")]
     Tampered,
     /// The ticket ended before the log-on.
     #[error("the ticket has expired")]

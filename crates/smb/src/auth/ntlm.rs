@@ -1,4 +1,4 @@
-//! NTLM's messages and keys (MS-NLMP), as both sides need them: NTLMv2 with extended session security alone.
+//! NTLM messages and keys (MS-NLMP) for both sides: only NTLMv2 with extended session security.
 
 use super::AuthError;
 use hmac::{Hmac, Mac};
@@ -7,12 +7,12 @@ use md5::{Digest, Md5};
 use rc4::{KeyInit, Rc4, StreamCipher};
 
 const SIGNATURE: &[u8; 8] = b"NTLMSSP\0";
-/// Names of a server and its domain, several times; no server needs more.
+/// Larger than any server's target info, which repeats the names of the server and its domain.
 const MAX_TARGET_INFO_BYTES: usize = 4096;
-/// Windows 10, revision 15 of NTLM. A version is sent so that the integrity code has its place behind it.
+/// Windows 10, NTLM revision 15. A version is sent because the integrity code follows it.
 pub(super) const VERSION: [u8; 8] = [10, 0, 0x61, 0x4a, 0, 0, 0, 15];
 
-/// Bits of the negotiation (MS-NLMP 2.2.2.5).
+/// Negotiation flags (MS-NLMP 2.2.2.5).
 pub(super) mod flags {
     pub const UNICODE: u32 = 0x0000_0001;
     pub const REQUEST_TARGET: u32 = 0x0000_0004;
@@ -28,7 +28,7 @@ pub(super) mod flags {
     pub const KEY_128: u32 = 0x2000_0000;
     pub const KEY_EXCHANGE: u32 = 0x4000_0000;
 
-    /// What we offer, on either side.
+    /// Flags that both sides of this crate offer.
     pub const OURS: u32 = UNICODE
         | REQUEST_TARGET
         | SIGN
@@ -39,11 +39,11 @@ pub(super) mod flags {
         | VERSION
         | KEY_128
         | KEY_EXCHANGE;
-    /// What there must be.
+    /// Flags that the other side must have.
     pub const NEEDED: u32 = UNICODE | EXTENDED_SESSION_SECURITY | KEY_128;
 }
 
-/// Kinds of pairs in a target info (MS-NLMP 2.2.2.1).
+/// Types of the pairs in a target info (MS-NLMP 2.2.2.1).
 pub(super) mod av {
     pub const END: u16 = 0;
     pub const COMPUTER_NAME: u16 = 1;
@@ -52,13 +52,14 @@ pub(super) mod av {
     pub const DNS_DOMAIN_NAME: u16 = 4;
     pub const FLAGS: u16 = 6;
     pub const TIMESTAMP: u16 = 7;
-    /// Value of `FLAGS`: there is an integrity code.
+    /// Value of `FLAGS`: an integrity code is present.
     pub const HAS_MIC: u32 = 2;
 }
 
-/// Where the integrity code is in an AUTHENTICATE, which ends our header of it.
+/// Offset of the integrity code in an AUTHENTICATE message, at the end of the header that this crate
+/// writes.
 pub(super) const MIC_AT: usize = 72;
-/// Length of the header of an AUTHENTICATE that has one.
+/// Length of the header of an AUTHENTICATE message with an integrity code.
 pub(super) const AUTHENTICATE_BYTES: usize = MIC_AT + 16;
 
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +92,7 @@ impl<'a> Challenge<'a> {
     }
 }
 
-/// Whether `message` is NTLM's of this kind.
+/// Checks that `message` is an NTLM message of this type.
 pub(super) fn check_kind(message: &[u8], kind: u32) -> Result<(), AuthError> {
     if at(message, 0)? == *SIGNATURE && u32::from_le_bytes(at(message, 8)?) == kind {
         Ok(())
@@ -100,18 +101,18 @@ pub(super) fn check_kind(message: &[u8], kind: u32) -> Result<(), AuthError> {
     }
 }
 
-/// The beginning of a message of this kind.
+/// Returns the start of a message of this type.
 pub(super) fn begin(kind: u32) -> Vec<u8> {
     [&SIGNATURE[..], &kind.to_le_bytes()].concat()
 }
 
-/// `N` bytes of what came.
+/// Returns `N` bytes of a received message.
 pub(super) fn at<const N: usize>(message: &[u8], offset: usize) -> Result<[u8; N], AuthError> {
     let rest = message.get(offset..).and_then(<[u8]>::first_chunk);
     rest.copied().ok_or(AuthError::Malformed)
 }
 
-/// What the fields at `offset` (length, room, place) point to.
+/// Returns the payload to which the fields at `offset` (length, maximum length, offset) point.
 pub(super) fn payload(message: &[u8], offset: usize) -> Result<&[u8], AuthError> {
     let length = usize::from(u16::from_le_bytes(at(message, offset)?));
     let place = u32::from_le_bytes(at(message, offset + 4)?) as usize;
@@ -122,7 +123,7 @@ pub(super) fn payload(message: &[u8], offset: usize) -> Result<&[u8], AuthError>
     message.get(place..end).ok_or(AuthError::Malformed)
 }
 
-/// Appends `content` and points to it from the fields at `offset`.
+/// Appends `content` and makes the fields at `offset` point to it.
 pub(super) fn put_payload(message: &mut Vec<u8>, offset: usize, content: &[u8]) -> Result<(), AuthError> {
     let length = u16::try_from(content.len()).map_err(|_| AuthError::Malformed)?;
     let place = u32::try_from(message.len()).map_err(|_| AuthError::Malformed)?;
@@ -133,7 +134,7 @@ pub(super) fn put_payload(message: &mut Vec<u8>, offset: usize, content: &[u8]) 
     Ok(())
 }
 
-/// The pairs of a target info up to its end, which it must have unless it is empty.
+/// Returns the pairs of a target info. It must have an end marker unless it is empty.
 pub(super) fn pairs(target_info: &[u8]) -> Result<Vec<(u16, &[u8])>, AuthError> {
     let mut pairs = Vec::new();
     let mut rest = target_info;
@@ -154,7 +155,7 @@ pub(super) fn pairs(target_info: &[u8]) -> Result<Vec<(u16, &[u8])>, AuthError> 
     }
 }
 
-/// Appends one pair, whose value is short.
+/// Appends a pair with a short value.
 pub(super) fn put_pair(target_info: &mut Vec<u8>, kind: u16, value: &[u8]) -> Result<(), AuthError> {
     let length = u16::try_from(value.len()).map_err(|_| AuthError::Malformed)?;
     target_info.extend(kind.to_le_bytes());
@@ -163,12 +164,12 @@ pub(super) fn put_pair(target_info: &mut Vec<u8>, kind: u16, value: &[u8]) -> Re
     Ok(())
 }
 
-/// In UTF-16, little-endian, as all of NTLM's strings.
+/// Encodes a string in UTF-16, little-endian, like all NTLM strings.
 pub(super) fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// Back from UTF-16.
+/// Decodes a string from UTF-16.
 pub(super) fn text(bytes: &[u8]) -> Result<String, AuthError> {
     if bytes.len() % 2 != 0 {
         return Err(AuthError::Malformed);
@@ -181,7 +182,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<String, AuthError> {
         .map_err(|_| AuthError::Malformed)
 }
 
-/// In capitals as Windows makes them: one character stays one character.
+/// Returns `name` in capitals by the rules of Windows: every character maps to a single character.
 pub(super) fn capitals(name: &str) -> String {
     let capital = |character: char| {
         let mut capitals = character.to_uppercase();
@@ -193,13 +194,13 @@ pub(super) fn capitals(name: &str) -> String {
     name.chars().map(capital).collect()
 }
 
-/// NTOWFv2 (3.3.2): what a password is to NTLMv2.
+/// Returns NTOWFv2 (3.3.2), the key that NTLMv2 derives from a password.
 pub(super) fn password_key(user: &str, password: &str, domain: &str) -> [u8; 16] {
     let hash = Md4::digest(utf16(password));
     hmac_md5(&hash, &[&utf16(&capitals(user)), &utf16(domain)])
 }
 
-/// HMAC-MD5 over the parts.
+/// Returns the HMAC-MD5 of the concatenated parts.
 pub(super) fn hmac_md5(key: &[u8], parts: &[&[u8]]) -> [u8; 16] {
     let mut code = <Hmac<Md5> as Mac>::new_from_slice(key).expect("HMAC takes keys of any length");
     for part in parts {
@@ -208,19 +209,20 @@ pub(super) fn hmac_md5(key: &[u8], parts: &[&[u8]]) -> [u8; 16] {
     code.finalize().into_bytes().into()
 }
 
-/// RC4 in place; the same both ways.
+/// Encrypts or decrypts in place.
 pub(super) fn rc4(key: &[u8; 16], data: &mut [u8]) {
     Rc4::new(key.into()).apply_keystream(data);
 }
 
-/// Who sends what is signed.
+/// Sender of signed data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum From {
     Client,
     Server,
 }
 
-/// `mechListMIC`: NTLM's signature, its first, over the list of mechanisms (3.4.4.2, 3.4.5.2, 3.4.5.3).
+/// Returns the `mechListMIC`: NTLM's first signature, over the list of mechanisms (3.4.4.2, 3.4.5.2,
+/// 3.4.5.3).
 pub(super) fn list_mic(session_key: &[u8; 16], flags: u32, from: From, mechanisms: &[u8]) -> [u8; 16] {
     let direction = match from {
         From::Client => "client-to-server",

@@ -1,17 +1,17 @@
-//! The server's half of a log-on, for one that knows its users' passwords.
+//! The server side of a log-on, for a server that knows its users' passwords.
 
 use super::ntlm::{self, av, flags, From, AUTHENTICATE_BYTES, MIC_AT, VERSION};
 use super::spnego::{self, Mechanism};
 use super::AuthError;
 
-/// A server that asks who is there.
+/// A server that challenges clients.
 #[derive(Debug, Clone)]
 pub struct Acceptor {
-    /// What it calls itself.
+    /// The server's NetBIOS name.
     pub name: String,
 }
 
-/// One client that has been asked.
+/// A client that has been sent a challenge.
 #[derive(Debug, Clone)]
 pub struct Challenged {
     negotiate: Vec<u8>,
@@ -20,16 +20,16 @@ pub struct Challenged {
     nonce: [u8; 8],
 }
 
-/// Who a client turned out to be.
+/// The identified client.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Identity {
     User {
-        /// What keys are made of.
+        /// Key from which the session's keys are derived.
         session_key: [u8; 16],
-        /// The token of the last response.
+        /// Token of the last response.
         last_token: Vec<u8>,
     },
-    /// Nobody, as it said itself.
+    /// An anonymous client.
     Anonymous,
 }
 
@@ -42,13 +42,14 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// The token of a NEGOTIATE response: NTLM is spoken here.
+/// Returns the token of a NEGOTIATE response, which offers NTLM.
 #[must_use]
 pub fn offer_token() -> Vec<u8> {
     spnego::write_init(Mechanism::Ntlm, None)
 }
 
-/// The token of the last response to somebody who is let in without a proof: a guest, or nobody.
+/// Returns the token of the last response to a client that is admitted without proof: a guest or an
+/// anonymous user.
 #[must_use]
 pub fn last_token() -> Vec<u8> {
     completed(None)
@@ -64,11 +65,11 @@ fn completed(mic: Option<&[u8]>) -> Vec<u8> {
 }
 
 impl Acceptor {
-    /// Answers a client's first token with a challenge: the token, and what is to be remembered. `nonce` is random,
-    /// `filetime` the time now (in 100 ns since 1601).
+    /// Answers a client's first token with a challenge: returns the token and the state to keep. `nonce` is
+    /// random, `filetime` is the current time (in 100 ns since 1601).
     ///
     /// # Errors
-    /// What is wrong with the token.
+    /// The token is malformed or unsupported.
     pub fn challenge(
         &self,
         first_token: &[u8],
@@ -82,7 +83,8 @@ impl Acceptor {
         if asked & flags::NEEDED != flags::NEEDED {
             return Err(AuthError::Unsupported);
         }
-        // SMB seals nothing by NTLM; but a client that means to encrypt asks for it, and takes its absence for an attack.
+        // SMB never seals with NTLM, but a client that intends to encrypt requests SEAL and takes a missing
+        // flag as an attack.
         let possible = asked & (flags::OURS | flags::SEAL);
         let agreed = possible | flags::TARGET_INFO | flags::TARGET_TYPE_SERVER | flags::VERSION;
 
@@ -90,7 +92,8 @@ impl Acceptor {
         let mut target_info = Vec::new();
         ntlm::put_pair(&mut target_info, av::DOMAIN_NAME, &name)?;
         ntlm::put_pair(&mut target_info, av::COMPUTER_NAME, &name)?;
-        // A server without a domain is its own, and Windows gives these names, too; some clients insist on them.
+        // Without a domain, the server is its own domain. Windows also sends these names, and some clients
+        // require them.
         let host = ntlm::utf16(&self.name.to_lowercase());
         ntlm::put_pair(&mut target_info, av::DNS_DOMAIN_NAME, &host)?;
         ntlm::put_pair(&mut target_info, av::DNS_COMPUTER_NAME, &host)?;
@@ -121,10 +124,10 @@ impl Acceptor {
 }
 
 impl Challenged {
-    /// Looks at a client's second token, where `user` with `password` is the one user there is.
+    /// Checks a client's second token. `user` with `password` is the only user.
     ///
     /// # Errors
-    /// Why it is not that user: what is wrong with the token, [`AuthError::UnknownUser`], [`AuthError::WrongPassword`] or
+    /// The token is malformed or unsupported, [`AuthError::UnknownUser`], [`AuthError::WrongPassword`] or
     /// [`AuthError::Tampered`].
     pub fn identify(&self, second_token: &[u8], user: &str, password: &str) -> Result<Identity, AuthError> {
         let response = spnego::parse_response(second_token, Mechanism::Ntlm)?;
@@ -159,7 +162,7 @@ impl Challenged {
         })
     }
 
-    /// Holds the integrity code against the three messages, where the client says that there is one.
+    /// Verifies the integrity code over the three messages, if the client declares one.
     fn check_mic(&self, message: &[u8], blob: &[u8], session_key: &[u8; 16]) -> Result<(), AuthError> {
         let info = blob.get(28..).ok_or(AuthError::Malformed)?;
         let has_mic = ntlm::pairs(info)?.into_iter().any(|(kind, value)| {
@@ -182,7 +185,7 @@ impl Challenged {
             .ok_or(AuthError::Tampered)
     }
 
-    /// Holds a client's `mechListMIC` against the list, and answers it with one of ours.
+    /// Verifies a client's `mechListMIC` and returns the server's own for the answer.
     fn check_list(
         &self,
         mic: Option<&[u8]>,
@@ -223,7 +226,7 @@ mod tests {
             .expect("our own token")
     }
 
-    /// The client's second token and key, and what asked for it.
+    /// Returns the client's second token, its key, and the state of the challenge.
     fn answer(logon: &Logon) -> (Vec<u8>, [u8; 16], Challenged) {
         let (token, challenged) = challenge();
         let (second, key) = logon
@@ -267,7 +270,7 @@ mod tests {
         first[place + 3] &= !0x40;
         let acceptor = Acceptor { name: "S".into() };
         let (token, mut challenged) = acceptor.challenge(&first, [9; 8], 1).expect("well formed");
-        // The client's own record of its first message is the unchanged one.
+        // The client still has its unmodified first message.
         challenged.negotiate = spnego::parse_init(&first_token())
             .unwrap()
             .token
@@ -327,7 +330,8 @@ mod tests {
             }
             let _ = challenged.identify(&second[..place], "bench", "secret");
         }
-        // Every byte of NTLM's message is covered by its code; tags of SPNEGO around it may differ without harm.
+        // The integrity code covers every byte of the NTLM message. SPNEGO tags around it may differ
+        // without harm.
         assert!(accepted < 10, "{accepted} changes went unnoticed");
     }
 }

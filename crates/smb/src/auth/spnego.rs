@@ -1,16 +1,16 @@
-//! The wrapping of NTLM's and Kerberos's messages: SPNEGO's tokens (RFC 4178, section 4.2; MS-SPNG) in DER.
+//! SPNEGO tokens (RFC 4178, section 4.2; MS-SPNG), which carry NTLM and Kerberos messages in DER.
 //!
-//! One mechanism is offered and understood at a time.
+//! Each token offers or accepts a single mechanism.
 
 use super::der::{application, element, field, octets, optional, take, ENUMERATED, OBJECT, OCTETS, SEQUENCE};
 use super::AuthError;
 
-/// Longer tokens are not looked at; those of servers have some hundred bytes.
+/// Longer tokens are rejected. Servers send a few hundred bytes.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 const SPNEGO_OID: &[u8] = &[0x2b, 6, 1, 5, 5, 2];
 
-/// What a log-on is made by.
+/// Authentication mechanism of a log-on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mechanism {
     Ntlm,
@@ -26,7 +26,7 @@ impl Mechanism {
     }
 }
 
-/// How far a negotiation is (`negState`).
+/// State of a negotiation (`negState`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Completed = 0,
@@ -35,7 +35,7 @@ pub(super) enum State {
     RequestMic = 3,
 }
 
-/// A NegTokenResp, as far as it was there.
+/// Fields of a NegTokenResp; absent fields are None.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Response<'a> {
     pub(super) state: Option<State>,
@@ -45,18 +45,18 @@ pub(super) struct Response<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Init<'a> {
-    /// The list of mechanisms as it was encoded: `mechListMIC` covers it.
+    /// Encoded list of mechanisms, which `mechListMIC` covers.
     pub(super) mechanisms: &'a [u8],
-    /// The first mechanism's token.
+    /// Token of the first mechanism.
     pub(super) token: Option<&'a [u8]>,
 }
 
-/// The list of mechanisms that we offer, as `mechListMIC` covers it.
+/// Returns the encoded list of offered mechanisms, which `mechListMIC` covers.
 pub(super) fn mechanisms(mechanism: Mechanism) -> Vec<u8> {
     element(SEQUENCE, &[&element(OBJECT, &[mechanism.oid()])])
 }
 
-/// A NegTokenInit that offers one mechanism, with its first message or (a server's offer) without.
+/// Returns a NegTokenInit that offers one mechanism. A server's offer has no token.
 pub(super) fn write_init(mechanism: Mechanism, token: Option<&[u8]>) -> Vec<u8> {
     let mechanisms = element(field(0), &[&mechanisms(mechanism)]);
     let token = token.map_or(Vec::new(), |token| {
@@ -66,7 +66,7 @@ pub(super) fn write_init(mechanism: Mechanism, token: Option<&[u8]>) -> Vec<u8> 
     element(application(0), &[&element(OBJECT, &[SPNEGO_OID]), &init])
 }
 
-/// A NegTokenResp. A server names the mechanism in its first one.
+/// Returns a NegTokenResp. A server names the mechanism in its first one.
 pub(super) fn write_response(response: Response<'_>, named: Option<Mechanism>) -> Vec<u8> {
     let mut fields = Vec::new();
     if let Some(state) = response.state {
@@ -84,7 +84,7 @@ pub(super) fn write_response(response: Response<'_>, named: Option<Mechanism>) -
     element(field(1), &[&element(SEQUENCE, &[&fields])])
 }
 
-/// Reads a NegTokenInit that prefers NTLM, the only mechanism of the server's half.
+/// Parses a NegTokenInit that prefers NTLM, the only mechanism of the server side.
 pub(super) fn parse_init(token: &[u8]) -> Result<Init<'_>, AuthError> {
     let mut rest = bounded(token)?;
     let mut whole = take(&mut rest, application(0))?;
@@ -95,7 +95,7 @@ pub(super) fn parse_init(token: &[u8]) -> Result<Init<'_>, AuthError> {
     let mut fields = take(&mut init, SEQUENCE)?;
     let mechanisms = take(&mut fields, field(0))?;
     let mut list = take(&mut { mechanisms }, SEQUENCE)?;
-    // Its token is the first one's. A client that prefers another mechanism would have to be told to choose again.
+    // The token belongs to the first mechanism. Changing to another one would take a further round trip.
     if take(&mut list, OBJECT)? != Mechanism::Ntlm.oid() {
         return Err(AuthError::Unsupported);
     }
@@ -104,7 +104,7 @@ pub(super) fn parse_init(token: &[u8]) -> Result<Init<'_>, AuthError> {
     Ok(Init { mechanisms, token })
 }
 
-/// Reads a NegTokenResp, of a negotiation in which `mechanism` alone was offered.
+/// Parses a NegTokenResp from a negotiation that offered only `mechanism`.
 pub(super) fn parse_response(token: &[u8], mechanism: Mechanism) -> Result<Response<'_>, AuthError> {
     let mut rest = bounded(token)?;
     let mut response = take(&mut rest, field(1))?;
@@ -140,7 +140,8 @@ mod tests {
     use super::*;
     use crate::crypto::vectors::{bytes, BLOG_SESSION_SETUPS};
 
-    /// A token inside a SESSION_SETUP: request bodies have 24 bytes before it, responses 8.
+    /// Returns the token of a SESSION_SETUP: the fixed part before it has 24 bytes in requests and 8 in
+    /// responses.
     fn published(number: usize, before: usize) -> Vec<u8> {
         bytes(BLOG_SESSION_SETUPS[number].0)[64 + before..].to_vec()
     }

@@ -1,57 +1,56 @@
-//! A service ticket of Kerberos, as MIT's tools leave it in a credential cache (format 4 of its files).
+//! A Kerberos service ticket, read from a credential cache of MIT Kerberos (file format 4).
 //!
-//! Whoever starts the load gets the ticket; log-ons need nothing but what is here. Not for: asking a KDC, passwords,
-//! keytabs.
+//! The user gets the ticket before the load starts; log-ons need nothing else. This module contacts no KDC
+//! and reads no passwords or keytabs.
 
 use super::der::{element, field, integer, SEQUENCE, TEXT};
 use picky_krb::crypto::{Cipher, CipherSuite};
 use std::fmt;
 
-/// Version 4 of the file's format.
+/// Version 4 of the file format.
 const FORMAT: [u8; 2] = [5, 4];
-/// The tag of a header field with the KDC's clock: seconds and microseconds that it is ahead.
+/// Tag of the header field with the KDC's clock offset: the seconds and microseconds that it is ahead.
 const CLOCK_OFFSET: u16 = 1;
-/// MIT's caches hold settings of theirs as tickets of this realm.
+/// MIT caches store their settings as tickets of this realm.
 const SETTINGS_REALM: &[u8] = b"X-CACHECONF:";
-/// A request with more would not fit into a SESSION_SETUP, whose token has 65,535 bytes at most.
+/// Larger tickets don't fit into a SESSION_SETUP, whose token has at most 65,535 bytes.
 const MAX_TICKET_BYTES: usize = 60_000;
 const MAX_PARTS: u32 = 16;
 
-/// Why there is no ticket in a cache that can be used.
+/// Why a cache has no usable ticket.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TicketError {
-    /// It breaks its format.
     #[error("the credential cache is malformed, or not of format 4")]
     Malformed,
-    /// There is none for a file server.
+    /// There is no ticket for a file server.
     #[error("the credential cache has no ticket for cifs/HOST")]
     NotThere,
-    /// Its key is for a cipher that is not supported; its number in Kerberos.
+    /// The key is for an unsupported cipher, given by its number in Kerberos.
     #[error("the ticket's key is of encryption type {0}; only AES (17 and 18) is supported")]
     Cipher(u16),
-    /// It is too long for a log-on.
+    /// The ticket is too long for a log-on; its length in bytes.
     #[error("the ticket has {0} bytes, more than a log-on over SMB can carry")]
     TooLong(usize),
 }
 
-/// A ticket for a file server, with its session key.
+/// Ticket for a file server, with its session key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServiceTicket {
-    /// Whose it is: realm and name as an AP-REQ's authenticator has them, in DER.
+    /// Realm and name of the client in DER, as an authenticator contains them.
     pub(super) client: Client,
     /// `cifs/HOST@REALM`.
     server: String,
     pub(super) suite: CipherSuite,
     pub(super) key: Vec<u8>,
-    /// Unix time, seconds.
+    /// Unix time in seconds.
     pub(super) ends_s: u64,
-    /// In DER, as the KDC sent it.
+    /// DER, as the KDC sent it.
     pub(super) ticket: Vec<u8>,
     /// How far the KDC's clock is ahead of this machine's.
     pub(super) clock_offset_us: i64,
 }
 
-/// The client of a ticket.
+/// The client of a ticket, in DER.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Client {
     pub(super) realm: Vec<u8>,
@@ -69,10 +68,10 @@ impl fmt::Debug for ServiceTicket {
 }
 
 impl ServiceTicket {
-    /// The last ticket for a file server in a credential cache.
+    /// Returns the last ticket for a file server in a credential cache.
     ///
     /// # Errors
-    /// Why there is none that can be used.
+    /// The cache has no usable ticket.
     pub fn of_cache(cache: &[u8]) -> Result<Self, TicketError> {
         let mut reader = Reader(cache);
         if reader.array()? != FORMAT {
@@ -90,7 +89,7 @@ impl ServiceTicket {
         found
     }
 
-    /// The cipher of its session key, as Kerberos calls it.
+    /// Returns the Kerberos name of the session key's cipher.
     #[must_use]
     pub fn cipher_name(&self) -> &'static str {
         match self.suite {
@@ -112,7 +111,7 @@ struct Principal<'a> {
 }
 
 impl Principal<'_> {
-    /// PrincipalName (RFC 4120, 5.2.2).
+    /// Returns the PrincipalName (RFC 4120, 5.2.2).
     fn name(&self) -> Vec<u8> {
         let parts: Vec<u8> = self
             .parts
@@ -183,7 +182,7 @@ impl Credential<'_> {
     }
 }
 
-/// What is left of the file. All numbers are big-endian.
+/// The unread rest of the file. All numbers are big-endian.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -207,7 +206,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Bytes with their length before them.
+    /// Reads bytes that follow their length.
     fn data(&mut self) -> Result<&'a [u8], TicketError> {
         let length = self.long()? as usize;
         self.bytes(length)
@@ -240,7 +239,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Numbers and bytes, so many times: addresses, and what a KDC says of rights. Neither is of use here.
+    /// Skips a list of addresses or of authorization data. Neither is needed.
     fn skip_list(&mut self) -> Result<(), TicketError> {
         for _ in 0..self.long()? {
             self.short()?;
@@ -290,7 +289,7 @@ pub(super) mod tests {
         text
     }
 
-    /// One of alice's for `server`, which ends in Unix second 2,000,000,000.
+    /// Returns a ticket of alice for `server` that expires at Unix second 2,000,000,000.
     pub fn credential(server: &[&[u8]], cipher: u16, key: &[u8], ticket: &[u8]) -> Vec<u8> {
         let mut text = principal(b"DYNO.TEST", &[b"alice"]);
         text.extend(principal(b"DYNO.TEST", server));
@@ -306,7 +305,7 @@ pub(super) mod tests {
         text
     }
 
-    /// With a KDC that is 2.5 s ahead.
+    /// Returns a cache whose KDC is 2.5 s ahead.
     pub fn cache(credentials: &[Vec<u8>]) -> Vec<u8> {
         let mut text = vec![5, 4, 0, 12, 0, 1, 0, 8, 0, 0, 0, 2, 0, 7, 0xa1, 0x20];
         text.extend(principal(b"DYNO.TEST", &[b"alice"]));

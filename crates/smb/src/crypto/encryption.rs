@@ -1,4 +1,5 @@
-//! Encrypted messages (MS-SMB2 2.2.41, 3.1.4.3): a header of their own, then the plain messages under AES-CCM or -GCM.
+//! Encrypted messages (MS-SMB2 2.2.41, 3.1.4.3): a transform header, then the messages encrypted with
+//! AES-CCM or AES-GCM.
 
 use super::kdf::CipherKey;
 use crate::wire::{Cipher, TRANSFORM_ID};
@@ -9,26 +10,26 @@ use ccm::Ccm;
 use dyno_measure::{Failure, Fault};
 use std::fmt;
 
-/// Length of the header in front of what is encrypted.
+/// Length of the transform header.
 pub const TRANSFORM_BYTES: usize = 52;
 
 const TAG_AT: usize = 4;
 const NONCE_AT: usize = 20;
-/// From the nonce to the end, the header is authenticated.
+/// The header is authenticated from the nonce to the end.
 const AUTHENTICATED_BYTES: usize = TRANSFORM_BYTES - NONCE_AT;
-/// What the 12th field says: encrypted (3.1.1), or by AES-128-CCM (3.0); both are 1.
+/// Value of the header's Flags/EncryptionAlgorithm field: encrypted (3.1.1) or AES-128-CCM (3.0); both are
+/// 1.
 const ENCRYPTED: [u8; 2] = [1, 0];
 
-/// Why a frame was not opened.
+/// Why a frame could not be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unopened {
-    /// Its header breaks the format.
+    /// The header is malformed.
     #[error("the header of an encrypted message is malformed")]
     Malformed,
-    /// It belongs to another session.
     #[error("an encrypted message belongs to another session")]
     OtherSession,
-    /// It does not decrypt.
+    /// The authentication tag does not match.
     #[error("an encrypted message does not verify")]
     WrongTag,
 }
@@ -42,15 +43,16 @@ impl From<Unopened> for Failure {
     }
 }
 
-/// A frame was not encrypted, and must not be sent: it had no room or 2^32 bytes and more, or no nonces were left.
+/// The frame could not be encrypted and must not be sent: it is too short for a header, has 2^32 bytes or
+/// more, or no nonces are left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a message could not be encrypted")]
 pub struct Unsealed;
 
-/// The header of an encrypted frame.
+/// Header of an encrypted frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transform {
-    /// Under whose keys it is.
+    /// The session whose keys encrypt the frame.
     pub session_id: u64,
     tag: [u8; 16],
     nonce: [u8; 16],
@@ -58,10 +60,10 @@ pub struct Transform {
 }
 
 impl Transform {
-    /// Reads the header of a whole frame.
+    /// Parses the header of a complete frame.
     ///
     /// # Errors
-    /// [`Unopened::Malformed`]: it is none, or its length is not that of the frame.
+    /// [`Unopened::Malformed`]: it is not a transform header, or its length differs from the frame's.
     pub fn parse(frame: &[u8]) -> Result<Self, Unopened> {
         let (header, body) = frame
             .split_first_chunk::<TRANSFORM_BYTES>()
@@ -79,14 +81,14 @@ impl Transform {
     }
 }
 
-/// `N` bytes of a header, from a place where it has them.
+/// Returns `N` bytes of the header at `at`, which must lie inside.
 fn field<const N: usize>(header: &[u8; TRANSFORM_BYTES], at: usize) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&header[at..at + N]);
     bytes
 }
 
-/// One cipher with its key. Boxed: expanded keys are long, and of different lengths.
+/// A cipher with its key. Boxed, because expanded keys are long and differ in length.
 enum Aead {
     Ccm128(Box<Ccm<Aes128, U16, U11>>),
     Ccm256(Box<Ccm<Aes256, U16, U11>>),
@@ -95,7 +97,7 @@ enum Aead {
 }
 
 impl Aead {
-    /// A key of the wrong length for its cipher cannot come from [`super::Keys`]; it is an error of ours.
+    /// Panics if the key's length does not fit the cipher, which [`super::Keys`] excludes.
     fn new(cipher: Cipher, key: &CipherKey) -> Self {
         let key = key.bytes();
         let fits = "the key was derived for this cipher";
@@ -107,7 +109,7 @@ impl Aead {
         }
     }
 
-    /// CCM takes 11 bytes of the nonce's field, GCM 12.
+    /// CCM takes 11 bytes of the nonce field, GCM 12.
     fn encrypt(&self, nonce: &[u8; 16], authenticated: &[u8], body: &mut [u8]) -> Option<Tag> {
         let (short, long) = (nonce[..11].into(), nonce[..12].into());
         let tag = match self {
@@ -131,8 +133,9 @@ impl Aead {
     }
 }
 
-/// Encrypts what one side of a session sends over one connection. Counts its nonces, so that none is used twice under its
-/// key: it is not `Clone`, and each of a session's connections, which have one key, gets a sealer with a number of its own.
+/// Encrypts the frames that one side of a session sends over one connection. It counts its nonces, so it
+/// never uses one twice under its key: it is not `Clone`, and each connection of a session has a sealer
+/// with its own number, because all connections share a key.
 pub struct Sealer {
     aead: Aead,
     channel: u16,
@@ -140,13 +143,14 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// With the key of the direction in which it sends.
+    /// Creates a sealer with the key of the sending direction.
     #[must_use]
     pub fn new(cipher: Cipher, key: &CipherKey) -> Self {
         Self::of_channel(cipher, key, 0)
     }
 
-    /// The same of another connection of the session, whose number no other has had.
+    /// Creates a sealer for a further connection of the session. No two connections may have the same
+    /// number.
     #[must_use]
     pub fn of_channel(cipher: Cipher, key: &CipherKey, channel: u16) -> Self {
         Self {
@@ -156,10 +160,10 @@ impl Sealer {
         }
     }
 
-    /// Encrypts a frame in place: [`TRANSFORM_BYTES`] of room, then plain messages.
+    /// Encrypts a frame in place: [`TRANSFORM_BYTES`] of space, then the plain messages.
     ///
     /// # Errors
-    /// The frame is none that can be encrypted, or 2^64 have been under this key.
+    /// The frame can't be encrypted, or the key has encrypted 2^64 frames.
     pub fn seal(&mut self, session_id: u64, frame: &mut [u8]) -> Result<(), Unsealed> {
         self.sealed = self.sealed.checked_add(1).ok_or(Unsealed)?;
         let mut nonce = [0; 16];
@@ -186,20 +190,20 @@ impl Sealer {
     }
 }
 
-/// Decrypts what the other side of a session sends.
+/// Decrypts the frames of the other side of a session.
 pub struct Opener(Aead);
 
 impl Opener {
-    /// With the key of the direction from which it receives.
+    /// Creates an opener with the key of the receiving direction.
     #[must_use]
     pub fn new(cipher: Cipher, key: &CipherKey) -> Self {
         Self(Aead::new(cipher, key))
     }
 
-    /// Decrypts a whole frame in place and gives the plain messages in it.
+    /// Decrypts a complete frame in place and returns the plain messages.
     ///
     /// # Errors
-    /// What is wrong with it; what is in the frame is of no use then.
+    /// The frame can't be decrypted; its contents are undefined then.
     pub fn open<'a>(&self, session_id: u64, frame: &'a mut [u8]) -> Result<&'a mut [u8], Unopened> {
         let transform = Transform::parse(frame)?;
         if transform.session_id != session_id {
@@ -247,7 +251,8 @@ mod tests {
         [&[0; TRANSFORM_BYTES][..], body].concat()
     }
 
-    // Microsoft, "Encryption in SMB 3.0: a protocol perspective" (2012): a WRITE, its response, a READ and its response.
+    // Microsoft, "Encryption in SMB 3.0: a protocol perspective" (2012): a WRITE, its response, a READ and
+    // its response.
     const CCM_SESSION: u64 = 0x0008_e400_1400_0011;
     const CCM_PLAIN: &str = "FE534D4240000100000000000900400008000000000000000400000000000000
         FFFE0000010000001100001400E4080000000000000000000000000000000000
@@ -279,7 +284,7 @@ mod tests {
                 &mut sealed,
             )
             .expect("it has room");
-        // The nonce's last five bytes are sent, and are no part of the nonce.
+        // The last five bytes of the field are sent but don't belong to the nonce.
         assert_eq!(sealed, bytes(CCM_SEALED));
 
         let opener = Opener::new(Cipher::Aes128Ccm, &keys.server_to_client);

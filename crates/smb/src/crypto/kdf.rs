@@ -1,4 +1,5 @@
-//! From the key that authentication gave to the keys of a session (MS-SMB2 3.1.4.2, NIST SP 800-108 in counter mode).
+//! Derives a session's keys from the key of the authentication (MS-SMB2 3.1.4.2, NIST SP 800-108 in counter
+//! mode).
 
 use crate::wire::{Cipher, Dialect};
 use hmac::{Hmac, Mac};
@@ -13,7 +14,7 @@ pub struct CipherKey {
 }
 
 impl CipherKey {
-    /// Its bytes, 16 or 32.
+    /// Returns the 16 or 32 bytes of the key.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
@@ -26,14 +27,14 @@ impl fmt::Debug for CipherKey {
     }
 }
 
-/// The keys of one session, for both sides. Not for printing.
+/// Keys of one session, for both sides. They are never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
-    /// Of signatures, in both directions.
+    /// Signs messages in both directions.
     pub signing: [u8; 16],
-    /// Of what the client encrypts. Nothing can be encrypted before SMB 3.0; the key is there and of no use.
+    /// Encrypts the client's messages. Before SMB 3.0, which introduced encryption, it is unused.
     pub client_to_server: CipherKey,
-    /// Of what the server encrypts.
+    /// Encrypts the server's messages.
     pub server_to_client: CipherKey,
 }
 
@@ -44,8 +45,9 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Of a session whose authentication gave `session_key`. `preauth` is the session's value ([`super::Preauth`]) and
-    /// counts from SMB 3.1.1 on. Of a longer key than 16 bytes, which Kerberos may give, ciphers of 256 bits use all.
+    /// Derives the keys of a session from the `session_key` of its authentication. `preauth` is the
+    /// session's [`super::Preauth`] value, used from SMB 3.1.1 on. Kerberos may return more than 16 bytes:
+    /// 256-bit ciphers use all of them, everything else the first 16.
     #[must_use]
     pub fn derive(dialect: Dialect, cipher: Option<Cipher>, session_key: &[u8], preauth: &[u8; 64]) -> Self {
         let mut short_key = [0; 16];
@@ -56,7 +58,7 @@ impl Keys {
             _ => (16, &short_key[..]),
         };
         let newest = dialect >= Dialect::Smb311;
-        // The labels and contexts end with the zero of a C string, which is part of them.
+        // Labels and contexts include the terminating zero of a C string.
         let key = |from: &[u8], length, label: (&[u8], &[u8]), context: &[u8]| {
             let (label, context) = if newest {
                 (label.1, &preauth[..])
@@ -93,7 +95,7 @@ impl Keys {
     }
 }
 
-/// One round of SP 800-108's counter mode with HMAC-SHA256: its 256 bits are all that SMB asks for.
+/// Computes one round of SP 800-108's counter mode with HMAC-SHA256. Its 256 bits suffice for SMB.
 fn derive(key: &[u8], label: &[u8], context: &[u8], length: usize) -> CipherKey {
     let bits = u32::try_from(length * 8).unwrap_or(0);
     let mut round = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
@@ -127,8 +129,8 @@ mod tests {
         assert_eq!(keys.server_to_client.bytes(), bytes(server_to_client));
     }
 
-    // Microsoft, "SMB 2 and SMB 3 security in Windows 10: the anatomy of signing and cryptographic keys" (2017),
-    // appendix; and "Encryption in SMB 3.0: a protocol perspective" (2012).
+    // Microsoft, "SMB 2 and SMB 3 security in Windows 10: the anatomy of signing and cryptographic keys"
+    // (2017), appendix; and "Encryption in SMB 3.0: a protocol perspective" (2012).
     #[test]
     fn the_published_keys_of_3_0_come_out() {
         check(

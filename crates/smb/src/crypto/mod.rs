@@ -2,17 +2,17 @@
 //!
 //! Pure: bytes in, bytes out. In the order of a connection's life:
 //!
-//! * [`Preauth`]: `new()`, then `update(message)` with each NEGOTIATE and SESSION_SETUP (from its header on, without the frame's
-//!   length) but the last response; `value()` goes into the keys of 3.1.1. It is `Clone`: the connection's state after NEGOTIATE
-//!   is where each session's begins.
+//! * [`Preauth`]: `new()`, then `update(message)` with each NEGOTIATE and SESSION_SETUP message (from its header
+//!   on, without the frame length) except the last response; `value()` enters the key derivation of 3.1.1. It is
+//!   `Clone`, because each session starts from the connection's state after NEGOTIATE.
 //! * [`Keys::derive`]: from dialect, cipher, session key and preauth value to keys.
 //! * [`Signer`]: `new(algorithm, key)`; `sign(&mut message)` sets the flag and the signature in the header of one
-//!   message of a compound (its padding included), `verify(&message)` holds it against what came.
-//! * [`Sealer`] and [`Opener`]: `new(cipher, key)`; a frame is [`TRANSFORM_BYTES`] of room followed by the plain
-//!   messages; `seal(session_id, &mut frame)` encrypts in place, `open(session_id, &mut frame)` gives the plain
+//!   message of a compound (including its padding), `verify(&message)` checks a received one.
+//! * [`Sealer`] and [`Opener`]: `new(cipher, key)`; a frame is [`TRANSFORM_BYTES`] of space followed by the plain
+//!   messages; `seal(session_id, &mut frame)` encrypts in place, `open(session_id, &mut frame)` returns the plain
 //!   messages inside it. Each sealer counts its nonces: one sealer per key and connection, and it is not `Clone`.
 //!
-//! Not for: what must be signed or encrypted, and when; the session knows that.
+//! The session decides what to sign or encrypt, and when.
 
 mod encryption;
 mod kdf;

@@ -1,25 +1,26 @@
-//! The hash over everything that was said before there were keys (MS-SMB2 3.1.4.4.1, SMB 3.1.1).
+//! Hash over all messages that precede the keys (MS-SMB2 3.1.4.4.1, SMB 3.1.1).
 
 use sha2::{Digest, Sha512};
 
-/// The hash so far. `Clone`, because each session goes on from where the connection's NEGOTIATE left it.
+/// The current hash. `Clone`, because each session continues from the hash after the connection's
+/// NEGOTIATE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preauth([u8; 64]);
 
 impl Preauth {
-    /// Before the first message.
+    /// Returns the hash before the first message.
     #[must_use]
     pub fn new() -> Self {
         Self([0; 64])
     }
 
-    /// Takes in the next message, sent or received: from its header to its end, without the frame's length.
+    /// Adds the next message, sent or received: from its header to its end, without the frame length.
     pub fn update(&mut self, message: &[u8]) {
         let hash = Sha512::new().chain_update(self.0).chain_update(message);
         self.0 = hash.finalize().into();
     }
 
-    /// The value that goes into keys.
+    /// Returns the value for the key derivation.
     #[must_use]
     pub fn value(&self) -> &[u8; 64] {
         &self.0

@@ -1,6 +1,6 @@
-//! Signatures of messages (MS-SMB2 3.1.4.1, 3.1.5.1).
+//! Message signatures (MS-SMB2 3.1.4.1, 3.1.5.1).
 //!
-//! A message is signed in place and verified without a copy: its signature counts as zeros, which are put in between.
+//! Messages are signed in place and verified without a copy: the signature field is hashed as zeros.
 
 use crate::wire::{SigningAlgorithm, HEADER_BYTES};
 use aes::cipher::{BlockEncrypt, KeyInit};
@@ -16,7 +16,8 @@ const SIGNED: u8 = 8;
 const SIGNATURE_AT: usize = 48;
 const CANCEL: [u8; 2] = [0x0c, 0];
 
-/// Makes and checks the signatures of one session. The keys are prepared once; a message costs a copy of that state.
+/// Computes and verifies the signatures of one session. The keys are expanded once; each message copies
+/// that state.
 pub struct Signer(State);
 
 enum State {
@@ -26,7 +27,7 @@ enum State {
 }
 
 impl Signer {
-    /// With the session's signing key.
+    /// Creates a signer with the session's signing key.
     #[must_use]
     pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Self {
         Self(match algorithm {
@@ -46,8 +47,8 @@ impl Signer {
         })
     }
 
-    /// Signs one message of a compound, its padding included, and marks it as signed. What is shorter than a header
-    /// stays as it is.
+    /// Signs one message of a compound, including its padding, and sets its signed flag. Leaves anything
+    /// shorter than a header unchanged.
     pub fn sign(&self, message: &mut [u8]) {
         if message.len() < HEADER_BYTES {
             return;
@@ -57,13 +58,13 @@ impl Signer {
         message[SIGNATURE_AT..HEADER_BYTES].copy_from_slice(&signature);
     }
 
-    /// Whether one message of a compound, its padding included, carries the right signature.
+    /// Returns whether one message of a compound, including its padding, has the correct signature.
     #[must_use]
     pub fn verify(&self, message: &[u8]) -> bool {
         message.len() >= HEADER_BYTES && self.signature(message) == message[SIGNATURE_AT..HEADER_BYTES]
     }
 
-    /// Of a message that is not shorter than a header.
+    /// Returns the signature of a message, which must not be shorter than a header.
     fn signature(&self, message: &[u8]) -> [u8; 16] {
         let (before, after) = (&message[..SIGNATURE_AT], &message[HEADER_BYTES..]);
         match &self.0 {
@@ -96,8 +97,8 @@ fn code<M: Mac + Clone>(prepared: &M, before: &[u8], after: &[u8]) -> hmac::dige
     state.finalize().into_bytes()
 }
 
-/// GMAC is GCM of nothing, with the message as what goes along (NIST SP 800-38D, section 3). The parts of the message
-/// are hashed where they lie; all but the last are whole blocks.
+/// Computes GMAC: GCM of an empty plaintext with the message as additional data (NIST SP 800-38D, section
+/// 3). The parts of the message are hashed in place; all but the last consist of whole blocks.
 fn gmac(cipher: &Aes128, prepared: &GHash, before: &[u8], after: &[u8]) -> [u8; 16] {
     let mut hash = prepared.clone();
     hash.update_padded(before);
@@ -120,7 +121,8 @@ fn gmac(cipher: &Aes128, prepared: &GHash, before: &[u8], after: &[u8]) -> [u8; 
     tag
 }
 
-/// The message's number, then who sends it and whether it is a CANCEL, which has the number of what it cancels.
+/// Returns the nonce: the message ID, and flags for the sender and for CANCEL, which reuses the ID of the
+/// request that it cancels.
 fn nonce(header: &[u8]) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[..8].copy_from_slice(&header[24..32]);

@@ -1,7 +1,7 @@
-//! What Microsoft has published to test implementations against: the conversation in the appendix of "SMB 2 and SMB 3
-//! security in Windows 10: the anatomy of signing and cryptographic keys" (Open Specifications blog, 2017), first channel.
+//! Test vectors of Microsoft: the conversation in the appendix of "SMB 2 and SMB 3 security in Windows 10:
+//! the anatomy of signing and cryptographic keys" (Open Specifications blog, 2017), first channel.
 
-/// Reads hexadecimal digits; white space is passed over.
+/// Reads hexadecimal digits, ignoring white space.
 pub fn bytes(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits
         .bytes()
@@ -15,14 +15,14 @@ pub fn bytes(digits: &str) -> Vec<u8> {
         .collect()
 }
 
-/// As `bytes`, of a length that is known.
+/// As `bytes`, with a fixed length.
 pub fn array<const N: usize>(digits: &str) -> [u8; N] {
     bytes(digits)
         .try_into()
         .expect("as many digits as the array takes")
 }
 
-/// NEGOTIATE, request and response, each with the hash after it.
+/// NEGOTIATE request and response, each with the hash after it.
 pub const BLOG_NEGOTIATE: [(&str, &str); 2] = [
     (
         "FE534D4240000100000000000000800000000000000000000100000000000000FFFE000000000000
@@ -52,7 +52,7 @@ pub const BLOG_NEGOTIATE: [(&str, &str); 2] = [
     ),
 ];
 
-/// SESSION_SETUP: request, response, request, each with the hash after it.
+/// SESSION_SETUP request, response and second request, each with the hash after it.
 pub const BLOG_SESSION_SETUPS: [(&str, &str); 3] = [
     (
         "FE534D4240000100000000000100800000000000000000000200000000000000FFFE000000000000
@@ -93,7 +93,7 @@ pub const BLOG_SESSION_SETUPS: [(&str, &str); 3] = [
     ),
 ];
 
-/// The hash that goes into the session's keys.
+/// The hash from which the session's keys are derived.
 pub const BLOG_PREAUTH: &str =
     "0DD13628CC3ED218EF9DF9772D436D0887AB9814BFAE63A80AA845F36909DB7928622DDDAD522D97
      51640A459762C5A9D6BB084CBB3CE6BDADEF5D5BCE3C6C01";

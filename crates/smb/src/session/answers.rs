@@ -1,5 +1,5 @@
-//! What the server's messages come to: each is held against what is outstanding, and ends calls, brings breaks, or
-//! ends the session because it can't be right.
+//! Handles the server's messages: checks each against the outstanding requests, and ends calls, reports
+//! breaks, or ends the session if a message can't be correct.
 
 use super::calls::{Kind, LISTING_BYTES};
 use super::conversation::{Conversation, Incoming, Outstanding, Owner, Running};
@@ -16,14 +16,15 @@ use dyno_files::{Break, Caching, Grant, Info, LeaseKey, Reply, SpaceInfo};
 use dyno_measure::Failure;
 use std::ops::Range;
 
-/// Times that a server may say of one request that it goes on. It has to say so once; each further one says nothing.
+/// Maximum number of interim responses to one request. The first one is enough; further ones carry no
+/// information.
 const MAX_INTERIMS: u32 = 8;
 
 impl Conversation {
-    /// Reads what has come up to the next thing to be told; None where more has to come first.
+    /// Processes received data up to the next event; None if more data must arrive first.
     ///
     /// # Errors
-    /// Where the session can't go on.
+    /// The session can't continue.
     pub fn receive(&mut self, inbox: &mut Inbox) -> Result<Option<Incoming>, Failure> {
         if let Some((id, result)) = self.ended_at_once.pop_front() {
             return Ok(Some(Incoming::Ended(id, result, 0..0)));
@@ -86,16 +87,18 @@ impl Conversation {
         }
     }
 
-    /// Whether the server may have refused the request because of the order in which connections brought it (MS-SMB2
-    /// 3.3.5.2.10), and it can be sent again: it came after one of a later connection, or it is sent again and the server
-    /// is not through yet with what came over an earlier one.
+    /// Returns whether the server may have refused the request because of the order in which connections
+    /// delivered it (MS-SMB2 3.3.5.2.10) and it can be repeated: a request of a later connection overtook
+    /// it, or it is itself a repetition, and the server is still processing requests of an earlier
+    /// connection.
     fn is_outrun(&self, index: usize, request: &Outstanding) -> bool {
         let running = self.running.get(index).and_then(Option::as_ref);
         let is_older = request.channel_sequence != self.durability.channel_sequence;
         running.is_some_and(|call| call.again.is_some() && (is_older || call.repeated))
     }
 
-    /// The request at `position` goes on. Interim responses are not signed (MS-SMB2 3.2.5.1.3).
+    /// Records an interim response to the request at `position`. Interim responses are not signed (MS-SMB2
+    /// 3.2.5.1.3).
     fn interim_came(&mut self, position: usize, header: &Header) -> Parsed<()> {
         let request = &mut self.outstanding[position];
         let is_first = request.interims == 0;
@@ -111,8 +114,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Whether a response belongs to the session, the share and the request that it should. Errors may come without:
-    /// a server that has lost a session has no number for it.
+    /// Checks that a response belongs to the right session, share and request. Errors may lack these
+    /// numbers: a server that has lost a session does not know its number.
     fn check_identity(&self, position: usize, header: &Header) -> Parsed<()> {
         let request = &self.outstanding[position];
         let is_async = header.has(flags::ASYNC);
@@ -151,7 +154,7 @@ impl Conversation {
                     return Ok(None);
                 };
                 let to = caching_of_level(level);
-                // Level II goes without asking (MS-SMB2 3.2.5.19.1).
+                // A break to level II needs no acknowledgement (MS-SMB2 3.2.5.19.1).
                 let acknowledge = open.oplock != Caching::READ;
                 if !acknowledge {
                     open.oplock = to;
@@ -210,7 +213,7 @@ impl Conversation {
         }
         if let (true, None, Some(file)) = (running.more, running.failed, running.file) {
             (running.parts_left, running.more) = (1, false);
-            // By MS-SMB2 the first request's pattern holds; Samba looks at each one's.
+            // By MS-SMB2 the first request's pattern applies; Samba uses the pattern of each request.
             let pattern = std::mem::take(&mut self.patterns[index]);
             self.follow_up(index, |message| {
                 message.query_directory(file, &pattern, LISTING_BYTES, false)
@@ -234,11 +237,11 @@ fn check_session(status: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where a call's answers are noted.
+/// Where a call records its answers.
 type Books<'a> = (&'a mut Handles, &'a mut Durability);
 
 impl Running {
-    /// Takes in the response to one of the call's requests, which begins at `start` of the inbox.
+    /// Processes the response to one of the call's requests, which begins at `start` of the inbox.
     fn take_part(
         &mut self,
         books: &mut Books<'_>,
@@ -251,7 +254,7 @@ impl Running {
             parse_error(part)?;
         }
         if let (Command::Close, Kind::Close(handle)) = (command, self.kind) {
-            // Whatever the server says: there is nothing more to be done with it.
+            // Whatever the server answers, the handle can't be used any more.
             books.0.remove(handle);
         }
         match (command, status) {
@@ -368,7 +371,7 @@ impl Running {
 
     fn end(self) -> Incoming {
         let result = match self.failed {
-            // The server has closed it before it lost its answer.
+            // The server had closed the file before its answer was lost.
             Some(status::FILE_CLOSED) if self.repeated && matches!(self.kind, Kind::Close(_)) => {
                 Ok(Reply::Done)
             }

@@ -7,25 +7,25 @@
 //! | `Read` | READ | |
 //! | `Write` | WRITE | |
 //! | `Flush` | FLUSH | |
-//! | `Lock`, `Unlock` | LOCK | exclusive, failing at once |
+//! | `Lock`, `Unlock` | LOCK | exclusive, failing immediately |
 //! | `QueryHandle`, `QueryTimes` | QUERY_INFO | FileNetworkOpenInformation |
 //! | `SetEnd` | SET_INFO | FileEndOfFileInformation |
-//! | `SetTimes` | SET_INFO | FileBasicInformation, the time of the last write |
-//! | `Find` in a directory that is open under a lease | QUERY_DIRECTORY + QUERY_DIRECTORY, then QUERY_DIRECTORY until there is no more | through that handle |
+//! | `SetTimes` | SET_INFO | FileBasicInformation, the last write time |
+//! | `Find` in an open, leased directory | QUERY_DIRECTORY + QUERY_DIRECTORY, then QUERY_DIRECTORY until its end | through that handle |
 //! | `QueryPath` | CREATE + QUERY_INFO + CLOSE | one compound |
 //! | `QuerySpace` | CREATE + QUERY_INFO + CLOSE | one compound: FileFsFullSizeInformation |
-//! | `Find` | CREATE + QUERY_DIRECTORY + QUERY_DIRECTORY, then QUERY_DIRECTORY until there is no more, then CLOSE | a compound, then one by one; 64 KiB each |
+//! | `Find` | CREATE + QUERY_DIRECTORY + QUERY_DIRECTORY, then QUERY_DIRECTORY until its end, then CLOSE | a compound, then single requests; 64 KiB each |
 //! | `Rename` | CREATE + SET_INFO + CLOSE | one compound, FileRenameInformation without replacing |
 //! | `Delete`, `RemoveDirectory` | CREATE + SET_INFO + CLOSE | one compound, FileDispositionInformation |
 //! | `MakeDirectory` | CREATE + CLOSE | one compound |
 //!
-//! The parts of a compound are related: each goes on with the file of the one before. The first part that fails decides
-//! what the call comes to. Where the CREATE succeeded and the compound's CLOSE did not (a server fails every part after
-//! a failed one), a CLOSE of its own follows. `Find` is two round trips at least, because a listing may always be longer
-//! than what came: that is how Windows clients do it too.
+//! The parts of a compound are related: each uses the file of the previous part. The first part that fails
+//! determines the result of the call. If the CREATE succeeded but the compound's CLOSE did not (a server fails
+//! every part after a failed one), a separate CLOSE follows. `Find` takes at least two round trips, because a
+//! listing may always be longer than the first response; Windows clients do the same.
 //!
-//! What changes a directory that this session has a lease of names that lease (ParentLeaseKey, MS-SMB2 2.2.13.2.10), so
-//! that the server does not take it away.
+//! Changes in a directory on which this session has a lease name that lease (ParentLeaseKey, MS-SMB2
+//! 2.2.13.2.10), so that the server does not break it.
 
 use super::durable::{Durability, Durable};
 use super::handles::{level_of, possible, state_of, Handles};
@@ -36,50 +36,51 @@ use crate::wire::{
 use dyno_files::{Access, Ask, Caching, Call, Disposition, Handle, LeaseKey, Open, Stability};
 use dyno_measure::{Failure, Fault};
 
-/// Bytes of a listing that are asked for at once: what one credit pays for.
+/// Size of one listing request, which one credit covers.
 pub const LISTING_BYTES: u32 = 65536;
 
 const DISPOSITION_OPEN: u32 = 1;
 const DISPOSITION_CREATE: u32 = 2;
-/// The longest name that fits a 16-bit length in bytes, in UTF-16 units; no server takes as much.
+/// Limit for names, in UTF-16 units: their length in bytes fits 16 bits. No server accepts names this long.
 const MAX_PATH_UNITS: usize = 16_384;
 
-/// Set in the keys of opens that have one only to name the lease of their directory. Those of callers count from 1, and those
-/// of durable handles have the bit above it.
+/// Bit in the lease keys of opens that need a key only to name the lease of their directory. Callers' keys
+/// count from 1, and those of durable handles have the next higher bit.
 const NAMING_LEASE: u128 = 1 << 126;
 
-/// What a call that was sent is waiting for.
+/// The kind of a pending call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// CREATE of a file that stays open.
     Open {
-        /// The lease that was asked for.
+        /// The requested lease.
         lease: Option<LeaseKey>,
-        /// That it is not there is an answer.
+        /// Whether a missing file is a valid result.
         may_be_absent: bool,
     },
     Close(Handle),
-    /// READ of so many bytes.
+    /// READ, with the number of bytes.
     Read(u32),
-    /// WRITE of so many bytes.
+    /// WRITE, with the number of bytes.
     Write(u32),
-    /// One request that brings nothing back.
+    /// One request whose response has no data.
     Plain,
-    /// A compound whose parts all only have to succeed; the key that its CREATE has, to name the lease of its directory.
+    /// A compound whose parts only need to succeed; the lease key of its CREATE, if it names the lease of
+    /// its directory.
     Change(Option<LeaseKey>),
     /// QUERY_INFO for sizes and attributes of an open file.
     HandleInfo,
-    /// The same by path.
+    /// The same, by path.
     PathInfo,
     Space,
-    /// A listing; through the handle of a leased directory, which stays open.
+    /// A listing; `leased` if it uses the handle of a leased directory, which stays open.
     Find {
         leased: Option<FileId>,
     },
 }
 
 impl Kind {
-    /// Whether a path that is not there is an answer.
+    /// Returns whether a missing path is a valid result.
     #[must_use]
     pub fn may_be_absent(self) -> bool {
         matches!(
@@ -92,34 +93,33 @@ impl Kind {
         )
     }
 
-    /// Whether the file that its requests are about stays open.
+    /// Returns whether the file of its requests stays open.
     #[must_use]
     pub fn keeps_file(self) -> bool {
         matches!(self, Self::Find { leased: Some(_) })
     }
 }
 
-/// Writes the requests of a call; see the module's table.
+/// Writes the requests of a call; see the table of this module.
 pub struct Writer<'a> {
     pub message: &'a mut Message,
-    /// The files that are open.
     pub handles: &'a mut Handles,
-    /// What the session can do.
+    /// What the session supports.
     pub agreed: &'a NegotiatedSession,
     pub base: &'a str,
-    /// What is asked for so that a handle outlives its connection.
+    /// State of the durable handles.
     pub durability: &'a mut Durability,
-    /// Numbers the opens that have a lease key only to name the lease of their directory.
+    /// Counter of the lease keys that only name the lease of the file's directory.
     pub next_own_lease: &'a mut u128,
-    /// Of an open that was written: what it takes to open the file again, if the server keeps it.
+    /// After an open: what is needed to reopen the file, if the server keeps it.
     pub durable: Option<Box<Durable>>,
 }
 
 impl Writer<'_> {
-    /// Writes `call`.
+    /// Writes the requests of `call`.
     ///
     /// # Errors
-    /// Where there is no such handle, or a name that can't be spelt.
+    /// The handle does not exist, or a name can't be encoded.
     pub fn write(&mut self, call: &Call<'_>) -> Result<Kind, Failure> {
         match *call {
             Call::Open(open) => self.open(&open),
@@ -303,7 +303,8 @@ impl Writer<'_> {
         Ok(Kind::Plain)
     }
 
-    /// The server's name for a file; one that is not open, or is being closed, was lost with an earlier session.
+    /// Returns the server's ID of a file. A file that is not open, or is being closed, was lost with an
+    /// earlier session.
     fn file(&mut self, handle: Handle) -> Result<FileId, Failure> {
         match self.handles.get(handle) {
             Some(open) if !open.closing => Ok(open.file),
@@ -311,7 +312,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Opens a path so as to change it; names the lease of its directory where we have it.
+    /// Opens a path to change it; names the lease of its directory if the session has one.
     fn open_to_change(
         &mut self,
         path: &str,
@@ -337,13 +338,13 @@ impl Writer<'_> {
         Ok(Kind::Change(Some(key)))
     }
 
-    /// The key of the lease that we have on the directory that a path lies in.
+    /// Returns the key of the session's lease on the parent directory of `path`.
     fn lease_of_parent(&self, path: &str) -> Option<u128> {
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
         self.handles.leased_directory(directory).map(|(_, key)| key.0)
     }
 
-    /// A key for an open that wants no lease itself.
+    /// Returns a lease key for an open that needs no lease of its own.
     fn own_lease(&mut self) -> LeaseKey {
         *self.next_own_lease += 1;
         LeaseKey(NAMING_LEASE | *self.next_own_lease)
@@ -386,13 +387,13 @@ fn disposition_code(disposition: Disposition) -> u32 {
     }
 }
 
-/// Whether something in the directory may be different after it, or after what is done through it.
+/// Returns whether an open, or its use, may change the directory.
 fn may_change(open: &Open<'_>) -> bool {
     let only_looks = matches!(open.access, Access::Attributes | Access::Read);
     !only_looks || open.disposition != Disposition::Open || open.delete_on_close
 }
 
-/// A name that is too long for the wire is our own fault, and no server's.
+/// Rejects a name that is too long for the protocol. That is an error of this client, not of the server.
 fn check_name(name: &str) -> Result<(), Failure> {
     if name.len() < MAX_PATH_UNITS {
         Ok(())

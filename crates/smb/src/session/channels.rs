@@ -1,14 +1,16 @@
-//! Several connections in one session, its channels (MS-SMB2 3.2.4.1.7, 3.2.4.2.3, 3.2.7.1). The first makes the session; each
-//! further one is bound to it by a log-on of its own, signs under its own key, and has its own credits.
+//! Channels: several connections of one session (MS-SMB2 3.2.4.1.7, 3.2.4.2.3, 3.2.7.1). The first
+//! connection establishes the session; each further one is bound to it by its own log-on, and has its own
+//! signing key and credits.
 //!
-//! What reads, writes, flushes or asks about an open file goes over the channel with the least to do; opens, closes, locks and
-//! what goes by name go over the first. The server may tell breaks over any of them. A channel that is lost is given up: what was
-//! not answered there is sent once more over another where it may be sent twice, under the next channel sequence, so that the
-//! server refuses what comes late from the lost one. A break may be lost with a channel, so nothing is cached any longer that
-//! was allowed before. The last one is lost as the only connection of a session is.
+//! Reads, writes, flushes and queries of an open file use the channel with the least load. Opens, closes,
+//! locks and calls by name use the first one. Breaks may arrive on any channel.
 //!
-//! Not for: channels in the place of those that were given up, and opens that are sent twice (replays of CREATE): such an open
-//! fails.
+//! When a channel is lost, its unanswered calls are sent again over another one if they may be repeated,
+//! under the next channel sequence, so that the server refuses late requests of the lost channel. A break
+//! may have been lost too, so the session drops all permission to cache. The loss of the last channel is
+//! the loss of the connection.
+//!
+//! Lost channels are not replaced, and unanswered opens fail: CREATE is not replayed.
 
 use super::conversation::{Conversation, Counts, Incoming};
 use super::durable::Again;
@@ -27,21 +29,21 @@ use std::ops::Range;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-/// What a connection takes of the session that it is to become a channel of.
+/// What a further connection needs from its session.
 #[derive(Debug)]
 pub(super) struct Binding {
-    /// Of the first connection: it proves that the session is ours.
+    /// Signer of the first connection, which proves the identity of the client.
     pub(super) signer: Signer,
     sign_all: bool,
-    /// What the session encrypts with, and whether it does.
+    /// The session's cipher and keys, and whether it encrypts.
     cipher: Option<(Cipher, Keys)>,
     encrypts: bool,
-    /// Of the session's connections, this one's.
+    /// Number of the connection in its session.
     number: u16,
 }
 
 impl Binding {
-    /// Protects what goes over the new channel, whose own key `signer` has.
+    /// Protects the new channel, whose own signing key `signer` has.
     pub(super) fn protect(self, signer: Signer, protection: &mut Protection) {
         protection.sign(signer, self.sign_all);
         if let Some((cipher, keys)) = self.cipher {
@@ -55,7 +57,7 @@ impl Binding {
 }
 
 impl Session {
-    /// Whether the server gives a session as many connections as are asked for.
+    /// Checks that the server supports the requested number of connections per session.
     pub(super) fn check_channels(&self, negotiated: &Negotiated, guest: bool) -> Result<(), Failure> {
         let response = &negotiated.response;
         let offered = response.dialect >= Dialect::Smb300
@@ -67,7 +69,7 @@ impl Session {
         Ok(())
     }
 
-    /// Adds the further connections to a session that has just been made.
+    /// Adds the further connections to a new session.
     pub(super) async fn open_channels(
         &mut self,
         negotiated: &Negotiated,
@@ -95,14 +97,14 @@ impl Session {
             let durability = &self.conversation.durability;
             other.conversation.durability.channel_sequence = durability.channel_sequence;
             let bound = other.bind(binding, link, agreed).await;
-            // What it has sent counts, whether or not it came to something.
+            // Its sent bytes count even if the connection failed.
             self.others.push(other);
             bound?;
         }
         Ok(())
     }
 
-    /// Connects, and makes the connection a channel of the session.
+    /// Connects and binds the connection to the session.
     async fn bind(&mut self, binding: Binding, link: Link, agreed: NegotiatedSession) -> Result<(), Failure> {
         let negotiated = self.negotiate().await?;
         self.binding = Some(binding);
@@ -116,7 +118,7 @@ impl Session {
         Ok(())
     }
 
-    /// Over which further connection a call goes; None: over the first.
+    /// Returns the further connection for a call, or None for the first.
     pub(super) fn channel_for(&mut self, call: &Call<'_>) -> Option<usize> {
         let spreads = matches!(
             call,
@@ -135,7 +137,7 @@ impl Session {
         places.min_by_key(|place| load(*place))?.checked_sub(1)
     }
 
-    /// Begins a call over the further connection at `place`.
+    /// Starts a call over the further connection at `place`.
     pub(super) async fn begin_on(&mut self, place: usize, call: &Call<'_>) -> Result<CallId, Failure> {
         let other = &mut self.others[place];
         let (id, now) = other.conversation.begin_for(&mut self.conversation, call)?;
@@ -147,7 +149,7 @@ impl Session {
         Ok(id)
     }
 
-    /// What is told next, over whichever connection.
+    /// Returns the next event on any connection.
     pub(super) async fn next_of_all(&mut self) -> Result<Incoming, Failure> {
         loop {
             if let Some(told) = self.told_by_any().await? {
@@ -158,7 +160,7 @@ impl Session {
         }
     }
 
-    /// The next break, over whichever connection; None once it is `due_ns`.
+    /// Returns the next break on any connection, or None at `due_ns`.
     pub(super) async fn next_break_of_all(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
         self.idle_ns = self.idle_ns.saturating_add(due_ns.saturating_sub(monotonic_ns()));
         self.release_if_idle();
@@ -193,10 +195,10 @@ impl Session {
         }
     }
 
-    /// What has come and is to be told; each connection has its turn. None where more has to come first.
+    /// Returns a received event; the connections take turns. None if more data must arrive first.
     async fn told_by_any(&mut self) -> Result<Option<Incoming>, Failure> {
         let mut step = 0;
-        // The number of connections may shrink on the way.
+        // The number of connections may shrink during the loop.
         while step <= self.others.len() {
             if let Some(broken) = self.breaks_to_tell.pop_front() {
                 return Ok(Some(Incoming::Break(broken)));
@@ -224,7 +226,8 @@ impl Session {
         Ok(None)
     }
 
-    /// The same of one connection; with the conversation of the first one, where it is another.
+    /// As above for a single connection; `first` is the conversation of the first connection if this is
+    /// another one.
     async fn told_here(&mut self, mut first: Option<&mut Conversation>) -> Result<Option<Incoming>, Failure> {
         loop {
             self.send_waiting().await?;
@@ -246,7 +249,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Waits until one of the connections has something, and says which; takes nothing.
+    /// Waits until a connection has data, without receiving it; returns the connection.
     async fn arrival(&mut self) -> (usize, Result<(), Failure>) {
         let more = (0..=self.others.len()).find(|place| self.channel(*place).more_is_there);
         let Some(place) = more else {
@@ -276,7 +279,7 @@ impl Session {
         Poll::Pending
     }
 
-    /// Takes what has come over a connection, or gives it up.
+    /// Receives the data of a connection, or gives the connection up.
     fn take_from(&mut self, place: usize, arrived: Result<(), Failure>) -> Result<(), Failure> {
         match arrived.and_then(|()| self.channel_mut(place).take()) {
             Ok(_) => Ok(()),
@@ -284,7 +287,7 @@ impl Session {
         }
     }
 
-    /// Takes what has come to any of them while the task had no reason to wait; whether there was anything.
+    /// Polls all connections for a task that does not wait; returns whether there was data.
     async fn look_at_all(&mut self) -> Result<bool, Failure> {
         let mut found = false;
         for place in (0..=self.others.len()).rev() {
@@ -299,7 +302,7 @@ impl Session {
         Ok(found)
     }
 
-    /// The first connection, or one of the others, from 1 on.
+    /// Returns the first connection, or one of the others, counted from 1.
     pub(super) fn channel(&self, place: usize) -> &Self {
         match place {
             0 => self,
@@ -314,7 +317,8 @@ impl Session {
         }
     }
 
-    /// Goes on without a connection that failed so, where another is left. 0: the first, whose place another takes.
+    /// Continues without a connection that failed, if another one is left. Connection 0 is the first, which
+    /// another one replaces.
     pub(super) fn give_up(&mut self, place: usize, failure: Failure) -> Result<(), Failure> {
         if !costs_connection(&failure) || self.others.is_empty() {
             return Err(failure);
@@ -350,13 +354,13 @@ impl Session {
         Ok(())
     }
 
-    /// A call ended while only breaks are waited for.
+    /// Stores the result of a call that ended while the caller waited only for breaks.
     pub(super) fn keep_ended(&mut self, id: CallId, result: Result<Reply, Failure>, data: Range<usize>) {
         let data = self.channel(self.told_by).inbox.bytes()[data].to_vec();
         self.kept.push_back(EndedCall { id, result, data });
     }
 
-    /// What was counted on all of its connections.
+    /// Returns the counts of all connections.
     pub(super) fn counts(&self) -> Counts {
         let mut counts = self.conversation.counts().clone();
         for other in &self.others {
@@ -365,14 +369,14 @@ impl Session {
         counts
     }
 
-    /// Sends once more what the server has refused for coming after a later channel.
+    /// Sends a request again that the server refused because a later channel overtook it.
     pub(super) fn send_outrun(&mut self, id: CallId, again: Again) {
         if let Err(failure) = self.conversation.send_once_more(id, again) {
             self.conversation.ended_at_once.push_back((id, Err(failure)));
         }
     }
 
-    /// Closes the further connections; what was counted stays.
+    /// Closes the further connections and keeps their counts.
     pub(super) fn drop_channels(&mut self) {
         for other in self.others.drain(..) {
             self.conversation.counts.add(other.conversation.counts());
@@ -382,7 +386,7 @@ impl Session {
     }
 }
 
-/// Adds what one connection has sent and received to what its session has.
+/// Adds the bytes of one connection to those of its session.
 pub(super) fn add_bytes(sum: &mut Traffic, one: &Traffic) {
     sum.bytes_out += one.bytes_out;
     sum.bytes_in += one.bytes_in;

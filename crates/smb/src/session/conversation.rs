@@ -1,5 +1,5 @@
-//! What client and server have said to each other on one connection, and what is still owed: credits, requests that
-//! are outstanding, calls that run, files that are open. Knows bytes and no sockets: `session/mod.rs` carries them.
+//! Protocol state of one connection: credits, outstanding requests, running calls and open files. It
+//! handles bytes; `session/mod.rs` handles the sockets.
 
 mod shared;
 
@@ -17,35 +17,36 @@ use dyno_measure::{Failure, Fault};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Credits that are asked for, so that several large reads and writes can be under way at once.
+/// Requested credits: enough for several large reads and writes in parallel.
 const CREDITS_WANTED: u32 = 128;
 const MAX_CREDITS: u32 = 65_535;
 
-/// What is told to whom uses the session.
+/// An event for the user of the session.
 #[derive(Debug)]
 pub enum Incoming {
-    /// A call ended; the range of the inbox holds what was read.
+    /// A call ended; the range of the inbox holds the data of a read.
     Ended(CallId, Result<Reply, Failure>, Range<usize>),
-    /// The server takes caching back.
+    /// The server revokes caching.
     Break(Break),
-    /// The response to a request of the session's own: its status, its session and tree, and where it lies whole.
+    /// The response to one of the session's own requests: status, session and tree, and its place in the
+    /// inbox.
     Answer(u32, Link, Range<usize>),
-    /// The server has not carried the call out, because of what came, or is to come, over another connection.
+    /// The server did not execute the call because of requests on another connection.
     Outrun(CallId, Again),
 }
 
-/// For whom a request was sent.
+/// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The session itself, which makes or ends.
+    /// The session itself, while it starts or ends.
     Session,
-    /// Nobody waits for it.
+    /// A break acknowledgement, whose response is ignored.
     Acknowledgement,
-    /// The running call of that number.
+    /// The running call with this number.
     Call(usize),
 }
 
-/// A request without its response.
+/// A request without a response yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outstanding {
     pub message_id: u64,
@@ -53,51 +54,52 @@ pub(super) struct Outstanding {
     pub owner: Owner,
     pub interims: u32,
     pub async_id: u64,
-    /// Of the client's connections, as it was sent.
+    /// Channel sequence with which it was sent.
     pub channel_sequence: u16,
     credits_asked: u32,
     max_response: u32,
 }
 
-/// A call without its end.
+/// A call that has not ended.
 #[derive(Debug)]
 pub(super) struct Running {
     pub id: CallId,
     pub kind: Kind,
     pub parts_left: usize,
-    /// Of a compound for which the server never grants credits enough: parts that are sent one by one.
+    /// Remaining parts of a compound that are sent individually, because the server never grants enough
+    /// credits for all.
     pub later: VecDeque<Message>,
-    /// Of the first part that failed.
+    /// Status of the first part that failed.
     pub failed: Option<u32>,
-    /// What a compound opened and has not closed yet.
+    /// File that a compound opened and has not closed yet.
     pub file: Option<FileId>,
-    /// It was sent before on a connection that was lost.
+    /// Whether it was already sent on a lost connection.
     pub repeated: bool,
-    /// Of an open that the server is asked to keep.
+    /// State for reopening a file that the server is asked to keep.
     pub durable: Option<Box<Durable>>,
-    /// Of the open of a directory under a lease: its path.
+    /// Path of a directory that is being opened under a lease.
     pub directory: Option<Box<str>>,
-    /// What is sent once more where the connection is lost.
+    /// What to send again if the connection is lost.
     pub again: Option<Again>,
-    /// The listing goes on.
+    /// Whether the listing continues.
     pub more: bool,
     pub reply: Reply,
     pub data: Range<usize>,
 }
 
-/// Numbers of requests by code, and of breaks.
+/// Numbers of requests by command code, and of breaks.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
-    /// By the code of the command.
+    /// Indexed by command code.
     pub requests: [u64; Command::CODES],
-    /// Parts of compounds that were not carried out, because a part before them had failed. Servers answer these
+    /// Parts of compounds that were not executed because an earlier part had failed. Servers answer these
     /// without counting them.
     pub refused: u64,
     pub breaks: u64,
 }
 
 impl Counts {
-    /// Adds those of another connection.
+    /// Adds the counts of another connection.
     pub fn add(&mut self, other: &Self) {
         for (sum, count) in self.requests.iter_mut().zip(other.requests) {
             *sum += count;
@@ -107,7 +109,7 @@ impl Counts {
     }
 }
 
-/// The state of one connection.
+/// State of one connection.
 #[derive(Debug)]
 pub struct Conversation {
     pub(super) link: Link,
@@ -116,33 +118,33 @@ pub struct Conversation {
     base: String,
     next_message_id: u64,
     credits: u32,
-    /// What outstanding requests have asked for.
+    /// Credits requested by outstanding requests.
     credits_asked: u32,
     pub(super) outstanding: Vec<Outstanding>,
-    /// What they may bring, in bytes.
+    /// Maximum size of the outstanding responses, in bytes.
     expected_bytes: usize,
     pub(super) running: Vec<Option<Running>>,
     free: Vec<usize>,
-    /// Of running listings, by the number of the call.
+    /// Patterns of the running listings, indexed by call.
     pub(super) patterns: Vec<String>,
     pub(super) handles: Handles,
-    /// The message in the making, or the one that was made last.
+    /// The message being written, or the last one.
     message: Message,
-    /// Messages that wait for credits, in their order.
+    /// Messages that wait for credits, in order.
     waiting: VecDeque<(Message, Owner)>,
     spare: Vec<Message>,
     pub(super) ended_at_once: VecDeque<(CallId, Result<Reply, Failure>)>,
     next_call: u64,
     pub(super) counts: Counts,
     pub(super) durability: Durability,
-    /// Numbers the opens that have a lease key only to name the lease of their directory.
+    /// Counter of the lease keys that only name the lease of the file's directory.
     next_own_lease: u128,
-    /// The session has had other connections: what it has open did not go with the one that was lost.
+    /// Whether the session has had other connections: its open files survived the lost one.
     pub(super) outlives_connections: bool,
 }
 
 impl Conversation {
-    /// Before the first word; `base` stands before all paths.
+    /// Creates the state of a new connection; `base` is the prefix of all paths.
     #[must_use]
     pub fn new(base: &str) -> Self {
         Self {
@@ -171,7 +173,7 @@ impl Conversation {
         }
     }
 
-    /// Begins anew, on another connection. What was counted stays.
+    /// Starts over on another connection. The counts stay.
     pub fn reset(&mut self) {
         let fresh = Self {
             base: std::mem::take(&mut self.base),
@@ -185,7 +187,7 @@ impl Conversation {
         *self = fresh;
     }
 
-    /// Calls can be made from here on.
+    /// Marks the session as established, so that calls can start.
     pub fn establish(&mut self, link: Link, agreed: NegotiatedSession) {
         self.link = link;
         self.agreed = Some(agreed);
@@ -196,13 +198,13 @@ impl Conversation {
         &self.counts
     }
 
-    /// The message to send.
+    /// Returns the message to send.
     #[must_use]
     pub fn message(&self) -> &Message {
         &self.message
     }
 
-    /// What messages take of memory.
+    /// Returns the memory of all messages, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let waiting = self.waiting.iter().map(|(message, _)| message);
@@ -210,47 +212,47 @@ impl Conversation {
         all.map(Message::held_bytes).sum()
     }
 
-    /// Gives the memory of messages back that have been sent; those that wait stay.
+    /// Frees the memory of sent messages; waiting ones stay.
     pub fn release(&mut self) {
         self.message = Message::default();
         self.spare = Vec::new();
     }
 
-    /// What outstanding requests may bring, in bytes.
+    /// Returns the maximum size of the outstanding responses, in bytes.
     #[must_use]
     pub fn expected_bytes(&self) -> usize {
         self.expected_bytes
     }
 
-    /// Credits that are there to be used.
+    /// Returns the available credits.
     #[must_use]
     pub fn credits(&self) -> u32 {
         self.credits
     }
 
-    /// Whether nothing is outstanding, and so nothing but a break can come.
+    /// Returns whether no request is outstanding, so that only a break can arrive.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.outstanding.is_empty()
     }
 
-    /// Whether messages wait, and no response is due that could bring them credits.
+    /// Returns whether messages wait, and no outstanding response could grant credits.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         !self.waiting.is_empty() && self.is_quiet() && !self.may_depart()
     }
 
-    /// Requests that were begun and are not answered yet.
+    /// Returns the number of unanswered requests.
     #[must_use]
     pub fn load(&self) -> usize {
         self.outstanding.len() + self.waiting.len()
     }
 
-    /// Begins `call`. True where its message is to be sent now, followed by the data of a write; else it waits for
-    /// credits, or has ended already.
+    /// Starts `call`. Returns its ID, and true if its message must be sent now, followed by the data of a
+    /// write; otherwise the message waits for credits, or the call has already ended.
     ///
     /// # Errors
-    /// Where there is no session, or a message can't be protected.
+    /// There is no session, or a message can't be protected.
     pub fn begin(&mut self, call: &Call<'_>) -> Result<(CallId, bool), Failure> {
         let id = CallId(self.next_call);
         self.next_call += 1;
@@ -297,10 +299,10 @@ impl Conversation {
         Ok((id, self.depart_or_wait(Owner::Call(index), tail)?))
     }
 
-    /// Writes a request of the session's own, to be sent now.
+    /// Writes one of the session's own requests, to be sent now.
     ///
     /// # Errors
-    /// Where there is no credit for it, or it can't be protected.
+    /// There are no credits for it, or it can't be protected.
     pub fn begin_own(&mut self, always_sign: bool, write: impl FnOnce(&mut Message)) -> Result<(), Failure> {
         self.message.begin(self.link, self.protection.room());
         write(&mut self.message);
@@ -311,15 +313,15 @@ impl Conversation {
         self.depart(Owner::Session, always_sign)
     }
 
-    /// Signs the request of the session's own that is to be sent now with a key that is not this connection's.
+    /// Signs the session's own request, which is to be sent now, with a key of another connection.
     pub(super) fn sign_own(&mut self, signer: &Signer) {
         if let Some(part) = self.message.part_mut(0) {
             signer.sign(part);
         }
     }
 
-    /// Writes the answer to a break. True where it is to be sent now; else it waits for credits, or what it concerns
-    /// has been closed meanwhile, which is answer enough.
+    /// Writes the answer to a break. Returns true if it must be sent now; otherwise it waits for credits,
+    /// or its file has been closed meanwhile, which makes the answer unnecessary.
     ///
     /// # Errors
     /// As `begin`.
@@ -345,7 +347,7 @@ impl Conversation {
             Grant::Lease(_) => return Ok(false),
         }
         if self.message.charge() > self.credits {
-            // Before what waits: a server that stands still for this answer may not give credits for anything else.
+            // Goes first: the server may grant no credits until it has this answer.
             self.message.end();
             let message = std::mem::replace(&mut self.message, self.spare.pop().unwrap_or_default());
             self.waiting.push_front((message, Owner::Acknowledgement));
@@ -364,10 +366,10 @@ impl Conversation {
         self.waiting.push_back((message, Owner::Call(index)));
     }
 
-    /// Makes the first message that waits the one to send, where credits allow it.
+    /// Prepares the first waiting message for sending, if credits suffice.
     ///
     /// # Errors
-    /// Where it can't be protected.
+    /// It can't be protected.
     pub fn next_departure(&mut self) -> Result<bool, Failure> {
         if !self.may_depart() {
             return Ok(false);
@@ -383,8 +385,9 @@ impl Conversation {
         self.depart(owner, false).map(|()| true)
     }
 
-    /// A compound that has to wait although no response is due that could bring credits goes part by part: a server may
-    /// never grant more than one (Samba: smb2 max credits).
+    /// Returns whether the first waiting message may be sent. A compound is sent in parts if no outstanding
+    /// response could grant credits: a server may never grant more than one credit (Samba: smb2 max
+    /// credits).
     fn may_depart(&self) -> bool {
         self.waiting.front().is_some_and(|(message, _)| {
             let charge = match message.part_at(0) {
@@ -404,8 +407,8 @@ impl Conversation {
         }
     }
 
-    /// Sends the next part of a compound that was split, with the file that its first part opened; true where there is
-    /// one. Where a part has failed, the others are left out, as a server does in a compound.
+    /// Queues the next part of a split compound with the file that its first part opened; returns whether
+    /// there is one. If a part failed, the rest is skipped, as in a server's handling of a compound.
     pub(super) fn next_part(&mut self, index: usize) -> bool {
         let Some(running) = self.running.get_mut(index).and_then(Option::as_mut) else {
             return false;
@@ -437,7 +440,7 @@ impl Conversation {
         self.depart(owner, false).map(|()| true)
     }
 
-    /// Gives every part of the message its number, and remembers what is owed for it.
+    /// Assigns a message ID to every part of the message and records the expected responses.
     fn depart(&mut self, owner: Owner, always_sign: bool) -> Result<(), Failure> {
         // Before SMB 2.1 every request costs one credit, and the field is reserved.
         let has_charges = self.agreed.is_some_and(|agreed| agreed.dialect > Dialect::Smb202);
@@ -479,12 +482,12 @@ impl Conversation {
             .protect(&mut self.message, self.link.session_id, always_sign)
     }
 
-    /// A response brought credits.
+    /// Adds the credits of a response.
     pub(super) fn earn(&mut self, credits: u16) {
         self.credits = (self.credits + u32::from(credits)).min(MAX_CREDITS);
     }
 
-    /// The request at `position` has its response.
+    /// Removes the request at `position`, which has been answered.
     pub(super) fn settle(&mut self, position: usize) -> Outstanding {
         let request = self.outstanding.swap_remove(position);
         self.credits_asked -= request.credits_asked;
@@ -527,7 +530,7 @@ impl Conversation {
         }
     }
 
-    /// Takes a call that has ended out of the table.
+    /// Removes a call that has ended.
     pub(super) fn finish(&mut self, index: usize) -> Option<Running> {
         let running = self.running.get_mut(index)?.take();
         if let Some(running) = &running {

@@ -1,33 +1,33 @@
-//! Handles that outlive their connection: what is asked of the server for them (MS-SMB2 3.2.4.3.5), what it granted, and
-//! what must be known to open them again and to send once more what was not answered.
+//! Durable handles, which survive their connection: what an open requests for them (MS-SMB2 3.2.4.3.5),
+//! what the server granted, and the state for reopening files and repeating unanswered calls.
 //!
-//! A server keeps a durable handle only together with an oplock or lease that lets its owner keep the handle. Where the
-//! caller asks for none, this session asks for one of its own: batch, or a lease of reads and the handle. Nothing is cached
-//! under it. Not for: making the connection anew (`recovery.rs`).
+//! A server keeps a durable handle only together with an oplock or lease that includes handle caching. If
+//! the caller requests none, this session requests its own: a batch oplock, or a lease of reads and the
+//! handle. Nothing is cached under it. `recovery.rs` reconnects.
 
 use super::options::NegotiatedSession;
 use crate::wire::{CreateRequest, Dialect, DurableRequest, FileId, LeaseRequest};
 use dyno_files::{Access, Ask, Caching, Call, Handle, KeptHandles, LeaseKey, Open, Stability};
 
-/// Set in the keys of leases that this session asks for by itself: those of callers count from 1.
+/// Bit in the keys of leases that the session itself requests; callers' keys count from 1.
 const OWN_LEASE: u128 = 1 << 127;
 
-/// What one session knows of handles that outlive a connection, over all its connections.
+/// State of a session's durable handles over all its connections.
 #[derive(Debug, Default)]
 pub struct Durability {
-    /// They are asked for.
+    /// Whether opens request durable handles.
     pub wanted: bool,
-    /// Calls are kept until they are answered: they may have to be sent once more.
+    /// Whether calls are kept until they are answered, because they may have to be sent again.
     pub keeps_calls: bool,
-    /// Makes the names of opens: no other client has them.
+    /// Makes the create GUIDs of opens unique among clients.
     pub client_guid: u128,
-    /// Goes up with each connection that takes the place of a lost one.
+    /// Incremented with each connection that replaces a lost one.
     pub channel_sequence: u16,
     pub counts: KeptHandles,
     opens: u128,
 }
 
-/// What it takes to open a file again that the server has kept.
+/// What is needed to reopen a file that the server has kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Durable {
     path: String,
@@ -35,15 +35,16 @@ pub struct Durable {
     options: u32,
     oplock: u8,
     lease: Option<LeaseRequest>,
-    /// Of SMB 3; None: of SMB 2.
+    /// Set with SMB 3; None with SMB 2.
     create_guid: Option<u128>,
     persistent: bool,
-    /// What may be cached under its lease, as last agreed on.
+    /// Last agreed caching under its lease.
     pub granted: Caching,
 }
 
 impl Durability {
-    /// What an open asks for instead of `ask`, which can be asked for here, and whether it is to be kept.
+    /// Returns what an open requests instead of `ask`, and whether the server is asked to keep the file.
+    /// `leases`: whether the server grants leases.
     pub fn ask(&mut self, open: &Open<'_>, ask: Ask, leases: bool) -> (Ask, bool) {
         let of_data = matches!(open.access, Access::Read | Access::ReadWrite | Access::Write);
         if !self.wanted || !of_data || open.directory || open.delete_on_close {
@@ -60,7 +61,8 @@ impl Durability {
         }
     }
 
-    /// Asks the server to keep what `request` opens. Gives what it takes to open it again, if it is granted.
+    /// Asks the server to keep the file that `request` opens. Returns what is needed to reopen it, if
+    /// granted.
     pub fn keep(&mut self, request: &mut CreateRequest<'_>, agreed: &NegotiatedSession) -> Box<Durable> {
         self.counts.asked += 1;
         let second = agreed.dialect >= Dialect::Smb300;
@@ -85,7 +87,8 @@ impl Durability {
         })
     }
 
-    /// The server has answered an open that it was asked to keep: `kept` says how, None not at all.
+    /// Records the answer to an open that the server was asked to keep: `kept` is None if it is not kept;
+    /// otherwise, whether the handle is persistent.
     pub fn answered(
         &mut self,
         mut asked: Box<Durable>,
@@ -101,13 +104,13 @@ impl Durability {
 }
 
 impl Durable {
-    /// The request that opens the file again.
+    /// Returns the request that reopens the file.
     pub fn request<'a>(&'a self, base: &'a str, file: FileId) -> CreateRequest<'a> {
         CreateRequest {
             base,
             path: &self.path,
             access: self.access,
-            // It must be there; what the server kept is not looked at anew.
+            // OPEN, because the file must exist. The server ignores it when it reconnects a handle.
             disposition: 1,
             options: self.options,
             oplock: self.oplock,
@@ -123,14 +126,14 @@ impl Durable {
         }
     }
 
-    /// The lease that it was opened under.
+    /// Returns the key of its lease.
     pub fn lease_key(&self) -> Option<LeaseKey> {
         self.lease.map(|lease| LeaseKey(lease.key))
     }
 }
 
-/// A call that may be sent once more where nobody knows whether the server carried it out: done twice it comes to the same.
-/// Locks, opens and what goes by name and changes something do not.
+/// A call that may be sent again if it is unknown whether the server executed it, because repeating it has
+/// the same result. Locks, opens and changes by name do not qualify.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Again {
     Read {
@@ -155,7 +158,7 @@ pub enum Again {
 }
 
 impl Again {
-    /// Of `call`; None where it may not be sent twice.
+    /// Returns the repeatable form of `call`, or None if it may not be sent twice.
     pub fn of(call: &Call<'_>) -> Option<Self> {
         Some(match *call {
             Call::Read {
@@ -217,7 +220,8 @@ impl Again {
         }
     }
 
-    /// Whether it changes a file: the server is told then that it may have seen it before.
+    /// Returns whether it changes a file. The server must then be told that the request may be a
+    /// repetition.
     pub fn changes(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::SetEnd { .. })
     }

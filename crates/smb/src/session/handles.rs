@@ -1,4 +1,4 @@
-//! The files that a session has open.
+//! A session's open files.
 
 use super::durable::Durable;
 use crate::wire::{oplock, FileId};
@@ -6,35 +6,35 @@ use dyno_files::{Ask, Caching, Grant, Handle, LeaseKey};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenFile {
-    /// The server's name for it.
+    /// The server's ID of the file.
     pub file: FileId,
-    /// What its oplock allows; of a lease nothing is kept here, as other handles share it.
+    /// Caching allowed by its oplock. Not used for leases, which several handles share.
     pub oplock: Caching,
-    /// The lease that it was opened under, where one was granted.
+    /// The granted lease, if any.
     pub lease: Option<LeaseKey>,
-    /// Its path, where it is a directory that is leased.
+    /// The path of a leased directory.
     pub directory: Option<Box<str>>,
-    /// Its CLOSE has been sent: breaks don't concern it any more.
+    /// Whether its CLOSE has been sent: breaks no longer concern it.
     pub closing: bool,
-    /// The server keeps it where the connection is lost; this opens it again.
+    /// State for reopening the file, if the server keeps it when the connection is lost.
     pub durable: Option<Box<Durable>>,
-    /// It was opened again on this connection, which took the place of a lost one.
+    /// Whether it was reopened on this connection, which replaced a lost one.
     pub reopened: bool,
 }
 
-/// All of them by number.
+/// All open files by number.
 #[derive(Debug, Default)]
 pub struct Handles {
     files: Vec<Option<OpenFile>>,
     free: Vec<u32>,
-    /// Those of leased directories.
+    /// Handles of leased directories.
     directories: Vec<Handle>,
-    /// Leases of opens that are not answered yet: breaks of them may come before.
+    /// Leases of unanswered opens: their breaks may arrive before the answer.
     asked: Vec<LeaseKey>,
 }
 
 impl Handles {
-    /// Gives `file` a number.
+    /// Adds `file` and returns its number.
     pub fn insert(&mut self, file: OpenFile) -> Handle {
         let is_leased_directory = file.directory.is_some();
         let handle = match self.free.pop() {
@@ -53,7 +53,7 @@ impl Handles {
         handle
     }
 
-    /// The directory of that path and its lease, where it is open under one.
+    /// Returns the leased directory at `path` and its lease.
     #[must_use]
     pub fn leased_directory(&self, path: &str) -> Option<(FileId, LeaseKey)> {
         let open = |handle: &Handle| self.files.get(handle.0 as usize)?.as_ref();
@@ -62,7 +62,7 @@ impl Handles {
         Some((open.file, open.lease?))
     }
 
-    /// The file of that number.
+    /// Returns the file with this number.
     pub fn get(&mut self, handle: Handle) -> Option<&mut OpenFile> {
         self.files.get_mut(handle.0 as usize)?.as_mut()
     }
@@ -76,7 +76,7 @@ impl Handles {
         }
     }
 
-    /// Those that the server keeps where the connection is lost.
+    /// Returns the handles that the server keeps when the connection is lost.
     pub fn durable(&self) -> impl Iterator<Item = Handle> + '_ {
         let kept = |slot: &Option<OpenFile>| slot.as_ref().is_some_and(|open| open.durable.is_some());
         (0..)
@@ -86,8 +86,8 @@ impl Handles {
             .map(|(handle, _)| handle)
     }
 
-    /// On another connection: those that were not opened again are gone. Their numbers stay taken: whoever has one is told
-    /// with its next call.
+    /// Drops the files that were not reopened on the new connection. Their numbers stay in use, so that the
+    /// next call with one fails.
     pub fn drop_not_reopened(&mut self) {
         for open in self.files.iter_mut().flatten() {
             if !std::mem::take(&mut open.reopened) {
@@ -96,7 +96,7 @@ impl Handles {
         }
     }
 
-    /// What may be cached under a lease has changed.
+    /// Records the caching that is left under a lease.
     pub fn note_lease(&mut self, key: LeaseKey, left: Caching) {
         let under = |open: &&mut OpenFile| open.lease == Some(key);
         for open in self.files.iter_mut().flatten().filter(under) {
@@ -106,36 +106,36 @@ impl Handles {
         }
     }
 
-    /// The number of the file that the server calls `file`, unless it is being closed.
+    /// Returns the handle of the server's `file`, unless it is being closed.
     #[must_use]
     pub fn of_file(&self, file: FileId) -> Option<Handle> {
         self.find(|open| open.file == file)
     }
 
-    /// Whether a file that is not being closed was opened under `key`, or is being opened.
+    /// Returns whether a file is being opened, or is open and not being closed, under `key`.
     #[must_use]
     pub fn has_lease(&self, key: LeaseKey) -> bool {
         self.asked.contains(&key) || self.find(|open| open.lease == Some(key)).is_some()
     }
 
-    /// A file is being opened under `key`.
+    /// Records that a file is being opened under `key`.
     pub fn lease_asked(&mut self, key: LeaseKey) {
         self.asked.push(key);
     }
 
-    /// The server has answered that.
+    /// Records the answer to such an open.
     pub fn lease_answered(&mut self, key: LeaseKey) {
         if let Some(place) = self.asked.iter().position(|asked| *asked == key) {
             self.asked.swap_remove(place);
         }
     }
 
-    /// No open is under way any more.
+    /// Forgets all unanswered opens.
     pub fn no_leases_asked(&mut self) {
         self.asked.clear();
     }
 
-    /// All that may be cached, each lease once.
+    /// Returns all grants to cache, each lease once.
     pub fn grants(&self) -> Vec<Grant> {
         let mut grants = Vec::new();
         for (number, open) in (0..).zip(&self.files) {
@@ -163,8 +163,8 @@ impl Handles {
     }
 }
 
-/// The oplock level for `caching`. What has no level of its own is asked for as the next lower: keeping the handle
-/// alone is something that only a lease can grant.
+/// Returns the oplock level for `caching`, or the next lower one: only a lease can grant handle caching
+/// without write caching.
 #[must_use]
 pub fn level_of(caching: Caching) -> u8 {
     match caching {
@@ -175,7 +175,7 @@ pub fn level_of(caching: Caching) -> u8 {
     }
 }
 
-/// What an oplock level allows; nothing for a level that there isn't.
+/// Returns what an oplock level allows; nothing for an unknown level.
 #[must_use]
 pub fn caching_of_level(level: u8) -> Caching {
     match level {
@@ -186,7 +186,7 @@ pub fn caching_of_level(level: u8) -> Caching {
     }
 }
 
-/// The bits of a lease state for `caching`.
+/// Returns the lease state bits for `caching`.
 #[must_use]
 pub fn state_of(caching: Caching) -> u32 {
     let bit = |wanted, bit| if wanted { bit } else { 0 };
@@ -195,7 +195,7 @@ pub fn state_of(caching: Caching) -> u32 {
         | bit(caching.write, oplock::LEASE_WRITE)
 }
 
-/// What a lease state allows.
+/// Returns what a lease state allows.
 #[must_use]
 pub fn caching_of_state(state: u32) -> Caching {
     Caching {
@@ -205,7 +205,7 @@ pub fn caching_of_state(state: u32) -> Caching {
     }
 }
 
-/// What of `ask` can be asked for: without leases an oplock of the same kind stands for one.
+/// Returns the possible form of `ask`: without leases, an oplock of the same kind replaces one.
 #[must_use]
 pub fn possible(ask: Ask, leases: bool) -> Ask {
     match ask {

@@ -1,31 +1,31 @@
-//! The receive buffer of a session: bytes as they come are cut into messages, and a message into its parts.
+//! Receive buffer of a session: splits the byte stream into messages, and a message into its parts.
 
 use crate::refusal::Refusal;
 use crate::wire::{Field, Header, Malformed, Parsed, FRAME_BYTES, HEADER_BYTES};
 use dyno_measure::Failure;
 use std::ops::Range;
 
-/// Enough for what servers send beside data; several responses are taken at once.
+/// Enough for responses without data; several are received together.
 const FIRST_BYTES: usize = 8192;
-/// The type of a message with which a server refuses whoever connects, over direct TCP, too (RFC 1002, 4.3.4).
+/// Type of the message with which a server refuses a connection, also over direct TCP (RFC 1002, 4.3.4).
 const NEGATIVE_SESSION_RESPONSE: u8 = 0x83;
-/// Kept behind a large message, so that what follows it comes with the same call.
+/// Extra space behind a large message, so that one system call also receives what follows it.
 const SLACK_BYTES: usize = 4096;
 
-/// The buffer. What has been taken from it stays readable until more room is asked for.
+/// The buffer. Consumed bytes stay readable until more space is requested.
 #[derive(Debug)]
 pub struct Inbox {
     buffer: Vec<u8>,
-    /// What came and was not taken: `buffer[start..end]`.
+    /// Received and not consumed: `buffer[start..end]`.
     start: usize,
     end: usize,
-    /// Where the message ends of which some parts are left; not after `end`.
+    /// End of the current message, of which some parts are unread; not after `end`.
     message_end: Option<usize>,
     max_message_bytes: usize,
 }
 
 impl Inbox {
-    /// An empty one that takes messages of up to `max_message_bytes`.
+    /// Creates an empty buffer for messages of up to `max_message_bytes`.
     #[must_use]
     pub fn new(max_message_bytes: usize) -> Self {
         Self {
@@ -37,23 +37,23 @@ impl Inbox {
         }
     }
 
-    /// Takes messages of up to `max_message_bytes` from here on.
+    /// Changes the maximum message size.
     pub fn set_max_message_bytes(&mut self, max_message_bytes: usize) {
         self.max_message_bytes = max_message_bytes;
     }
 
-    /// Forgets what came, and keeps the buffer.
+    /// Discards the contents and keeps the memory.
     pub fn clear(&mut self) {
         (self.start, self.end, self.message_end) = (0, 0, None);
     }
 
-    /// What the buffer takes of memory.
+    /// Returns the memory of the buffer, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// Gives the buffer's memory back, where nothing in it waits to be taken: for a session that idles.
+    /// Frees the memory if the buffer is empty, for an idle session.
     pub fn release(&mut self) {
         if self.start == self.end && self.message_end.is_none() {
             self.clear();
@@ -61,19 +61,19 @@ impl Inbox {
         }
     }
 
-    /// Everything; ranges that were given out count in it.
+    /// Returns all bytes; the ranges of messages index into them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// Part of it, to be changed where it lies.
+    /// Returns part of the buffer for changes in place.
     pub fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         &mut self.buffer[range]
     }
 
-    /// Room for what comes next: as much as the message under way needs, at least. Ranges that were given out before
-    /// are void afterwards.
+    /// Returns space for the next data: at least as much as the current message needs. Invalidates earlier
+    /// ranges.
     pub fn room(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -92,18 +92,18 @@ impl Inbox {
         &mut self.buffer[self.end..]
     }
 
-    /// So many bytes came into `room`.
+    /// Records that `bytes` were received into `room`.
     pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
     }
 
-    /// Bytes that came and were not taken.
+    /// Returns the number of received bytes that are not consumed.
     #[must_use]
     pub fn waiting_bytes(&self) -> usize {
         self.end - self.start
     }
 
-    /// The length that the frame at `start` declares, its own four bytes included.
+    /// Returns the length that the frame at `start` declares, including its four-byte header.
     fn frame_bytes(&self) -> Option<usize> {
         if self.message_end.is_some() {
             return None;
@@ -113,16 +113,16 @@ impl Inbox {
         Some(FRAME_BYTES + length.min(self.max_message_bytes))
     }
 
-    /// The unread rest of the message that was begun last.
+    /// Returns the unread rest of the current message.
     #[must_use]
     pub fn rest(&self) -> Option<Range<usize>> {
         self.message_end.map(|end| self.start..end)
     }
 
-    /// Begins the next message, where it is there as a whole; `rest` is it from then on.
+    /// Starts the next message if it is complete; `rest` returns it from then on.
     ///
     /// # Errors
-    /// Where the frame can't be one of SMB2, or is longer than the bound.
+    /// The frame can't be SMB2, or exceeds the maximum size.
     pub fn next_message(&mut self) -> Result<bool, Failure> {
         let Some(frame) = self.buffer[self.start..self.end].first_chunk::<FRAME_BYTES>() else {
             return Ok(false);
@@ -130,7 +130,7 @@ impl Inbox {
         if frame[0] == NEGATIVE_SESSION_RESPONSE {
             return Err(Refusal::TurnedAway.failure(0));
         }
-        // The type in the first byte must be 0: as part of the number it makes it too large.
+        // The type in the first byte must be 0. As part of the number, any other value makes it too large.
         let length = u32::from_be_bytes(*frame) as usize;
         if !(HEADER_BYTES..=self.max_message_bytes).contains(&length) {
             return Err(Malformed::at(Field::StreamLength, 0).into());
@@ -143,7 +143,7 @@ impl Inbox {
         Ok(true)
     }
 
-    /// The bytes of `rest` before `offset` have been read.
+    /// Consumes the next `bytes` bytes of `rest`.
     pub fn advance(&mut self, bytes: usize) {
         if let Some(end) = self.message_end {
             self.start = (self.start + bytes).min(end);
@@ -153,10 +153,10 @@ impl Inbox {
         }
     }
 
-    /// Takes the next part of the message: its header, and where it lies as a whole.
+    /// Consumes the next part of the message: returns its header and its whole range.
     ///
     /// # Errors
-    /// Where it is malformed.
+    /// The part is malformed.
     pub fn next_part(&mut self) -> Parsed<Option<(Header, Range<usize>)>> {
         let Some(rest) = self.rest() else {
             return Ok(None);
@@ -180,7 +180,7 @@ mod tests {
         bytes
     }
 
-    /// Feeds `bytes` in pieces and gives the lengths of the messages that come out.
+    /// Feeds `bytes` in pieces and returns the lengths of the resulting messages.
     fn lengths(bytes: &[u8], piece_bytes: usize) -> Result<Vec<usize>, Fault> {
         let mut inbox = Inbox::new(100_000);
         let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! The log-on of a session, by a password or a Kerberos ticket, and the keys that come of it (MS-SMB2 3.2.4.2.3, 3.2.5.3).
+//! Log-on of a session by password or Kerberos ticket, and the derivation of its keys (MS-SMB2 3.2.4.2.3,
+//! 3.2.5.3).
 
 use super::options::{Options, Signing};
 use super::setup::{random, security_mode, Negotiated};
@@ -14,10 +15,10 @@ use dyno_measure::{Failure, Fault};
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A log-on that the server has accepted.
+/// A log-on that the server accepted.
 struct Accepted {
     session_id: u64,
-    /// Of a guest or nobody, of no use.
+    /// Unused for a guest or an anonymous user.
     session_key: Vec<u8>,
     preauth: Preauth,
     /// The last response, in the inbox.
@@ -25,7 +26,7 @@ struct Accepted {
 }
 
 impl Session {
-    /// Logs on; gives the session's number, and whether we are a guest or nobody.
+    /// Logs on; returns the session ID, and whether the user became a guest or anonymous.
     pub(super) async fn log_on(&mut self, negotiated: &Negotiated) -> Result<(u64, bool), Failure> {
         let accepted = match self.options.ticket.clone() {
             Some(ticket) => self.log_on_by_ticket(negotiated.preauth, &ticket).await?,
@@ -52,7 +53,7 @@ impl Session {
         Ok((accepted.session_id, guest))
     }
 
-    /// By NTLM: two requests.
+    /// Logs on by NTLM with two requests.
     async fn log_on_by_password(&mut self, mut preauth: Preauth) -> Result<Accepted, Failure> {
         let (status, link, range) = self.set_up(&mut preauth, &first_token()).await?;
         if status != status::MORE_PROCESSING_REQUIRED {
@@ -84,7 +85,7 @@ impl Session {
         })
     }
 
-    /// By Kerberos: one request.
+    /// Logs on by Kerberos with one request.
     async fn log_on_by_ticket(
         &mut self,
         mut preauth: Preauth,
@@ -97,7 +98,7 @@ impl Session {
             now_us: now.map_or(0, |now| now.as_micros() as u64),
         })?;
         let (status, link, response) = self.set_up(&mut preauth, request.token()).await?;
-        // A server that wants more says what is wrong in its token: no log-on by a ticket takes a second one.
+        // A server that requires more explains it in its token: a log-on by ticket has only one request.
         if !matches!(status, status::SUCCESS | status::MORE_PROCESSING_REQUIRED) {
             return Err(self.refusal(Refusal::Ticket).failure(status));
         }
@@ -124,7 +125,8 @@ impl Session {
         })
     }
 
-    /// One SESSION_SETUP. Its response is not in `preauth` yet: that of the last one never is.
+    /// Exchanges one SESSION_SETUP. `preauth` does not include its response yet; it never includes the last
+    /// one.
     async fn set_up(
         &mut self,
         preauth: &mut Preauth,
@@ -158,11 +160,12 @@ impl Session {
                 let _ = protection.encrypt();
             }
         }
-        // Nobody needs them again where the session has one connection.
+        // A session with one connection does not need the keys again.
         self.keys = (self.options.channels > 1).then_some(keys);
     }
 
-    /// What a refused log-on is: of another connection of a session it is not the user who was refused.
+    /// Returns the refusal of a log-on: for a further connection of a session, it is the binding that was
+    /// refused.
     fn refusal(&self, refusal: Refusal) -> Refusal {
         match self.binding {
             Some(_) => Refusal::Binding,
@@ -175,7 +178,7 @@ fn in_setup<T>(parsed: Parsed<T>) -> Result<T, Failure> {
     parsed.map_err(|wrong| in_response_to(wrong.into(), Command::SessionSetup as u16))
 }
 
-/// Whether the session that we were let into is one that was asked for; and whether it is a guest's.
+/// Checks that the session is one that the options allow; returns whether it is a guest's.
 fn check_admission(
     options: &Options,
     negotiated: &Negotiated,
@@ -192,8 +195,9 @@ fn check_admission(
     Err(why.failure(0))
 }
 
-/// From SMB 3.1.1 on, the last response of a log-on proves that nobody changed the negotiation, and of another connection
-/// that it is the same server (MS-SMB2 3.2.5.3.1, 3.2.5.3.3).
+/// Verifies the signature of the last response. From SMB 3.1.1 on, it proves that nobody changed the
+/// negotiation, and for a further connection, that it leads to the same server (MS-SMB2 3.2.5.3.1,
+/// 3.2.5.3.3).
 fn check_last_signature(must_be_signed: bool, signer: &Signer, part: &[u8]) -> Result<(), Failure> {
     let is_signed = Header::parse(part)?.has(flags::SIGNED);
     if (is_signed || must_be_signed) && !(is_signed && signer.verify(part)) {

@@ -1,17 +1,19 @@
 //! One client's session with an SMB server: a connection, a log-on and one share, used as a [`FileClient`].
 //!
-//! `options.rs` says what a session shall be and what was agreed; `setup.rs` makes and ends it, `log_on.rs` proves the user, and `validate.rs` proves
-//! how it was negotiated; `calls.rs` writes file calls as requests (with the table of which); `conversation.rs` keeps
-//! credits and what is outstanding; `channels.rs` has further connections; `answers.rs` reads what comes back; `protection.rs` signs and encrypts; `inbox.rs`
-//! cuts the stream into messages; this file carries bytes between them and the socket.
+//! `options.rs` has the options and the negotiated properties; `setup.rs` starts and ends the session,
+//! `log_on.rs` authenticates the user, and `validate.rs` verifies the negotiation; `calls.rs` writes file
+//! calls as requests (with a table of them); `conversation.rs` tracks credits and outstanding requests;
+//! `channels.rs` adds further connections; `answers.rs` parses responses; `protection.rs` signs and
+//! encrypts; `inbox.rs` splits the stream into messages; this file transfers bytes between them and the
+//! socket.
 //!
-//! A session that is lost takes everything with it, unless its handles are durable (`durable.rs`, `recovery.rs`): handles, calls that run, what was kept. Whoever uses it learns so
-//! from the method that failed, and may `connect` again; when, and how often, is that caller's affair. A session that
-//! idles gives its buffers back.
+//! A lost session loses all handles, running calls and caches, unless its handles are durable
+//! (`durable.rs`, `recovery.rs`). Its user learns this from the method that fails, and decides whether and
+//! when to `connect` again. An idle session frees its buffers.
 //!
-//! Oplocks and leases: an `Ask::Lease` becomes a lease where the server gives leases to the dialect (SMB 2.1 on), and
-//! else the oplock nearest to it; breaks of that then come as `Grant::Handle`. A break of what is closed, or being
-//! closed, is not told.
+//! Oplocks and leases: an `Ask::Lease` becomes a lease if the server supports leases with the dialect (SMB
+//! 2.1 on), otherwise the nearest oplock, whose breaks arrive as `Grant::Handle`. Breaks of files that are
+//! closed, or being closed, are not reported.
 
 mod answers;
 mod calls;
@@ -46,25 +48,27 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{ready, Context, Poll};
 
-/// Calls in a row after which a task that always finds more bytes lets the others have their turn.
+/// Receive calls in a row after which a task that always finds more data yields to the others.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// Taken while sending beyond what is expected: breaks, and responses without data.
+/// Allowance for breaks and responses without data while sending.
 const BACKLOG_SLACK_BYTES: usize = 65_536;
 /// Longer than any message of a log-on.
 const MAX_SETUP_MESSAGE_BYTES: usize = 65_536 + 1024;
-/// A compound of ours brings two listings at most.
+/// A compound of this client contains at most two listings.
 const MAX_COMPOUND_BYTES: usize = 2 * calls::LISTING_BYTES as usize;
 /// Headers, fixed parts and contexts around the data of a message.
 const AROUND_DATA_BYTES: usize = 4096;
-/// A session without a call for so long gives its buffers back: growing them anew costs less than a thousandth of that.
+/// Time without a call after which a session frees its buffers: growing them again takes less than a
+/// thousandth of it.
 const IDLE_NS: u64 = 100_000_000;
-/// Who only looks whether a break has come, and never waits, looks at the socket no more often than this: a look is a
-/// system call, and lets other tasks have their turn. Breaks are found by so much later, and by who waits at once.
+/// Minimum interval between polls of the socket for breaks by a caller that never waits: each poll is a
+/// system call and yields to other tasks. This delays break detection by up to 1 ms, except for callers
+/// that wait.
 const LOOK_NS: u64 = 1_000_000;
-/// How long the end of a session may take: its outcome is of no use to anybody.
+/// Time limit for ending a session, whose result nobody needs.
 const DISCONNECT_NS: u64 = 2_000_000_000;
 
-/// A call that ended while only breaks were waited for.
+/// A call that ended while the caller waited only for breaks.
 #[derive(Debug)]
 struct EndedCall {
     id: CallId,
@@ -83,36 +87,37 @@ pub struct Session {
     inbox: Inbox,
     conversation: Conversation,
     kept: VecDeque<EndedCall>,
-    /// What was read by the call of `kept` that was told last.
+    /// Data read by the last reported call from `kept`.
     kept_data: Vec<u8>,
-    /// Breaks that came, or were found out about, while handles were opened again.
+    /// Breaks that arrived, or were detected, while handles were reopened.
     breaks_to_tell: VecDeque<Break>,
-    /// When it was last tried to connect.
+    /// Time of the last connection attempt.
     dialed_ns: u64,
-    /// The session that the next one takes the place of; 0: none.
+    /// The session that the next one replaces; 0: none.
     previous_session_id: u64,
     traffic: Traffic,
-    /// The socket may have more than the last call took.
+    /// Whether the socket may have more data than the last receive call took.
     more_is_there: bool,
     receives: u32,
-    /// When the socket was last asked what it has.
+    /// Time of the last poll of the socket.
     looked_ns: u64,
-    /// How long breaks alone have been waited for, since the last call, or will have been.
+    /// Total time spent waiting only for breaks since the last call, including the current wait.
     idle_ns: u64,
     /// Further connections of the session (`channels.rs`).
     others: Vec<Session>,
-    /// The one of them over which came what was told last, from 1 on; 0: the first connection.
+    /// Connection of the last reported event, counted from 1; 0: the first connection.
     told_by: usize,
-    /// Calls that were shared out among them.
+    /// Number of calls distributed among them.
     turn: usize,
-    /// What further connections of this session are made from.
+    /// Keys for binding further connections of this session.
     keys: Option<Keys>,
-    /// This is to become another connection of a session.
+    /// Set if this becomes a further connection of a session.
     binding: Option<Binding>,
 }
 
 impl Session {
-    /// A session without a connection: `connect` makes one. `client` makes its GUID, together with the options' seed.
+    /// Creates a session without a connection; `connect` makes one. The GUID depends on `client` and the
+    /// options' seed.
     #[must_use]
     pub fn new(
         executor: Executor,
@@ -153,20 +158,20 @@ impl Session {
         }
     }
 
-    /// What was agreed on, while there is a session.
+    /// Returns the negotiated properties while there is a session.
     #[must_use]
     pub fn agreed(&self) -> Option<&NegotiatedSession> {
         self.conversation.agreed.as_ref()
     }
 
-    /// What its buffers take of memory: as much as its largest message, or nothing once it idles.
+    /// Returns the memory of the buffers, in bytes: the size of the largest message, or nothing once idle.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let others: usize = self.others.iter().map(Self::held_bytes).sum();
         self.inbox.held_bytes() + self.conversation.held_bytes() + self.kept_data.capacity() + others
     }
 
-    /// What failed on the connection has ended it.
+    /// Drops the connection if `result` is an error.
     fn lose<T>(&mut self, result: Result<T, Failure>) -> Result<T, Failure> {
         if result.is_err() {
             let gone = self.conversation.handles.durable().count() as u64;
@@ -182,7 +187,7 @@ impl Session {
         self.breaks_to_tell.clear();
     }
 
-    /// Closes it; what has been kept for the caller stays.
+    /// Closes the connection; results kept for the caller stay.
     fn close_connection(&mut self) {
         self.drop_channels();
         self.socket = None;
@@ -192,8 +197,8 @@ impl Session {
         self.more_is_there = false;
     }
 
-    /// Sends the conversation's message and `tail` behind it. What the server sends meanwhile is taken in as far as it
-    /// was asked for: two sides that only send would wait for each other.
+    /// Sends the conversation's message and then `tail`. Meanwhile, it receives expected data: two sides
+    /// that only send would wait for each other forever.
     async fn send(&mut self, tail: &[u8]) -> Result<(), Failure> {
         let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
         let message = self.conversation.message();
@@ -227,7 +232,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes what the socket has, without waiting.
+    /// Receives the available data without waiting.
     fn take(&mut self) -> Result<bool, Failure> {
         self.looked_ns = monotonic_ns();
         let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
@@ -243,15 +248,14 @@ impl Session {
             Some(count) => {
                 self.inbox.filled(count);
                 self.traffic.bytes_in += count as u64;
-                // A call that brought less than there was room for has emptied the socket. An end that was reported
-                // before is not reported again.
+                // A short read has emptied the socket. A reported end is not reported again.
                 self.more_is_there = count == room_bytes || socket.end_reported();
                 Ok(true)
             }
         }
     }
 
-    /// Takes what has come while the task had no reason to wait; whether there was anything.
+    /// Polls the socket for a task that does not wait; returns whether there was data.
     async fn look(&mut self, now_ns: u64) -> Result<bool, Failure> {
         if now_ns < self.looked_ns.saturating_add(LOOK_NS) {
             return Ok(false);
@@ -260,7 +264,7 @@ impl Session {
         self.take()
     }
 
-    /// Waits for an arrival, unless the socket may have more, and takes what is there.
+    /// Waits for data, unless the socket may have more, and receives it.
     async fn wait(&mut self) -> Result<(), Failure> {
         if self.more_is_there {
             self.receives += 1;
@@ -293,7 +297,8 @@ impl Session {
         }
     }
 
-    /// Many sessions that do nothing must be small, whatever each has once read or written.
+    /// Frees the buffers of an idle session: many idle sessions must be small, whatever they have
+    /// transferred before.
     fn release_if_idle(&mut self) {
         if self.idle_ns >= IDLE_NS && self.conversation.is_quiet() && self.kept.is_empty() {
             for channel in self
@@ -326,7 +331,7 @@ impl Session {
                     if self.look(monotonic_ns()).await? {
                         continue;
                     }
-                    // Looking for what came has taken a little again.
+                    // Polling has allocated a buffer again.
                     self.release_if_idle();
                     return Ok(None);
                 }
@@ -368,8 +373,8 @@ impl Session {
         self.send(tail).await
     }
 
-    /// Goes on with another connection where the first failed so: one that the session has, or a new one, where handles
-    /// outlive it.
+    /// Continues with another connection after a failure of the first: an existing one, or a new one if
+    /// handles are durable.
     async fn recover_from(&mut self, failure: Failure) -> Result<(), Failure> {
         if !self.others.is_empty() {
             self.give_up(0, failure)
@@ -380,7 +385,7 @@ impl Session {
         }
     }
 
-    /// What `next_break` tells, over as many connections as it takes.
+    /// As `next_break`, over as many connections as necessary.
     async fn next_break_recovering(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
         loop {
             if let Some(broken) = self.breaks_to_tell.pop_front() {
@@ -397,7 +402,7 @@ impl Session {
         }
     }
 
-    /// The same of all that is told.
+    /// As `next_incoming`, over as many connections as necessary.
     async fn next_incoming_recovering(&mut self) -> Result<Incoming, Failure> {
         loop {
             if let Some(broken) = self.breaks_to_tell.pop_front() {
@@ -421,7 +426,7 @@ impl Session {
         self.send_waiting().await
     }
 
-    /// Sends the request that is ready as the conversation's message, and waits for its answer.
+    /// Sends the conversation's prepared request and waits for its response.
     async fn exchange(&mut self) -> Result<(u32, Link, Range<usize>), Failure> {
         self.send(&[]).await?;
         self.answer().await
@@ -429,7 +434,7 @@ impl Session {
 
     async fn answer(&mut self) -> Result<(u32, Link, Range<usize>), Failure> {
         loop {
-            // Of a session that is being ended, calls may still end: nobody waits for them.
+            // While a session ends, calls may still end; their results are ignored.
             if let Incoming::Answer(status, link, range) = self.next_incoming().await? {
                 return Ok((status, link, range));
             }
@@ -437,8 +442,7 @@ impl Session {
     }
 }
 
-/// Takes what is there, up to `most` bytes that nobody has looked at, and has the task called when more comes. Ends with
-/// a failure or not at all.
+/// Receives available data up to `most` unprocessed bytes; registers the task for more. Ends only by failure.
 fn take_while_sending(
     socket: &Socket,
     context: &mut Context<'_>,
@@ -503,7 +507,6 @@ impl FileClient for Session {
         }
     }
 
-    /// Moves the task's deadline: to some time after `due_ns`, for what has to be done about a break.
     async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
         if self.socket.is_none() {
             return Err(Fault::SessionLost.into());
@@ -522,14 +525,14 @@ impl FileClient for Session {
                 break Err(failure);
             }
             if !had_others {
-                // Whoever reopens the file is told anew what may be cached.
+                // The response to the reopening states the new caching.
                 break Ok(());
             }
         };
         self.lose(result)
     }
 
-    /// What it loses of writes, it loses together with the session.
+    /// Unstable writes are only lost together with the session.
     fn loses_unstable_writes(&self) -> bool {
         false
     }
@@ -540,18 +543,18 @@ impl FileClient for Session {
 
     fn cut(&mut self) {
         if let Some(socket) = &self.socket {
-            // Where it fails there is no connection any more, which is what is wanted.
+            // On failure, the connection is already gone, as intended.
             let _ = socket.end_sending();
         }
     }
 
-    /// Sets a deadline of its own, of two seconds.
+    /// Sets its own deadline of two seconds.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {
             let deadline_ns = self.executor.deadline_ns();
             self.executor
                 .set_deadline(monotonic_ns().saturating_add(DISCONNECT_NS));
-            // A failure means that the connection is gone, which is what is wanted.
+            // A failure means that the connection is already gone, as intended.
             let _ = self.log_off().await;
             self.executor.set_deadline(deadline_ns);
         }

@@ -1,4 +1,4 @@
-//! What a session is asked to be, and what the server agreed to.
+//! Requested and negotiated properties of a session.
 
 use crate::auth::ServiceTicket;
 use crate::wire::{Cipher, Dialect, SigningAlgorithm};
@@ -8,38 +8,38 @@ use std::sync::Arc;
 /// When messages are signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Signing {
-    /// Never; a server that requires it is refused. (SMB 3.1.1 has one signed message even so: TREE_CONNECT.)
+    /// Never; a server that requires signing is refused. (SMB 3.1.1 still signs one message, TREE_CONNECT.)
     Off,
-    /// Where the server requires it, as clients do by default.
+    /// If the server requires it: the default of clients.
     #[default]
     WhenRequired,
-    /// Always; a server that can't is refused.
+    /// Always; a server that does not support it is refused.
     Required,
 }
 
 /// When messages are encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Encryption {
-    /// Never; a server that requires it is refused.
+    /// Never; a server that requires encryption is refused.
     Off,
-    /// Where the server or the share requires it, as clients do by default.
+    /// If the server or the share requires it: the default of clients.
     #[default]
     WhenRequired,
-    /// Always, from the log-on onward; a server that can't is refused.
+    /// Always, from the log-on on; a server that does not support it is refused.
     Required,
 }
 
-/// How a user is proven.
+/// How the user is authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authentication {
-    /// By NTLMv2: a password.
+    /// NTLMv2, with a password.
     Ntlm,
-    /// By Kerberos: a ticket.
+    /// Kerberos, with a ticket.
     Kerberos,
 }
 
 impl Authentication {
-    /// As reports have it.
+    /// Returns the name for reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -49,41 +49,42 @@ impl Authentication {
     }
 }
 
-/// How sessions are made. One set serves all clients of a mix.
+/// Properties of sessions, for all clients of a load level.
 #[derive(Clone)]
 pub struct Options {
-    /// What the server is called in the paths of shares (`\\server\share`).
+    /// Name of the server in share paths (`\\server\share`).
     pub server: String,
     pub user: String,
     pub password: String,
-    /// Of which domain; empty for the server's own.
+    /// Domain of the user; empty for the server's own.
     pub domain: String,
-    /// Log on by Kerberos, with this; user, password and domain are of no use then, and NTLM is not tried.
+    /// Log on by Kerberos with this ticket; user, password and domain are then unused, and NTLM is not
+    /// tried.
     pub ticket: Option<Arc<ServiceTicket>>,
-    /// Log on as `guest` without a password, and be content to be one. Without this, being let in as a guest is a
-    /// refusal: a guest's session is never signed, and may not be the one that was meant to be measured.
+    /// Log on as `guest` without a password, and accept a guest session. Otherwise a guest session is
+    /// refused: it is never signed, and may not be the session that the user wants to measure.
     pub guest: bool,
-    /// The oldest version that is offered.
+    /// The oldest dialect to offer.
     pub min_dialect: Dialect,
     pub max_dialect: Dialect,
-    /// When messages are signed.
+    /// When to sign messages.
     pub signing: Signing,
-    /// How, where SMB 3.1.1 lets choose; by preference.
+    /// Signing algorithms to offer with SMB 3.1.1, by preference.
     pub signing_algorithms: Vec<SigningAlgorithm>,
-    /// When messages are encrypted.
+    /// When to encrypt messages.
     pub encryption: Encryption,
-    /// How, where SMB 3.1.1 lets choose; by preference.
+    /// Ciphers to offer with SMB 3.1.1, by preference.
     pub ciphers: Vec<Cipher>,
-    /// The most that one read or write may have, whatever the server allows.
+    /// Maximum size of a read or write, even if the server allows more.
     pub max_transfer_bytes: u32,
-    /// Makes the clients' GUIDs, together with their numbers. Servers keep one process for each GUID, and a client's
-    /// leases under it; so two generators that run at the same time need different seeds.
+    /// The clients' GUIDs depend on it and their numbers. Servers keep a process, and the leases of a
+    /// client, per GUID, so generators that run at the same time need different seeds.
     pub guid_seed: u64,
-    /// Put before all paths; parts separated by `/`, none at the end.
+    /// Prefix of all paths; components separated by `/`, without one at the end.
     pub base_path: String,
-    /// Ask for handles that outlive their connection, and make another connection where one is lost.
+    /// Request durable handles, and reconnect when a connection is lost.
     pub durable_handles: bool,
-    /// Connections of one session, at least one; the session is refused where the server does not give so many.
+    /// Number of connections per session, at least one; the session is refused if the server allows fewer.
     pub channels: u16,
 }
 
@@ -132,32 +133,33 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What client and server agreed on, for the disclosure.
+/// Negotiated properties, for the disclosure in reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NegotiatedSession {
     pub dialect: Dialect,
-    /// How every message is signed; None where they aren't, also because they are encrypted instead.
+    /// Algorithm that signs every message; None if they are unsigned, for example because they are
+    /// encrypted.
     pub signing: Option<SigningAlgorithm>,
-    /// How every message is encrypted.
+    /// Cipher that encrypts every message.
     pub cipher: Option<Cipher>,
-    /// We are a guest or nobody.
+    /// Whether the user became a guest or anonymous.
     pub guest: bool,
-    /// How the user was proven; None of a guest.
+    /// How the user was authenticated; None for a guest.
     pub authentication: Option<Authentication>,
-    /// Of the server, as MS-SMB2 2.2.4 numbers them.
+    /// The server's capabilities (MS-SMB2 2.2.4).
     pub capabilities: u32,
-    /// The server gives leases to this dialect.
+    /// Whether the server grants leases with this dialect.
     pub leases: bool,
-    /// Directories are leased, too.
+    /// Whether the server also grants directory leases.
     pub directory_leases: bool,
-    /// Handles of the share may outlive a restart of the server.
+    /// Whether handles of the share may survive a restart of the server.
     pub continuously_available: bool,
-    /// The most that a listing may have, as the server says.
+    /// The server's maximum size of a listing.
     pub max_transact_bytes: u32,
-    /// The most that a read of ours has: what the server allows, within the option and the credits.
+    /// Maximum size of the client's reads, limited by the server, the option and the credits.
     pub max_read_bytes: u32,
-    /// The most that a write of ours has.
+    /// Maximum size of the client's writes.
     pub max_write_bytes: u32,
-    /// Connections that the session began with.
+    /// Number of connections at the start of the session.
     pub channels: u16,
 }

@@ -1,4 +1,4 @@
-//! Signatures and encryption of one session's messages: put on what goes out, held against what comes in.
+//! Signing and encryption of a session's messages: applied to outgoing messages, verified on incoming ones.
 
 use super::inbox::Inbox;
 use crate::crypto::{Opener, Sealer, Signer, TRANSFORM_BYTES};
@@ -6,12 +6,12 @@ use crate::wire::{flags, Field, Header, Malformed, Message, MAX_PARTS, TRANSFORM
 use dyno_measure::{Failure, Fault};
 use std::fmt;
 
-/// What is known of keys, and what they are used for. Begins with none.
+/// Keys and their use. Starts without keys.
 #[derive(Default)]
 pub struct Protection {
     signer: Option<Signer>,
     sign_all: bool,
-    /// What can be encrypted with.
+    /// The negotiated cipher with its keys; None: the session can't encrypt.
     cipher: Option<(Sealer, Opener)>,
     encrypts: bool,
 }
@@ -27,31 +27,31 @@ impl fmt::Debug for Protection {
 }
 
 impl Protection {
-    /// Signs with `signer` from here on: everything, or what is asked for alone.
+    /// Signs with `signer` from now on: all messages, or only those that request it.
     pub fn sign(&mut self, signer: Signer, everything: bool) {
         self.signer = Some(signer);
         self.sign_all = everything;
     }
 
-    /// What to encrypt with, once `encrypt` is called.
+    /// Sets the cipher that `encrypt` activates.
     pub fn set_cipher(&mut self, sealer: Sealer, opener: Opener) {
         self.cipher = Some((sealer, opener));
     }
 
-    /// Encrypts everything from here on; what is encrypted is not signed. False where there is no cipher.
+    /// Encrypts all messages from now on, instead of signing them. Returns false without a cipher.
     #[must_use]
     pub fn encrypt(&mut self) -> bool {
         self.encrypts = self.cipher.is_some();
         self.encrypts
     }
 
-    /// Whether everything is encrypted now.
+    /// Returns whether all messages are encrypted now.
     #[must_use]
     pub fn encrypts(&self) -> bool {
         self.encrypts
     }
 
-    /// Room that a message needs in front of its first header.
+    /// Returns the space that a message needs before its first header, in bytes.
     #[must_use]
     pub fn room(&self) -> usize {
         if self.encrypts {
@@ -61,16 +61,16 @@ impl Protection {
         }
     }
 
-    /// Whether a message must be in one piece, because its bytes are changed or summed up.
+    /// Returns whether messages must be contiguous, because their bytes are encrypted or signed.
     #[must_use]
     pub fn needs_whole_messages(&self) -> bool {
         self.sign_all || self.encrypts
     }
 
-    /// Protects a finished and stamped message; `always_sign` also where signing was not agreed on.
+    /// Protects a finished and stamped message; `always_sign` signs it even if signing was not negotiated.
     ///
     /// # Errors
-    /// Where it can't be encrypted: such a message must not be sent.
+    /// The message can't be encrypted, and must not be sent.
     pub fn protect(
         &mut self,
         message: &mut Message,
@@ -92,11 +92,12 @@ impl Protection {
         Ok(())
     }
 
-    /// Decrypts the message that `inbox` has just begun, where it must be. The announcement of a break belongs to no
-    /// session (MS-SMB2 3.3.4.6, 3.3.4.7), and so comes plain; all that it can do is to make us give caching up.
+    /// Decrypts the current message of `inbox` if necessary. A break notification belongs to no session
+    /// (MS-SMB2 3.3.4.6, 3.3.4.7) and may arrive unencrypted; it can only make the client give up caching.
     ///
     /// # Errors
-    /// Where encryption was agreed on and it isn't, or does not open; or the other way about.
+    /// The message is not encrypted although encryption was negotiated, or vice versa, or can't be
+    /// decrypted.
     pub fn open(&self, inbox: &mut Inbox, session_id: u64) -> Result<(), Failure> {
         let Some(rest) = inbox.rest() else {
             return Ok(());
@@ -126,10 +127,10 @@ impl Protection {
         Ok(())
     }
 
-    /// Holds the signature of one part of a message against its bytes, where it must have one, or has.
+    /// Verifies the signature of a part of a message if it has one or needs one.
     ///
     /// # Errors
-    /// Where it is missing or wrong.
+    /// The signature is missing or wrong.
     pub fn verify(&self, header: &Header, part: &[u8]) -> Result<(), Failure> {
         let Some(signer) = self.signer.as_ref().filter(|_| !self.encrypts) else {
             return Ok(());

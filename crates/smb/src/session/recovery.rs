@@ -1,9 +1,8 @@
-//! Another connection in the place of one that was lost, where handles are durable: the session is made anew and says
-//! which one it follows, each handle is opened again under the name of its open, and calls that were not answered are sent
-//! once more (MS-SMB2 3.2.4.4, 3.2.7.1). What the server did not keep is lost for whoever has it open; other calls go on.
+//! Replacement of a lost connection, with durable handles: the new session names the one that it replaces,
+//! each handle is reopened by its create GUID, and unanswered calls are sent again (MS-SMB2 3.2.4.4,
+//! 3.2.7.1). Files that the server did not keep are lost; calls on other files continue.
 //!
-//! It is tried until the task's deadline has passed. Not for: sessions without durable handles, which end with their
-//! connection.
+//! It retries until the task's deadline. Sessions without durable handles end with their connection.
 
 use super::conversation::{Incoming, LeftBehind};
 use super::handles::{caching_of_level, caching_of_state};
@@ -13,16 +12,16 @@ use crate::wire::{in_response_to, oplock, parse_create, Command, FileId};
 use dyno_files::{Break, Grant, Handle};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 
-/// Between two attempts to connect again.
+/// Pause between two attempts to reconnect.
 const RECONNECT_NS: u64 = 50_000_000;
 
 impl Session {
-    /// Whether another connection may take the place of the one that failed so.
+    /// Returns whether another connection may replace the one that failed.
     pub(super) fn recovers(&self, failure: &Failure) -> bool {
         self.options.durable_handles && self.agreed().is_some() && costs_connection(failure)
     }
 
-    /// Does it. A failure means that all is lost.
+    /// Replaces the connection. After a failure, everything is lost.
     pub(super) async fn recover(&mut self) -> Result<(), Failure> {
         let mut left = self.conversation.leave_behind();
         let recovered = self.connect_until_deadline(&mut left).await;
@@ -54,7 +53,7 @@ impl Session {
         }
     }
 
-    /// One attempt. What it fails with leaves `left` as it was.
+    /// Tries once. Leaves `left` unchanged on failure.
     async fn take_up(&mut self, left: &mut LeftBehind) -> Result<(), Failure> {
         self.establish().await?;
         std::mem::swap(&mut self.conversation.handles, &mut left.handles);
@@ -72,7 +71,7 @@ impl Session {
         for handle in kept {
             self.reopen(handle).await?;
         }
-        // What the server never promised to keep is gone, and so is what it has not kept.
+        // Files that the server did not keep are gone.
         self.conversation.handles.drop_not_reopened();
         Ok(())
     }
@@ -113,7 +112,7 @@ impl Session {
             level => caching_of_level(level),
         };
         if state != durable.granted {
-            // Taken back while nobody could be told.
+            // Revoked while the connection was lost.
             self.breaks_to_tell.push_back(Break {
                 grant: key.map_or(Grant::Handle(handle), Grant::Lease),
                 to: state,
@@ -130,7 +129,7 @@ impl Session {
     }
 }
 
-/// Whether it is the connection that failed, or the session on it, and not what was said there.
+/// Returns whether the connection, or the session on it, failed, rather than a single request.
 pub(super) fn costs_connection(failure: &Failure) -> bool {
     matches!(
         failure.fault,

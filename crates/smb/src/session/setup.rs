@@ -1,4 +1,5 @@
-//! How a session is made, NEGOTIATE, SESSION_SETUP (`log_on.rs`) and TREE_CONNECT, and ended (MS-SMB2 3.2.4.2).
+//! Start of a session by NEGOTIATE, SESSION_SETUP (`log_on.rs`) and TREE_CONNECT, and its end (MS-SMB2
+//! 3.2.4.2).
 
 use super::options::{Authentication, Encryption, NegotiatedSession, Options, Signing};
 use super::{Session, AROUND_DATA_BYTES, MAX_COMPOUND_BYTES};
@@ -12,20 +13,20 @@ use dyno_measure::{Failure, Fault};
 use rustix::rand::{getrandom, GetRandomFlags};
 use sha2::{Digest, Sha256};
 
-/// What one credit pays for, and all that a request may have where several can't be paid at once.
+/// Size that one credit covers: the maximum for a request without multi-credit support.
 const CREDIT_BYTES: u32 = 65_536;
 
-/// A server that takes less at once than a page is none: they say 65,536 or more (MS-SMB2 2.2.4).
+/// Smallest plausible limit for transfers: servers declare 65,536 or more (MS-SMB2 2.2.4).
 const LEAST_TRANSFER_BYTES: u32 = 4096;
 
-/// What NEGOTIATE came to.
+/// Result of NEGOTIATE.
 pub(super) struct Negotiated {
     pub(super) response: NegotiateResponse,
     pub(super) signing_algorithm: SigningAlgorithm,
     pub(super) sign_all: bool,
-    /// The one that both sides have, where one was looked for.
+    /// The common cipher, if one is needed.
     pub(super) cipher: Option<Cipher>,
-    /// Everything behind the log-on is to be encrypted, whatever the server asks for.
+    /// Whether to encrypt everything after the log-on, even if the server does not require it.
     pub(super) must_encrypt: bool,
     pub(super) preauth: Preauth,
 }
@@ -49,14 +50,14 @@ impl Session {
         self.open_channels(&negotiated, link, agreed).await
     }
 
-    /// From the end of the log-on on.
+    /// Raises the maximum message size after the log-on.
     pub(super) fn accept_long_messages(&mut self, agreed: &NegotiatedSession) {
         let longest = MAX_COMPOUND_BYTES.max(agreed.max_read_bytes as usize);
         self.inbox
             .set_max_message_bytes(longest + AROUND_DATA_BYTES + TRANSFORM_BYTES);
     }
 
-    /// Connects, asks for what the server offers, and ends the connection.
+    /// Connects, queries the server's offer, and disconnects.
     pub(crate) async fn ask_for_offer(&mut self) -> Result<NegotiateResponse, Failure> {
         let negotiated = self.negotiate().await;
         self.drop_connection();
@@ -94,7 +95,7 @@ impl Session {
         choose(&self.options, response, preauth)
     }
 
-    /// Gives the share's link, and whether its handles may outlive a restart of the server.
+    /// Returns the share's link, and whether its handles may survive a restart of the server.
     async fn connect_tree(&mut self, session_id: u64, must_sign: bool) -> Result<(Link, bool), Failure> {
         let (server, share) = (&self.options.server, &self.share);
         self.conversation
@@ -146,7 +147,7 @@ impl Session {
             }),
             capabilities: response.capabilities,
             leases: response.dialect >= Dialect::Smb210 && response.capabilities & capabilities::LEASING != 0,
-            // The server keeps no handle of a directory over the loss of a connection, and with it no lease.
+            // Directory handles are not durable, so their leases end with the connection.
             directory_leases: response.leases_directories() && !self.options.durable_handles,
             continuously_available: false,
             max_transact_bytes: response.max_transact_bytes,
@@ -156,7 +157,7 @@ impl Session {
         })
     }
 
-    /// Ends the session in order.
+    /// Ends the session regularly.
     pub(super) async fn log_off(&mut self) -> Result<(), Failure> {
         for command in [Command::TreeDisconnect, Command::Logoff] {
             self.conversation
@@ -167,7 +168,7 @@ impl Session {
     }
 }
 
-/// What is offered: the same in NEGOTIATE and in what proves it.
+/// The client's offer, the same in NEGOTIATE and in its validation.
 pub(super) struct Asked {
     dialects: Vec<Dialect>,
     client_guid: [u8; 16],
@@ -181,7 +182,7 @@ impl Asked {
         }
     }
 
-    /// Without a salt, which only NEGOTIATE has.
+    /// Returns the request without a salt, which only NEGOTIATE has.
     pub(super) fn request<'a>(&'a self, options: &'a Options) -> NegotiateRequest<'a> {
         NegotiateRequest {
             dialects: &self.dialects,
@@ -198,8 +199,8 @@ impl Asked {
     }
 }
 
-/// A server that answers the first message with something else doesn't know the protocol; one that ends the connection
-/// may also be full.
+/// Returns the refusal for a failed NEGOTIATE: a server that answers with something else does not know the
+/// protocol; one that closes the connection may also be full.
 fn not_smb(failure: Failure) -> Failure {
     match failure.fault {
         Fault::MalformedMessage => Failure {
@@ -214,12 +215,12 @@ fn not_smb(failure: Failure) -> Failure {
     }
 }
 
-/// What follows from the server's response and from what was asked.
+/// Derives the result from the server's response and the options.
 fn choose(options: &Options, response: NegotiateResponse, preauth: Preauth) -> Result<Negotiated, Failure> {
     let signing_algorithm = match response.dialect {
         Dialect::Smb202 | Dialect::Smb210 => SigningAlgorithm::HmacSha256,
         Dialect::Smb300 | Dialect::Smb302 => SigningAlgorithm::Aes128Cmac,
-        // A server that doesn't know the context says nothing, and means this one.
+        // A server without this context means AES-128-CMAC.
         Dialect::Smb311 => response.signing_algorithm.unwrap_or(SigningAlgorithm::Aes128Cmac),
     };
     let offered = match response.dialect {
@@ -287,7 +288,8 @@ fn capabilities_of(options: &Options) -> u32 {
         | channels
 }
 
-/// Differs for every client: a server hands all connections with one GUID to one process.
+/// Returns a GUID, different for every client: Samba passes all connections with the same GUID to one
+/// process.
 pub(super) fn client_guid(seed: u64, client: u32) -> [u8; 16] {
     let digest = Sha256::digest(format!("serverdyno client {seed} {client}"));
     let mut guid = [0; 16];
@@ -297,7 +299,7 @@ pub(super) fn client_guid(seed: u64, client: u32) -> [u8; 16] {
 
 pub(super) fn random<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
-    // The kernel gives up to 256 bytes at once.
+    // The kernel returns up to 256 bytes per call.
     getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(|_| Fault::OtherIo)?;
     Ok(bytes)
 }

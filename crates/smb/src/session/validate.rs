@@ -1,8 +1,8 @@
-//! FSCTL_VALIDATE_NEGOTIATE_INFO (MS-SMB2 3.2.5.5): the proof that nobody changed the negotiation, where it is not yet in
-//! the keys. NEGOTIATE is not signed; so client and server say again, signed, what they understood of it.
+//! FSCTL_VALIDATE_NEGOTIATE_INFO (MS-SMB2 3.2.5.5): proves that nobody changed the negotiation. NEGOTIATE
+//! is not signed, so client and server repeat its contents in signed messages.
 //!
-//! SMB 3.0 and 3.0.2 alone: 3.1.1 derives its keys from the negotiation, and 2.x servers don't know the question. A
-//! guest has no key to sign it with.
+//! Only for SMB 3.0 and 3.0.2: 3.1.1 derives its keys from the negotiation, and 2.x servers don't know the
+//! request. A guest has no key for the signature.
 
 use super::setup::{Asked, Negotiated};
 use super::Session;
@@ -10,8 +10,8 @@ use crate::wire::{flags, in_response_to, parse_negotiated_again, Command, Dialec
 use crate::{status, Refusal};
 use dyno_measure::{Failure, Fault};
 
-/// What a server says that does not know the question, signed as everything; MS-SMB2 asks 3.x servers to know it, and
-/// some don't.
+/// Signed answers of servers that don't know the request. MS-SMB2 requires it of 3.x servers, but some lack
+/// it.
 const UNKNOWN_TO_IT: [u32; 3] = [
     status::NOT_SUPPORTED,
     status::INVALID_DEVICE_REQUEST,
@@ -19,10 +19,10 @@ const UNKNOWN_TO_IT: [u32; 3] = [
 ];
 
 impl Session {
-    /// Asks, where that is due, and holds the answer against what NEGOTIATE brought.
+    /// Sends the request if necessary, and compares the answer with the NEGOTIATE response.
     ///
     /// # Errors
-    /// Where it differs or is not protected; the session must not be used then.
+    /// The answer differs or is not protected; the session must not be used.
     pub(super) async fn validate_negotiation(
         &mut self,
         negotiated: &Negotiated,

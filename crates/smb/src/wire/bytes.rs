@@ -1,4 +1,4 @@
-//! Little-endian numbers in buffers. Reading can only fail, never panic.
+//! Little-endian numbers in buffers. Reading returns errors and never panics.
 
 use super::malformed::{Field, Malformed};
 use std::ops::Range;
@@ -28,12 +28,13 @@ pub(super) fn u64_at(bytes: &[u8], offset: usize) -> Parsed<u64> {
     array(bytes, offset).map(u64::from_le_bytes)
 }
 
-/// A 32-bit field of the wire as a length or offset.
+/// Reads a 32-bit length or offset.
 pub(super) fn size_at(bytes: &[u8], offset: usize) -> Parsed<usize> {
     u32_at(bytes, offset).map(|size| size as usize)
 }
 
-/// `length` bytes from `offset`, where they lie wholly inside `bytes` and not before `first`; else the error is `wrong`.
+/// Returns the range of `length` bytes from `offset` if it lies within `bytes` and not before `first`;
+/// otherwise the error `wrong`.
 pub(super) fn range(
     bytes: &[u8],
     offset: usize,
@@ -51,14 +52,15 @@ pub(super) fn range(
     Ok(offset..end)
 }
 
-/// Puts `value` at `offset` of a buffer of ours; a place outside it is a fault of this crate, and nothing happens.
+/// Writes `value` at `offset` of an outgoing buffer. Does nothing if it lies outside, which would be a bug
+/// of this crate.
 pub(super) fn put<const N: usize>(bytes: &mut [u8], offset: usize, value: [u8; N]) {
     if let Some(place) = bytes.get_mut(offset..offset + N) {
         place.copy_from_slice(&value);
     }
 }
 
-/// Fills up with zeros, so that the length since `start` is a multiple of 8.
+/// Appends zeros until the length since `start` is a multiple of 8.
 pub(super) fn pad_to_8(bytes: &mut Vec<u8>, start: usize) {
     let length = (bytes.len() - start).next_multiple_of(8);
     bytes.resize(start + length, 0);

@@ -3,7 +3,7 @@
 use dyno_measure::named_enum;
 
 named_enum! {
-    /// What a request asks for, as MS-SMB2 writes it: all that this client sends or is sent.
+    /// Commands that this client sends or receives, by their names in MS-SMB2.
     pub enum Command: u16 {
         Negotiate = 0 "NEGOTIATE"
         SessionSetup = 1 "SESSION_SETUP"

@@ -1,17 +1,17 @@
-//! What a QUERY_DIRECTORY brings: a chain of FileIdBothDirectoryInformation (MS-FSCC 2.4.21).
+//! Contents of a QUERY_DIRECTORY response: a chain of FileIdBothDirectoryInformation (MS-FSCC 2.4.21).
 
 use super::bytes::{array, size_at, Parsed};
 use super::malformed::{Field, Malformed};
 
-/// Where the name begins in an entry, which is as long as that without one.
+/// Offset of the name in an entry, which is also the minimum length of an entry.
 const NAME_OFFSET: usize = 104;
 const NAME_LENGTH_OFFSET: usize = 60;
 const DOT: [u8; 2] = *b".\0";
 
-/// The number of names in `entries`, those of the directory itself and of the one above not counted.
+/// Returns the number of names in `entries`, without those of the directory itself and its parent.
 ///
 /// # Errors
-/// Where the chain leaves the buffer or goes back.
+/// The chain leaves the buffer or goes backwards.
 pub fn count_entries(entries: &[u8]) -> Parsed<u32> {
     let mut rest = entries;
     let mut count = 0;
@@ -28,7 +28,7 @@ pub fn count_entries(entries: &[u8]) -> Parsed<u32> {
         if next == 0 {
             return Ok(count);
         }
-        // Every step is longer than an entry without a name, so the chain ends.
+        // Every step is at least as long as an entry's fixed part, so the chain ends.
         if next < NAME_OFFSET + name_bytes {
             return Err(Malformed::at(Field::NextEntryOffset, place));
         }

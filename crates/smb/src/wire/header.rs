@@ -1,52 +1,52 @@
-//! The header of every message (MS-SMB2 2.2.1).
+//! Header of every message (MS-SMB2 2.2.1).
 
 use super::bytes::{array, u16_at, u32_at, u64_at, Parsed};
 use super::malformed::{Field, Malformed};
 
 pub const HEADER_BYTES: usize = 64;
-/// What a plain message begins with.
+/// Start of an unencrypted message.
 pub const PROTOCOL_ID: [u8; 4] = *b"\xfeSMB";
-/// What an encrypted one begins with.
+/// Start of an encrypted message.
 pub const TRANSFORM_ID: [u8; 4] = *b"\xfdSMB";
 
-/// Flags of a header.
+/// Header flags.
 pub mod flags {
-    /// It is a response.
+    /// The message is a response.
     pub const RESPONSE: u32 = 0x0000_0001;
-    /// It has an asynchronous id in the place of the tree's.
+    /// The header has an asynchronous ID instead of the tree ID.
     pub const ASYNC: u32 = 0x0000_0002;
-    /// It goes on with the file of the message before it in a compound.
+    /// The message uses the file of the previous message in the compound.
     pub const RELATED: u32 = 0x0000_0004;
     pub const SIGNED: u32 = 0x0000_0008;
-    /// It was sent before, on a connection that was lost.
+    /// The message was already sent on a lost connection.
     pub const REPLAY: u32 = 0x2000_0000;
 }
 
-/// The header of a message that came, as far as it was read.
+/// Header of a received message, as far as it is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub status: u32,
-    /// The code of the command.
+    /// Command code.
     pub command: u16,
-    /// Credits that it brings.
+    /// Granted credits.
     pub credits: u16,
     /// See `flags`.
     pub flags: u32,
-    /// Where the next message of a compound begins, from the beginning of this one; 0 for the last.
+    /// Offset of the next message of a compound from the start of this one; 0 for the last.
     pub next: u32,
     pub message_id: u64,
-    /// Where `flags::ASYNC` is set; the tree's id is not known then.
+    /// Valid only if `flags::ASYNC` is set.
     pub async_id: u64,
-    /// Where it is not.
+    /// Valid only if `flags::ASYNC` is not set.
     pub tree_id: u32,
     pub session_id: u64,
 }
 
 impl Header {
-    /// Reads the header at the beginning of `message`.
+    /// Parses the header at the start of `message`.
     ///
     /// # Errors
-    /// Where it is none of a response.
+    /// It is not the header of a response.
     pub fn parse(message: &[u8]) -> Parsed<Self> {
         let header: [u8; HEADER_BYTES] = array(message, 0)?;
         if header[..4] != PROTOCOL_ID {
@@ -72,10 +72,11 @@ impl Header {
         })
     }
 
-    /// The length of this message within `rest`, which begins with it and ends with the last of its compound.
+    /// Returns the length of this message in `rest`, which begins with it and ends with the last message of
+    /// its compound.
     ///
     /// # Errors
-    /// Where the next one would begin outside `rest`, or out of step.
+    /// The next message would begin outside `rest`, or is not aligned.
     pub fn length(&self, rest: &[u8]) -> Parsed<usize> {
         match self.next as usize {
             0 => Ok(rest.len()),
@@ -84,13 +85,13 @@ impl Header {
         }
     }
 
-    /// Whether it is the server's own announcement, and no response to a request (MS-SMB2 2.2.23).
+    /// Returns whether this is a notification by the server rather than a response (MS-SMB2 2.2.23).
     #[must_use]
     pub fn answers_nothing(&self) -> bool {
         self.message_id == u64::MAX
     }
 
-    /// Whether `flag` is set.
+    /// Returns whether `flag` is set.
     #[must_use]
     pub fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0

@@ -1,9 +1,9 @@
-//! Where a message breaks its format: which field, at which byte, in the response to which command.
+//! Location of a format error: the field, its byte offset, and the command of the response.
 
 use super::command::Command;
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
-/// A place in a message, as failures carry it: five bits of a command, six of a field, 21 of an offset.
+/// Table of error locations for failures: 5 bits for the command, 6 for the field, 21 for the offset.
 static PLACES: StatusTable = StatusTable {
     name: "place in an SMB message",
     write: |code, formatter| {
@@ -27,11 +27,11 @@ static PLACES: StatusTable = StatusTable {
 const OFFSET_BITS: u32 = 21;
 const COMMAND_SHIFT: u32 = 27;
 const MOST_OFFSET: u32 = (1 << OFFSET_BITS) - 1;
-/// Before the command is known, or where it is none of ours.
+/// The command is not known yet, or is not one that this client uses.
 const NO_COMMAND: u32 = 31;
 
 named_enum! {
-    /// A field that can be wrong, as MS-SMB2 and MS-FSCC write it.
+    /// Fields that can be wrong, by their names in MS-SMB2 and MS-FSCC.
     pub enum Field {
         End "the end"
         StreamLength "StreamProtocolLength"
@@ -65,22 +65,22 @@ named_enum! {
     }
 }
 
-/// A message, or a part of one, breaks the format.
+/// A format error in a message or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed {
     pub field: Field,
-    /// Where it begins, from the header of its message on; of `Field::End` how long the message had to be.
+    /// Offset of the field from the message's header; for `Field::End`, the required length of the message.
     pub offset: usize,
 }
 
 impl Malformed {
-    /// That field, which begins there.
+    /// Returns the error for `field`, which begins at `offset`.
     #[must_use]
     pub fn at(field: Field, offset: usize) -> Self {
         Self { field, offset }
     }
 
-    /// The same as seen from `bytes` before.
+    /// Returns the same error relative to a start that is `bytes` earlier.
     #[must_use]
     pub fn behind(self, bytes: usize) -> Self {
         Self {
@@ -107,7 +107,7 @@ impl From<Malformed> for Failure {
     }
 }
 
-/// Says of a failure that is the place of something malformed, and no more, the response to which command it was.
+/// Adds the command to a failure whose detail is the location of a format error without a command.
 #[must_use]
 pub fn in_response_to(failure: Failure, command: u16) -> Failure {
     match failure.detail {

@@ -1,4 +1,5 @@
-//! A request, or a compound of several, as it goes over the wire: the frame's length, then header and body of each part.
+//! A request, or a compound of several, in its wire format: the frame length, then header and body of each
+//! part.
 
 use super::bytes::{pad_to_8, put};
 use super::command::Command;
@@ -6,43 +7,43 @@ use super::header::{flags, HEADER_BYTES, PROTOCOL_ID};
 use super::FileId;
 use std::collections::VecDeque;
 
-/// The length in front of every message (MS-SMB2 2.1, direct TCP): a zero, then 24 bits in network order.
+/// Size of the length before every message (MS-SMB2 2.1, direct TCP): a zero byte, then 24 bits in network
+/// order.
 pub const FRAME_BYTES: usize = 4;
-/// The most parts that a compound of ours has.
+/// The maximum number of parts in this client's compounds.
 pub const MAX_PARTS: usize = 4;
 
-/// To which session and share a request belongs.
+/// Session and share of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Link {
     pub session_id: u64,
-    /// Of the share.
+    /// The share's ID.
     pub tree_id: u32,
 }
 
 /// One request of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Where its header begins in the message's bytes.
+    /// Start of its header in the message.
     pub start: usize,
-    /// Where it ends there, padding included.
+    /// End in the message, including padding.
     pub end: usize,
-    /// What it asks for.
     pub command: Command,
-    /// Credits that it costs.
+    /// Cost in credits.
     pub charge: u16,
-    /// The most bytes that the body of its response may have.
+    /// Maximum size of the response body, in bytes.
     pub max_response: u32,
-    /// Where it names its file, counted from its header; None where it names none.
+    /// Offset of its file ID from its header, if it has one.
     file_offset: Option<usize>,
 }
 
-/// A message in the making, in a buffer that is used again.
+/// A message being built, in a reusable buffer.
 #[derive(Debug, Clone, Default)]
 pub struct Message {
     bytes: Vec<u8>,
-    /// Bytes kept free between the frame's length and the first header.
+    /// Free bytes between the frame length and the first header.
     room: usize,
-    /// Bytes that are sent behind `bytes`, from elsewhere.
+    /// Number of bytes that are sent after `bytes` from another buffer.
     tail_bytes: usize,
     link: Link,
     parts: [Option<Part>; MAX_PARTS],
@@ -50,7 +51,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Begins anew, with `room` bytes in front of the first header for what an encryption puts there.
+    /// Starts a new message, with `room` bytes before the first header for a transform header.
     pub fn begin(&mut self, link: Link, room: usize) {
         self.bytes.clear();
         self.bytes.resize(FRAME_BYTES + room, 0);
@@ -61,7 +62,8 @@ impl Message {
         self.count = 0;
     }
 
-    /// Adds a part: its header now, its body by `body` next. A part after the first goes on with the same file.
+    /// Adds a part: writes its header; `body` receives its body. Every part after the first uses the same
+    /// file.
     pub fn part(&mut self, command: Command, charge: u16, max_response: u32) {
         self.end_part(true);
         let start = self.bytes.len();
@@ -91,7 +93,7 @@ impl Message {
         self.count += 1;
     }
 
-    /// The part in the making names its file there, counted from its header.
+    /// Records the offset of the current part's file ID from its header.
     pub(super) fn note_file(&mut self, file_offset: usize) {
         if let Some(part) = self
             .count
@@ -102,8 +104,8 @@ impl Message {
         }
     }
 
-    /// Cuts a compound that has been ended into messages of one part each: this one keeps the first part. The others
-    /// are returned in their order, and each needs `name_file` before it can be sent.
+    /// Splits a finished compound into messages of one part each: `self` keeps the first part. Returns the
+    /// others in order; each needs `name_file` before it can be sent.
     pub fn split(&mut self) -> VecDeque<Self> {
         let rest = self.parts().skip(1).map(|part| self.alone(part)).collect();
         if let Some(first) = self.part_at(0) {
@@ -117,7 +119,7 @@ impl Message {
         message.begin(self.link, self.room);
         let start = message.bytes.len();
         message.bytes.extend_from_slice(&self.bytes[part.start..part.end]);
-        // Flags and the distance to the next part: it is related to nothing any more.
+        // Clears the flags and the distance to the next part, as nothing is related any more.
         put(&mut message.bytes[start..], 16, [0; 8]);
         let end = message.bytes.len();
         message.parts[0] = Some(Part { start, end, ..part });
@@ -126,7 +128,7 @@ impl Message {
         message
     }
 
-    /// Says of the first part which file it goes on with.
+    /// Sets the file of the first part.
     pub fn name_file(&mut self, file: FileId) {
         if let Some((start, offset)) = self
             .part_at(0)
@@ -136,36 +138,36 @@ impl Message {
         }
     }
 
-    /// Where the body of the part in the making goes.
+    /// Returns the buffer for the current part's body.
     pub fn body(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Where the header of the part in the making begins: offsets of the wire count from there.
+    /// Returns the start of the current part's header, from which wire offsets count.
     #[must_use]
     pub fn part_start(&self) -> usize {
         self.parts().last().map_or(0, |part| part.start)
     }
 
-    /// So many bytes will be sent behind the message, as the end of its last part.
+    /// Announces that `tail_bytes` will be sent after the message, as the end of its last part.
     pub fn expect_tail(&mut self, tail_bytes: usize) {
         self.tail_bytes = tail_bytes;
     }
 
-    /// Takes the tail in: for what needs the whole message in one place.
+    /// Appends the tail, for uses that need the whole message in one buffer.
     pub fn take_tail(&mut self, tail: &[u8]) {
         self.bytes.extend_from_slice(tail);
         self.tail_bytes = 0;
         self.end_part(false);
     }
 
-    /// Ends the last part and says in front how long it all is.
+    /// Finishes the last part and writes the frame length.
     pub fn end(&mut self) {
         self.end_part(false);
         self.write_frame();
     }
 
-    /// Gives the part at `index` the number under which it is sent, and what it asks and costs in credits.
+    /// Sets the message ID, credit charge and credit request of the part at `index`.
     pub fn stamp(&mut self, index: usize, message_id: u64, charge: u16, credits: u16) {
         if let Some(part) = self.parts[index] {
             let header = &mut self.bytes[part.start..];
@@ -175,15 +177,15 @@ impl Message {
         }
     }
 
-    /// Tells the part at `index` of which connection of the client it is (MS-SMB2 2.2.1.2, ChannelSequence): writes of
-    /// an earlier one that come late are refused.
+    /// Sets the channel sequence of the part at `index` (MS-SMB2 2.2.1.2, ChannelSequence): the server
+    /// refuses late writes of earlier connections.
     pub fn set_channel_sequence(&mut self, index: usize, sequence: u16) {
         if let Some(part) = self.parts[index] {
             put(&mut self.bytes[part.start..], 8, sequence.to_le_bytes());
         }
     }
 
-    /// Says of every part that it was sent before, on a connection that was lost.
+    /// Marks every part as a replay of a request on a lost connection.
     pub fn mark_replay(&mut self) {
         for index in 0..self.count {
             if let Some(flags_end) = self.part_mut(index).and_then(|part| part.get_mut(16..20)) {
@@ -193,53 +195,52 @@ impl Message {
         }
     }
 
-    /// The bytes of the part at `index`, its header and padding included.
+    /// Returns the bytes of the part at `index`, including its header and padding.
     pub fn part_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let part = (*self.parts.get(index)?)?;
         self.bytes.get_mut(part.start..part.end)
     }
 
-    /// The part at `index`.
     #[must_use]
     pub fn part_at(&self, index: usize) -> Option<Part> {
         self.parts.get(index).copied().flatten()
     }
 
-    /// The parts so far.
+    /// Returns the parts so far.
     pub fn parts(&self) -> impl Iterator<Item = Part> + '_ {
         self.parts.iter().copied().flatten()
     }
 
-    /// Everything behind the room: the headers and bodies.
+    /// Returns the headers and bodies.
     #[must_use]
     pub fn plain(&self) -> &[u8] {
         &self.bytes[FRAME_BYTES + self.room..]
     }
 
-    /// Everything behind the frame's length, the room first.
+    /// Returns everything after the frame length, starting with the room.
     pub fn frame_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[FRAME_BYTES..]
     }
 
-    /// As it is sent, without the tail.
+    /// Returns the bytes to send, without the tail.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Bytes that are sent, with the tail.
+    /// Returns the number of bytes to send, including the tail.
     #[must_use]
     pub fn sent_bytes(&self) -> usize {
         self.bytes.len() + self.tail_bytes
     }
 
-    /// What its buffer takes of memory.
+    /// Returns the memory of the buffer, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Credits that all parts cost.
+    /// Returns the credit cost of all parts.
     #[must_use]
     pub fn charge(&self) -> u32 {
         self.parts().map(|part| u32::from(part.charge)).sum()

@@ -1,8 +1,8 @@
-//! The format of SMB2 and SMB3 messages (MS-SMB2, section 2.2): requests are written into a buffer that is used again,
-//! responses are read where they lie.
+//! Format of SMB2 and SMB3 messages (MS-SMB2, section 2.2): requests are written into a reusable buffer,
+//! responses are parsed in place.
 //!
-//! Not for: what is outstanding, what a status means, keys. Everything here is a pure function of bytes; a length or an
-//! offset that a server sent is used only after it was held against the message.
+//! Everything here is a pure function of bytes, without the state of a session. A received length or offset
+//! is checked against the message before use.
 
 mod bytes;
 mod command;
@@ -32,38 +32,38 @@ pub use response::{
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Names an open file to the server (MS-SMB2 2.2.14.1).
+/// Identifies an open file on the server (MS-SMB2 2.2.14.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileId(pub [u8; 16]);
 
 impl FileId {
-    /// In a compound: the file that the request before it opened or used (MS-SMB2 3.2.4.1.4).
+    /// In a compound: the file that the previous request opened or used (MS-SMB2 3.2.4.1.4).
     pub const OF_THE_REQUEST_BEFORE: Self = Self([0xff; 16]);
 }
 
-/// From 1601 to 1970, in 100 ns.
+/// Time from 1601 to 1970, in 100 ns.
 const FILETIME_OF_1970: u64 = 116_444_736_000_000_000;
 
-/// The time now as the wire counts it: in 100 ns since 1601 (MS-DTYP 2.3.3).
+/// Returns the current time in 100 ns since 1601 (MS-DTYP 2.3.3).
 #[must_use]
 pub fn filetime_now() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_nanos() / 100).unwrap_or(0) + FILETIME_OF_1970
 }
 
-/// How much caching an oplock level or lease state stands for, in the numbers of the wire (MS-SMB2 2.2.13).
+/// Oplock levels and lease state bits (MS-SMB2 2.2.13).
 pub mod oplock {
     pub const NONE: u8 = 0x00;
-    /// Level II: reads may be cached.
+    /// Level II: read caching.
     pub const LEVEL_II: u8 = 0x01;
-    /// Exclusive: reads and writes.
+    /// Exclusive: read and write caching.
     pub const EXCLUSIVE: u8 = 0x08;
-    /// Batch: reads, writes and the handle.
+    /// Batch: read, write and handle caching.
     pub const BATCH: u8 = 0x09;
-    /// A lease, which a create context describes.
+    /// A lease, described by a create context.
     pub const LEASE: u8 = 0xff;
     pub const LEASE_READ: u32 = 1;
-    /// Lease state: the handle.
+    /// Lease state: handle caching.
     pub const LEASE_HANDLE: u32 = 2;
     pub const LEASE_WRITE: u32 = 4;
 }

@@ -20,32 +20,32 @@ const SHA_512: u16 = 1;
 const MAX_RESPONSE: u32 = 65536;
 const FSCTL_VALIDATE_NEGOTIATE_INFO: u32 = 0x0014_0204;
 const IS_FSCTL: u32 = 1;
-/// VALIDATE_NEGOTIATE_INFO, the response (2.2.32.6).
+/// Size of the VALIDATE_NEGOTIATE_INFO response (2.2.32.6).
 const NEGOTIATED_AGAIN_BYTES: u32 = 24;
 
-/// Capabilities that both sides announce (2.2.3).
+/// Capabilities of either side (2.2.3).
 pub mod capabilities {
     pub const LEASING: u32 = 0x02;
-    /// More than 64 KiB in one request.
+    /// Requests of more than 64 KiB.
     pub const LARGE_MTU: u32 = 0x04;
-    /// Several connections in one session.
+    /// Several connections per session.
     pub const MULTI_CHANNEL: u32 = 0x08;
-    /// Handles that outlive the server's own restart.
+    /// Handles that survive a restart of the server.
     pub const PERSISTENT_HANDLES: u32 = 0x10;
     pub const DIRECTORY_LEASING: u32 = 0x20;
     /// Encryption, as SMB 3.0 and 3.0.2 announce it.
     pub const ENCRYPTION: u32 = 0x40;
 }
 
-/// What a side says of signing (2.2.3).
+/// Security mode bits (2.2.3).
 pub mod security {
     pub const SIGNING_ENABLED: u8 = 1;
-    /// It will have nothing else.
+    /// The side requires signing.
     pub const SIGNING_REQUIRED: u8 = 2;
 }
 
 named_enum! {
-    /// A version of the protocol, from the oldest.
+    /// Protocol dialects, from the oldest.
     pub enum Dialect: u16 {
         Smb202 = 0x0202 "2.0.2"
         Smb210 = 0x0210 "2.1"
@@ -56,7 +56,7 @@ named_enum! {
 }
 
 named_enum! {
-    /// How messages are encrypted, as Windows 11 prefers them; before SMB 3.1.1 there is AES-128-CCM alone.
+    /// Ciphers, in the order that Windows 11 prefers; before SMB 3.1.1 there is only AES-128-CCM.
     pub enum Cipher: u16 {
         Aes128Gcm = 2 "AES-128-GCM"
         Aes128Ccm = 1 "AES-128-CCM"
@@ -66,8 +66,8 @@ named_enum! {
 }
 
 named_enum! {
-    /// How messages are signed, as Windows 11 prefers them. SMB 2.0.2 and 2.1 have HMAC-SHA256, from 3.0 on there is
-    /// AES-128-CMAC; 3.1.1 lets choose.
+    /// Signing algorithms, in the order that Windows 11 prefers. SMB 2.0.2 and 2.1 use HMAC-SHA256, 3.0 and
+    /// 3.0.2 use AES-128-CMAC; 3.1.1 negotiates it.
     pub enum SigningAlgorithm: u16 {
         Aes128Gmac = 2 "AES-128-GMAC"
         Aes128Cmac = 1 "AES-128-CMAC"
@@ -75,15 +75,15 @@ named_enum! {
     }
 }
 
-/// What a client offers.
+/// The client's offer.
 #[derive(Debug, Clone, Copy)]
 pub struct NegotiateRequest<'a> {
     pub dialects: &'a [Dialect],
-    /// Of `security`.
+    /// Bits of `security`.
     pub security_mode: u8,
-    /// Of `capabilities`; only sent where SMB 3 is among the dialects.
+    /// Bits of `capabilities`; sent only if SMB 3 is among the dialects.
     pub capabilities: u32,
-    /// Names the client; no two have the same.
+    /// Unique per client.
     pub client_guid: [u8; 16],
     pub salt: [u8; SALT_BYTES],
     /// By preference; empty for no encryption.
@@ -110,7 +110,7 @@ impl NegotiateRequest<'_> {
 }
 
 impl Message {
-    /// IOCTL with FSCTL_VALIDATE_NEGOTIATE_INFO (2.2.31, 2.2.31.4): says again what `request` said.
+    /// Adds an IOCTL with FSCTL_VALIDATE_NEGOTIATE_INFO (2.2.31, 2.2.31.4), which repeats `request`.
     pub fn validate_negotiation(&mut self, request: &NegotiateRequest<'_>) {
         self.part(Command::Ioctl, 1, MAX_RESPONSE);
         let input_bytes = 24 + 2 * request.dialects.len();
@@ -138,22 +138,22 @@ impl Message {
     }
 }
 
-/// What a server says again of the negotiation (2.2.32.6).
+/// The server's repetition of the negotiation (2.2.32.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NegotiatedAgain {
-    /// Of `capabilities`.
+    /// Bits of `capabilities`.
     pub capabilities: u32,
     pub server_guid: [u8; 16],
-    /// Of `security`.
+    /// Bits of `security`.
     pub security_mode: u8,
-    /// The number of the version.
+    /// Number of the dialect.
     pub dialect: u16,
 }
 
-/// Reads the response to `Message::validate_negotiation`.
+/// Parses the response to `Message::validate_negotiation`.
 ///
 /// # Errors
-/// Where it is malformed.
+/// The response is malformed.
 pub fn parse_negotiated_again(message: &[u8]) -> Parsed<NegotiatedAgain> {
     parse_structure(message, 49)?;
     if u32_at(message, BODY + 4)? != FSCTL_VALIDATE_NEGOTIATE_INFO {
@@ -244,38 +244,38 @@ fn write_contexts(body: &mut Vec<u8>, part_start: usize, request: &NegotiateRequ
     contexts
 }
 
-/// What the server chose.
+/// The server's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NegotiateResponse {
     pub dialect: Dialect,
-    /// Of `security`.
+    /// Bits of `security`.
     pub security_mode: u8,
     pub server_guid: [u8; 16],
-    /// Of `capabilities`.
+    /// Bits of `capabilities`.
     pub capabilities: u32,
-    /// The most that a listing or information may have.
+    /// Maximum size of a listing or other information.
     pub max_transact_bytes: u32,
-    /// The most that a read may have.
+    /// Maximum size of a read.
     pub max_read_bytes: u32,
-    /// The most that a write may have.
+    /// Maximum size of a write.
     pub max_write_bytes: u32,
-    /// SMB 3.1.1 alone: how it would encrypt.
+    /// The server's cipher; only in SMB 3.1.1.
     pub cipher: Option<Cipher>,
-    /// SMB 3.1.1 alone: how it would sign.
+    /// The server's signing algorithm; only in SMB 3.1.1.
     pub signing_algorithm: Option<SigningAlgorithm>,
 }
 
 impl NegotiateResponse {
-    /// Whether it leases directories; no version before 3.0 has that.
+    /// Returns whether the server grants directory leases, which exist from SMB 3.0 on.
     #[must_use]
     pub fn leases_directories(&self) -> bool {
         self.dialect >= Dialect::Smb300 && self.capabilities & capabilities::DIRECTORY_LEASING != 0
     }
 
-    /// Reads one, from the message's header on.
+    /// Parses a response from its header on.
     ///
     /// # Errors
-    /// Where it is malformed, or chooses what nobody offers.
+    /// The response is malformed, or chooses something that no client offers.
     pub fn parse(message: &[u8]) -> Parsed<Self> {
         parse_structure(message, 65)?;
         let dialect = Dialect::of_code(u16_at(message, BODY + 4)?)
@@ -314,13 +314,13 @@ impl NegotiateResponse {
             let wrong = Malformed::at(Field::NegotiateContext, offset);
             let data = &message[range(message, offset + 8, length, BODY + 64, wrong)?];
             let only_choice = |at: usize| match u16_at(data, 0) {
-                // It says first that it is the only one.
+                // The context has exactly one value.
                 Ok(1) => u16_at(data, at).map_err(|_| wrong),
                 _ => Err(wrong),
             };
             match kind {
                 CONTEXT_PREAUTH => hash_chosen = only_choice(4)? == SHA_512,
-                // Zero where it encrypts with none of ours.
+                // None if the server selects no cipher of this client.
                 CONTEXT_ENCRYPTION => {
                     let code = only_choice(2)?;
                     self.cipher = Cipher::of_code(code);

@@ -1,4 +1,4 @@
-//! The bodies of requests, each written behind its header as a part of a message.
+//! Request bodies, each written after its header as a part of a message.
 
 use super::bytes::{pad_to_8, put};
 use super::command::Command;
@@ -6,16 +6,16 @@ use super::header::HEADER_BYTES;
 use super::message::Message;
 use super::{oplock, FileId};
 
-/// Rights that an open asks for (MS-SMB2 2.2.13.1.1). Specific ones: for `GENERIC_ALL` on a file of somebody else a
-/// server denies access, though each right that is needed would be granted.
+/// Access rights of an open (MS-SMB2 2.2.13.1.1). They are specific: a server denies `GENERIC_ALL` on
+/// another user's file even if it would grant every right that is needed.
 pub mod access {
-    /// Attributes, and waiting: neither sharing modes nor oplocks of others are touched.
+    /// Attributes and synchronization: affects neither sharing modes nor oplocks of others.
     pub const ATTRIBUTES: u32 = 0x0010_0080;
     /// Attributes, and the names in a directory.
     pub const LIST: u32 = 0x0000_0001 | ATTRIBUTES;
-    /// What a Windows client maps `GENERIC_READ` to.
+    /// The rights to which a Windows client maps `GENERIC_READ`.
     pub const READ: u32 = 0x0012_0089;
-    /// `GENERIC_WRITE`, and attributes may be read.
+    /// `GENERIC_WRITE`, and reading attributes.
     pub const WRITE: u32 = 0x0012_0196;
     pub const READ_WRITE: u32 = READ | WRITE;
     pub const DELETE: u32 = 0x0001_0000 | ATTRIBUTES;
@@ -23,25 +23,25 @@ pub mod access {
 
 /// Options of an open (MS-SMB2 2.2.13).
 pub mod create_options {
-    /// It must be a directory.
+    /// The path must be a directory.
     pub const DIRECTORY: u32 = 0x0000_0001;
-    /// It must not be one.
+    /// The path must not be a directory.
     pub const NO_DIRECTORY: u32 = 0x0000_0040;
-    /// Deleted with its last handle.
+    /// The file is deleted with its last handle.
     pub const DELETE_ON_CLOSE: u32 = 0x0000_1000;
 }
 
 const WRITE_THROUGH: u32 = 1;
-/// In the contexts of SMB 3 for durable handles.
+/// Flag in the durable handle contexts of SMB 3.
 const PERSISTENT: u32 = 2;
 const IMPERSONATION: u32 = 2;
-/// Read, write and delete by others are allowed beside us.
+/// Others may read, write and delete the file while it is open.
 const SHARE_ALL: u32 = 7;
 const ATTRIBUTE_NORMAL: u32 = 0x80;
 const ATTRIBUTE_DIRECTORY: u32 = 0x10;
-/// What one credit pays for (MS-SMB2 3.2.4.1.5).
+/// Size that one credit covers (MS-SMB2 3.2.4.1.5).
 const CREDIT_BYTES: u32 = 65536;
-/// Room for the fixed part of any response, and for create contexts.
+/// Size of the fixed part of any response plus create contexts.
 const SMALL_RESPONSE: u32 = 1024;
 const EXCLUSIVE_LOCK: u32 = 0x02;
 const UNLOCK: u32 = 0x04;
@@ -56,73 +56,74 @@ const FILE_NETWORK_OPEN_INFORMATION: u8 = 34;
 const FILE_ID_BOTH_DIRECTORY_INFORMATION: u8 = 37;
 const FILE_FS_FULL_SIZE_INFORMATION: u8 = 7;
 const RESTART_SCANS: u8 = 1;
-/// Of a lease: the key of the directory's is there, too.
+/// Flag of a lease: the parent directory's lease key is present.
 const PARENT_LEASE_KEY_SET: u32 = 4;
 
-/// The lease that an open asks for.
+/// Lease that an open requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseRequest {
     pub key: u128,
     /// Bits of `oplock::LEASE_*`.
     pub state: u32,
-    /// In the second form, of SMB 3.0 on: SMB 2.1 ignores it, and grants nothing.
+    /// Whether to use the second form, of SMB 3.0 and later. SMB 2.1 servers ignore it and grant nothing.
     pub second_form: bool,
-    /// The key of the lease that we have on the directory: what we change there does not break it. Of the second form.
+    /// Key of the client's lease on the parent directory, so that its own changes don't break it. Only in
+    /// the second form.
     pub parent: Option<u128>,
 }
 
-/// What an open asks for, or was granted before, so that it outlives its connection (MS-SMB2 2.2.13.2.3, 2.2.13.2.4,
-/// 2.2.13.2.11, 2.2.13.2.12).
+/// Durability that an open requests, or reconnects to (MS-SMB2 2.2.13.2.3, 2.2.13.2.4, 2.2.13.2.11,
+/// 2.2.13.2.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurableRequest {
-    /// DHnQ, of SMB 2: keep it.
+    /// DHnQ of SMB 2: make the handle durable.
     First,
-    /// DHnC: that file again.
+    /// DHnC: reconnect to this file.
     FirstAgain(FileId),
-    /// DH2Q, of SMB 3: keep it under this name; `persistent`: also over a restart of the server.
+    /// DH2Q of SMB 3: make the handle durable.
     Second {
-        /// A name that no other open has.
+        /// Unique name of the open.
         create_guid: u128,
-        /// Also over a restart of the server.
+        /// Whether the handle also survives a restart of the server.
         persistent: bool,
     },
-    /// DH2C: that file again.
+    /// DH2C: reconnect to this file.
     SecondAgain {
-        /// As the server called it.
+        /// The server's ID of the file.
         file: FileId,
-        /// As it was asked for.
+        /// The name that was requested for the open.
         create_guid: u128,
-        /// As it was granted.
+        /// Whether a persistent handle was granted.
         persistent: bool,
     },
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct CreateRequest<'a> {
-    /// Put before `path`; empty, or without a separator at its end.
+    /// Prefix of `path`; empty, or without a trailing separator.
     pub base: &'a str,
-    /// Parts separated by `/`.
+    /// Components separated by `/`.
     pub path: &'a str,
-    /// Of `access`.
+    /// Bits of `access`.
     pub access: u32,
-    /// As the wire numbers dispositions.
+    /// Disposition by its wire number.
     pub disposition: u32,
-    /// Of `create_options`.
+    /// Bits of `create_options`.
     pub options: u32,
-    /// Of `oplock`, but for a lease.
+    /// Level of `oplock`; ignored if there is a `lease`.
     pub oplock: u8,
-    /// Instead of an oplock.
+    /// Lease to request instead of an oplock.
     pub lease: Option<LeaseRequest>,
-    /// That it outlives its connection.
+    /// Durability to request.
     pub durable: Option<DurableRequest>,
 }
 
-/// Credits that a request costs whose data, sent or asked for, has `bytes`.
+/// Returns the credit cost of a request that sends or requests `bytes` of data.
 fn charge(bytes: u32) -> u16 {
     u16::try_from(bytes.saturating_sub(1) / CREDIT_BYTES + 1).unwrap_or(u16::MAX)
 }
 
-/// Appends `text` as the wire spells names, and gives the length of that in bytes.
+/// Appends `text` in the wire format of names, and returns its length in bytes.
 fn push_name(bytes: &mut Vec<u8>, text: &str) -> usize {
     let start = bytes.len();
     for unit in text.encode_utf16() {
@@ -136,7 +137,7 @@ fn push_name(bytes: &mut Vec<u8>, text: &str) -> usize {
     bytes.len() - start
 }
 
-/// `base` and `path` as one name.
+/// Appends `base` and `path` as one name.
 fn push_path(bytes: &mut Vec<u8>, base: &str, path: &str) -> usize {
     let between = if base.is_empty() || path.is_empty() {
         ""
@@ -151,8 +152,8 @@ fn length_field(length: usize) -> [u8; 2] {
 }
 
 impl Message {
-    /// SESSION_SETUP with a token (MS-SMB2 2.2.5). `previous` is the session that this one takes the place of; 0: none.
-    /// `binds`: the connection is to become another channel of the session.
+    /// Adds a SESSION_SETUP with a token (MS-SMB2 2.2.5). `previous`: the session that this one replaces,
+    /// or 0. `binds`: whether the connection becomes another channel of the session.
     pub fn session_setup(&mut self, security_mode: u8, token: &[u8], previous: u64, binds: bool) {
         self.part(Command::SessionSetup, 1, CREDIT_BYTES);
         let mut fixed = [0; 24];
@@ -166,7 +167,7 @@ impl Message {
         self.body().extend_from_slice(token);
     }
 
-    /// TREE_CONNECT to `\\server\share` (2.2.9).
+    /// Adds a TREE_CONNECT to `\\server\share` (2.2.9).
     pub fn tree_connect(&mut self, server: &str, share: &str) {
         self.part(Command::TreeConnect, 1, SMALL_RESPONSE);
         let body = self.body();
@@ -179,13 +180,13 @@ impl Message {
         put(&mut body[start..], 6, length_field(length));
     }
 
-    /// TREE_DISCONNECT (2.2.11) or LOGOFF (2.2.7), which have nothing in them.
+    /// Adds a TREE_DISCONNECT (2.2.11) or LOGOFF (2.2.7), which have no contents.
     pub fn empty(&mut self, command: Command) {
         self.part(command, 1, SMALL_RESPONSE);
         self.body().extend_from_slice(&[4, 0, 0, 0]);
     }
 
-    /// CREATE (2.2.13).
+    /// Adds a CREATE (2.2.13).
     pub fn create(&mut self, request: &CreateRequest<'_>) {
         self.part(Command::Create, 1, SMALL_RESPONSE);
         let start = self.part_start();
@@ -215,7 +216,7 @@ impl Message {
         body.extend_from_slice(&fixed);
         let length = push_path(body, request.base, request.path);
         if length == 0 {
-            // The share's root has no name, and yet the buffer must not be empty.
+            // The share's root has an empty name, but the buffer must not be empty.
             body.extend_from_slice(&[0; 8]);
         }
         put(&mut body[body_start..], 46, length_field(length));
@@ -240,30 +241,31 @@ impl Message {
         }
     }
 
-    /// CLOSE (2.2.15).
+    /// Adds a CLOSE (2.2.15).
     pub fn close(&mut self, file: FileId) {
         self.part(Command::Close, 1, SMALL_RESPONSE);
         self.structure_and_file::<24>(24, 8, file, |_| ());
     }
 
-    /// FLUSH (2.2.17).
+    /// Adds a FLUSH (2.2.17).
     pub fn flush(&mut self, file: FileId) {
         self.part(Command::Flush, 1, SMALL_RESPONSE);
         self.structure_and_file::<24>(24, 8, file, |_| ());
     }
 
-    /// READ (2.2.19).
+    /// Adds a READ (2.2.19).
     pub fn read(&mut self, file: FileId, offset: u64, bytes: u32) {
         self.part(Command::Read, charge(bytes), bytes.saturating_add(SMALL_RESPONSE));
         self.structure_and_file::<49>(49, 16, file, |fixed| {
-            // Where the server shall put the data, so that it lies behind the fixed part without a gap.
+            // Offset for the data in the response: directly after the fixed part.
             fixed[2] = 0x50;
             put(fixed, 4, bytes.to_le_bytes());
             put(fixed, 8, offset.to_le_bytes());
         });
     }
 
-    /// WRITE (2.2.21) of `bytes` that follow as the message's tail; `through` to the disk before it is answered.
+    /// Adds a WRITE (2.2.21) of `bytes` that follow as the message's tail; `through` writes to disk before
+    /// the response.
     pub fn write(&mut self, file: FileId, offset: u64, bytes: u32, through: bool) {
         self.part(Command::Write, charge(bytes), SMALL_RESPONSE);
         self.structure_and_file::<48>(49, 16, file, |fixed| {
@@ -275,7 +277,7 @@ impl Message {
         self.expect_tail(bytes as usize);
     }
 
-    /// LOCK (2.2.26) of one range, for ourselves alone and without waiting; or its release.
+    /// Adds a LOCK (2.2.26) of one range, exclusive and without waiting; or its release.
     pub fn lock(&mut self, file: FileId, offset: u64, bytes: u64, release: bool) {
         self.part(Command::Lock, 1, SMALL_RESPONSE);
         let flags = if release {
@@ -291,7 +293,8 @@ impl Message {
         });
     }
 
-    /// QUERY_DIRECTORY (2.2.33): names, sizes, times and attributes of what matches, `room` bytes of it at most.
+    /// Adds a QUERY_DIRECTORY (2.2.33) for names, sizes, times and attributes of matches, in at most `room`
+    /// bytes.
     pub fn query_directory(&mut self, file: FileId, pattern: &str, room: u32, restart: bool) {
         self.part(
             Command::QueryDirectory,
@@ -310,12 +313,12 @@ impl Message {
         put(&mut body[start..], 26, length_field(length));
     }
 
-    /// QUERY_INFO (2.2.37) for sizes and attributes.
+    /// Adds a QUERY_INFO (2.2.37) for sizes and attributes.
     pub fn query_file_info(&mut self, file: FileId) {
         self.query_info(file, INFO_FILE, FILE_NETWORK_OPEN_INFORMATION, 56);
     }
 
-    /// QUERY_INFO for the space of the volume.
+    /// Adds a QUERY_INFO for the space on the volume.
     pub fn query_space(&mut self, file: FileId) {
         self.query_info(file, INFO_FILE_SYSTEM, FILE_FS_FULL_SIZE_INFORMATION, 32);
     }
@@ -329,14 +332,15 @@ impl Message {
         });
     }
 
-    /// SET_INFO (2.2.39) of the end of the file.
+    /// Adds a SET_INFO (2.2.39) of the end of the file.
     pub fn set_end(&mut self, file: FileId, bytes: u64) {
         self.set_info(file, FILE_END_OF_FILE_INFORMATION, |body| {
             body.extend_from_slice(&bytes.to_le_bytes());
         });
     }
 
-    /// SET_INFO of the time of the last write; other times and the attributes are left (MS-FSCC 2.4.7).
+    /// Adds a SET_INFO of the last write time; other times and the attributes stay unchanged (MS-FSCC
+    /// 2.4.7).
     pub fn set_write_time(&mut self, file: FileId, filetime: u64) {
         self.set_info(file, FILE_BASIC_INFORMATION, |body| {
             let start = body.len();
@@ -345,12 +349,12 @@ impl Message {
         });
     }
 
-    /// SET_INFO that deletes the file with its last handle.
+    /// Adds a SET_INFO that deletes the file with its last handle.
     pub fn set_disposition(&mut self, file: FileId) {
         self.set_info(file, FILE_DISPOSITION_INFORMATION, |body| body.push(1));
     }
 
-    /// SET_INFO of the name; the new one must not be there.
+    /// Adds a SET_INFO of the name; the new name must not exist.
     pub fn rename(&mut self, file: FileId, base: &str, to: &str) {
         self.set_info(file, FILE_RENAME_INFORMATION, |body| {
             let start = body.len();
@@ -374,13 +378,13 @@ impl Message {
         put(&mut body[start..], 4, length.to_le_bytes());
     }
 
-    /// OPLOCK_BREAK, as the answer to the break of an oplock (2.2.24.1).
+    /// Adds an OPLOCK_BREAK acknowledgement of an oplock break (2.2.24.1).
     pub fn acknowledge_oplock(&mut self, file: FileId, level: u8) {
         self.part(Command::OplockBreak, 1, SMALL_RESPONSE);
         self.structure_and_file::<24>(24, 8, file, |fixed| fixed[2] = level);
     }
 
-    /// OPLOCK_BREAK, as the answer to the break of a lease (2.2.24.2).
+    /// Adds an OPLOCK_BREAK acknowledgement of a lease break (2.2.24.2).
     pub fn acknowledge_lease(&mut self, key: u128, state: u32) {
         self.part(Command::OplockBreak, 1, SMALL_RESPONSE);
         let mut fixed = [0; 36];
@@ -390,7 +394,7 @@ impl Message {
         self.body().extend_from_slice(&fixed);
     }
 
-    /// A body of `N` bytes with its structure size at its beginning and `file` at `file_offset`.
+    /// Adds a body of `N` bytes with the structure size at its start and `file` at `file_offset`.
     fn structure_and_file<const N: usize>(
         &mut self,
         structure: u16,
@@ -407,7 +411,7 @@ impl Message {
     }
 }
 
-/// The create context of a lease (2.2.13.2.8, 2.2.13.2.10).
+/// Appends the create context of a lease (2.2.13.2.8, 2.2.13.2.10).
 fn push_lease(bytes: &mut Vec<u8>, lease: &LeaseRequest) {
     let mut data = [0; 52];
     put(&mut data, 0, lease.key.to_le_bytes());
@@ -420,7 +424,7 @@ fn push_lease(bytes: &mut Vec<u8>, lease: &LeaseRequest) {
     push_context(bytes, *b"RqLs", &data[..data_bytes]);
 }
 
-/// The create context of a handle that outlives its connection. The server chooses for how long.
+/// Appends the create context of a durable handle. The server chooses the timeout.
 fn push_durable(bytes: &mut Vec<u8>, durable: DurableRequest) {
     let mut data = [0; 36];
     let flags = |persistent| if persistent { PERSISTENT } else { 0 };
@@ -452,7 +456,7 @@ fn push_durable(bytes: &mut Vec<u8>, durable: DurableRequest) {
     push_context(bytes, name, &data[..data_bytes]);
 }
 
-/// One create context (2.2.13.2), the last unless its `Next` is set.
+/// Appends a create context (2.2.13.2). It is the last one unless its `Next` is set.
 fn push_context(bytes: &mut Vec<u8>, name: [u8; 4], data: &[u8]) {
     const NAME_AND_GAP: usize = 8;
     let mut head = [0; 16 + NAME_AND_GAP];

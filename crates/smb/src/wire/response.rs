@@ -1,5 +1,5 @@
-//! The bodies of responses. `message` is always one message from its header to the end of its part of the compound:
-//! offsets of the wire count from there.
+//! Response bodies. `message` is always one message from its header to the end of its part of the compound:
+//! wire offsets count from there.
 
 use super::bytes::{array, range, size_at, u16_at, u32_at, u64_at, u8_at, Parsed};
 use super::directory::count_entries;
@@ -12,10 +12,10 @@ const BODY: usize = HEADER_BYTES;
 const ATTRIBUTE_READ_ONLY: u32 = 0x01;
 const ATTRIBUTE_DIRECTORY: u32 = 0x10;
 
-/// Checks that the body begins with `structure`, which every response declares.
+/// Checks that the body begins with the structure size `structure`.
 ///
 /// # Errors
-/// Where it does not.
+/// It begins with another number.
 pub fn parse_structure(message: &[u8], structure: u16) -> Parsed<()> {
     if u16_at(message, BODY)? == structure {
         Ok(())
@@ -24,10 +24,10 @@ pub fn parse_structure(message: &[u8], structure: u16) -> Parsed<()> {
     }
 }
 
-/// Checks the body of a response that says that something failed (MS-SMB2 2.2.2).
+/// Checks the body of an error response (MS-SMB2 2.2.2).
 ///
 /// # Errors
-/// Where it is none.
+/// It is not an error response.
 pub fn parse_error(message: &[u8]) -> Parsed<()> {
     parse_structure(message, 9)?;
     let data_bytes = size_at(message, BODY + 4)?;
@@ -37,22 +37,21 @@ pub fn parse_error(message: &[u8]) -> Parsed<()> {
     Ok(())
 }
 
-/// A response to SESSION_SETUP (2.2.6).
+/// Response to SESSION_SETUP (2.2.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSetup {
-    /// We are a guest.
     pub guest: bool,
     pub anonymous: bool,
-    /// The server will have everything encrypted.
+    /// Whether the server requires encryption.
     pub encrypt: bool,
-    /// Where its token lies in the message.
+    /// Range of the token in the message.
     pub token: Range<usize>,
 }
 
-/// Reads one.
+/// Parses a response to SESSION_SETUP.
 ///
 /// # Errors
-/// Where it is malformed.
+/// The response is malformed.
 pub fn parse_session_setup(message: &[u8]) -> Parsed<SessionSetup> {
     parse_structure(message, 9)?;
     let flags = u16_at(message, BODY + 2)?;
@@ -72,21 +71,21 @@ pub fn parse_session_setup(message: &[u8]) -> Parsed<SessionSetup> {
     })
 }
 
-/// A response to TREE_CONNECT (2.2.10).
+/// Response to TREE_CONNECT (2.2.10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeConnect {
-    /// A share of files, not a pipe or a printer.
+    /// Whether the share contains files, rather than a pipe or a printer.
     pub disk: bool,
-    /// It is to be used encrypted alone.
+    /// Whether the share requires encryption.
     pub encrypt: bool,
-    /// Its handles may be persistent.
+    /// Whether its handles may be persistent.
     pub continuously_available: bool,
 }
 
-/// Reads one.
+/// Parses a response to TREE_CONNECT.
 ///
 /// # Errors
-/// Where it is malformed.
+/// The response is malformed.
 pub fn parse_tree_connect(message: &[u8]) -> Parsed<TreeConnect> {
     parse_structure(message, 16)?;
     Ok(TreeConnect {
@@ -96,30 +95,29 @@ pub fn parse_tree_connect(message: &[u8]) -> Parsed<TreeConnect> {
     })
 }
 
-/// A response to CREATE (2.2.14).
+/// Response to CREATE (2.2.14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created {
-    /// The file's name from now on.
+    /// ID of the open file.
     pub file: FileId,
-    /// Of `oplock`.
+    /// Level of `oplock`.
     pub oplock: u8,
-    /// Bits of `oplock::LEASE_*`; 0 where no lease was granted.
+    /// Bits of `oplock::LEASE_*`; 0 if no lease was granted.
     pub lease_state: u32,
-    /// It was not there before.
+    /// Whether the file did not exist before.
     pub created: bool,
     pub bytes: u64,
-    /// Room that is kept for it.
+    /// Space allocated for the file.
     pub allocated_bytes: u64,
-    /// It is a directory.
+    /// Whether it is a directory.
     pub directory: bool,
-    /// It must not be written.
     pub read_only: bool,
 }
 
-/// Reads one; `key` is that of the lease that was asked for.
+/// Parses a response to CREATE; `key` is the key of the requested lease.
 ///
 /// # Errors
-/// Where it is malformed, or grants a lease that was not asked for.
+/// The response is malformed, or grants a lease that was not requested.
 pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
     parse_structure(message, 89)?;
     let level = u8_at(message, BODY + 2)?;
@@ -134,7 +132,7 @@ pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
         file: FileId(array(message, BODY + 64)?),
         oplock: level,
         lease_state,
-        // FILE_CREATED; a file that was superseded or overwritten was there.
+        // FILE_CREATED; a superseded or overwritten file existed before.
         created: u32_at(message, BODY + 4)? == 2,
         allocated_bytes: u64_at(message, BODY + 40)?,
         bytes: u64_at(message, BODY + 48)?,
@@ -143,10 +141,11 @@ pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
     })
 }
 
-/// How the server keeps an open that it was asked to keep; None: not at all. `persistent`: over its own restart, too.
+/// Returns how the server keeps an open: None if it does not; otherwise, whether the handle is persistent,
+/// that is, also survives a restart of the server.
 ///
 /// # Errors
-/// Where the create contexts are malformed.
+/// The create contexts are malformed.
 pub fn parse_durable(message: &[u8]) -> Parsed<Option<bool>> {
     let contexts = create_contexts(message)?;
     if let Some(data) = context(message, contexts.clone(), *b"DH2Q")? {
@@ -156,7 +155,7 @@ pub fn parse_durable(message: &[u8]) -> Parsed<Option<bool>> {
     Ok(context(message, contexts, *b"DHnQ")?.map(|_| false))
 }
 
-/// Where the create contexts lie in the answer to a CREATE.
+/// Returns the range of the create contexts in a response to CREATE.
 fn create_contexts(message: &[u8]) -> Parsed<Range<usize>> {
     let offset = size_at(message, BODY + 80)?;
     let length = size_at(message, BODY + 84)?;
@@ -164,7 +163,7 @@ fn create_contexts(message: &[u8]) -> Parsed<Range<usize>> {
     range(message, offset, length, BODY + 88, wrong)
 }
 
-/// The state of the lease `key` among the create contexts of a message.
+/// Returns the state of the lease `key` from the create contexts of a message.
 fn lease_state(message: &[u8], contexts: Range<usize>, key: u128) -> Parsed<u32> {
     let missing = Malformed::at(Field::NextContext, contexts.start);
     let data = context(message, contexts, *b"RqLs")?.ok_or(missing)?;
@@ -177,7 +176,7 @@ fn lease_state(message: &[u8], contexts: Range<usize>, key: u128) -> Parsed<u32>
     }
 }
 
-/// Where the data of the create context of that name lie in the message; None where there is none.
+/// Returns the range of the data of the create context `wanted` in the message, if there is one.
 fn context(message: &[u8], contexts: Range<usize>, wanted: [u8; 4]) -> Parsed<Option<Range<usize>>> {
     if contexts.is_empty() {
         return Ok(None);
@@ -211,7 +210,7 @@ fn context(message: &[u8], contexts: Range<usize>, wanted: [u8; 4]) -> Parsed<Op
         if next == 0 {
             return Ok(None);
         }
-        // Every step goes on by more than a context's fixed part, so the chain ends.
+        // Every step is at least as long as a context's fixed part, so the chain ends.
         if next < 16 {
             return Err(wrong(Field::NextContext, 0));
         }
@@ -219,10 +218,10 @@ fn context(message: &[u8], contexts: Range<usize>, wanted: [u8; 4]) -> Parsed<Op
     }
 }
 
-/// Where the data of a READ (2.2.20), `most` bytes of it, lies in the message.
+/// Returns the range of the data of a READ response (2.2.20), at most `most` bytes.
 ///
 /// # Errors
-/// Where it is malformed or brings more than was asked for.
+/// The response is malformed or has more data than requested.
 pub fn parse_data(message: &[u8], most: u32) -> Parsed<Range<usize>> {
     parse_structure(message, 17)?;
     let offset = usize::from(u8_at(message, BODY + 2)?);
@@ -234,10 +233,10 @@ pub fn parse_data(message: &[u8], most: u32) -> Parsed<Range<usize>> {
     range(message, offset, length, BODY + 16, wrong)
 }
 
-/// Bytes that a WRITE (2.2.22) took.
+/// Returns the number of bytes written by a WRITE (2.2.22).
 ///
 /// # Errors
-/// Where it is malformed or took more than was sent.
+/// The response is malformed, or the number exceeds the bytes sent.
 pub fn parse_write(message: &[u8], sent: u32) -> Parsed<u32> {
     parse_structure(message, 17)?;
     let taken = u32_at(message, BODY + 4)?;
@@ -247,7 +246,7 @@ pub fn parse_write(message: &[u8], sent: u32) -> Parsed<u32> {
     Ok(taken)
 }
 
-/// Where in the message lies what a QUERY_DIRECTORY (2.2.34) or QUERY_INFO (2.2.38) brings.
+/// Returns the range of the output of a QUERY_DIRECTORY (2.2.34) or QUERY_INFO (2.2.38).
 fn parse_output(message: &[u8]) -> Parsed<Range<usize>> {
     parse_structure(message, 9)?;
     let offset = usize::from(u16_at(message, BODY + 2)?);
@@ -256,10 +255,11 @@ fn parse_output(message: &[u8]) -> Parsed<Range<usize>> {
     range(message, offset, length, BODY + 8, wrong)
 }
 
-/// Sizes and attributes: FileNetworkOpenInformation (MS-FSCC 2.4.29) as end, room, directory, read only.
+/// Returns sizes and attributes from FileNetworkOpenInformation (MS-FSCC 2.4.29): end of file, allocated
+/// bytes, whether it is a directory, whether it is read-only.
 ///
 /// # Errors
-/// Where it is malformed.
+/// The response is malformed.
 pub fn parse_file_info(message: &[u8]) -> Parsed<(u64, u64, bool, bool)> {
     let output = parse_output(message)?;
     let (start, message) = (output.start, &message[..output.end]);
@@ -272,10 +272,11 @@ pub fn parse_file_info(message: &[u8]) -> Parsed<(u64, u64, bool, bool)> {
     ))
 }
 
-/// Space: FileFsFullSizeInformation (MS-FSCC 2.5.4) as bytes in all and bytes free for us.
+/// Returns the space on the volume from FileFsFullSizeInformation (MS-FSCC 2.5.4): total bytes, and bytes
+/// available to the client.
 ///
 /// # Errors
-/// Where it is malformed.
+/// The response is malformed.
 pub fn parse_space_info(message: &[u8]) -> Parsed<(u64, u64)> {
     let output = parse_output(message)?;
     let (start, message) = (output.start, &message[..output.end]);
@@ -284,10 +285,11 @@ pub fn parse_space_info(message: &[u8]) -> Parsed<(u64, u64)> {
     Ok((bytes(0)?, bytes(8)?))
 }
 
-/// The number of names that a QUERY_DIRECTORY brings in `most` bytes at most, as `count_entries` counts them.
+/// Returns the number of names in a QUERY_DIRECTORY response of at most `most` bytes, as `count_entries`
+/// does.
 ///
 /// # Errors
-/// Where it is malformed or brings more than was asked for.
+/// The response is malformed or has more data than requested.
 pub fn parse_entries(message: &[u8], most: u32) -> Parsed<u32> {
     let entries = parse_output(message)?;
     if entries.len() > most as usize {
@@ -297,7 +299,7 @@ pub fn parse_entries(message: &[u8], most: u32) -> Parsed<u32> {
     count_entries(&message[entries]).map_err(|wrong| wrong.behind(start))
 }
 
-/// A break, as the server announces it (2.2.23).
+/// Break notification of the server (2.2.23).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakNotice {
     Oplock {
@@ -307,15 +309,15 @@ pub enum BreakNotice {
     Lease {
         key: u128,
         state: u32,
-        /// The server waits for an answer.
+        /// Whether the server waits for an answer.
         acknowledge: bool,
     },
 }
 
-/// Reads one.
+/// Parses a break notification.
 ///
 /// # Errors
-/// Where it is malformed.
+/// The notification is malformed.
 pub fn parse_break(message: &[u8]) -> Parsed<BreakNotice> {
     match u16_at(message, BODY)? {
         24 => Ok(BreakNotice::Oplock {

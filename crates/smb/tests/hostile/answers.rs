@@ -1,4 +1,4 @@
-//! Wrong answers to any request, and what becomes of a client that gets one.
+//! Wrong answers to any request, and their effect on the client.
 
 use crate::scripted::{
     asynchronous, break_notice, failed, frame, pending, response, Answer, Request, CLOSE, FILE_ID,
@@ -7,7 +7,7 @@ use dyno_measure::Fault;
 
 pub type Twist = fn(&Request, Vec<u8>) -> Answer;
 
-/// What becomes of the client: nothing, or the fault that its first failed call had.
+/// The effect on the client: None, or the fault of its first failed call.
 pub type End = Option<Fault>;
 
 pub fn bytes(bytes: &[u8]) -> Answer {
@@ -18,7 +18,7 @@ pub fn message(message: Vec<u8>) -> Answer {
     Answer::Messages(vec![message])
 }
 
-/// `honest` with some bytes of it changed.
+/// Returns `honest` with some bytes replaced.
 pub fn with(mut honest: Vec<u8>, at: usize, bytes: &[u8]) -> Answer {
     let end = (at + bytes.len()).min(honest.len());
     if at < end {
@@ -38,7 +38,7 @@ pub fn random(length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-/// The same answer again as parts of one compound.
+/// Returns the same answer repeated as the parts of one compound.
 pub fn compound(honest: &[u8], parts: usize, next: u32) -> Vec<u8> {
     let mut whole = Vec::new();
     for part in 0..parts {
@@ -70,9 +70,10 @@ pub const LOST: End = Some(Fault::MalformedMessage);
 pub const LATE: End = Some(Fault::ResponseTimeout);
 pub const CLOSED: End = Some(Fault::ClosedEarly);
 
-/// Answers to any request: to the very first message, and to a READ after the session has served well.
+/// Answers to any request: the effect on the very first message, and on a READ after the session has
+/// worked.
 pub const ANY: &[(&str, Twist, End, End)] = &[
-    // What comes, and when.
+    // Content and timing.
     ("silence", |_, _| Answer::Silence, LATE, LATE),
     (
         "the end of the connection",
@@ -373,7 +374,7 @@ pub const ANY: &[(&str, Twist, End, End)] = &[
         Some(Fault::SessionRefused),
         LOST,
     ),
-    // Statuses.
+    // Status codes.
     (
         "an error that there is not",
         |request, _| message(failed(request, 0xC0DE_DEAD)),

@@ -1,4 +1,4 @@
-//! Wrong answers to one kind of request, and what becomes of a client that gets one.
+//! Wrong answers to one kind of request, and their effect on the client.
 
 use crate::answers::{message, random, with, End, Twist, LOST};
 use crate::scripted::{
@@ -6,7 +6,7 @@ use crate::scripted::{
 };
 use dyno_measure::Fault;
 
-/// Answers to one kind of request, in the session's making and after it has served well.
+/// Answers to one kind of request, during the session setup and after the session has worked.
 pub const OF_ONE: &[(&str, u16, Twist, End)] = &[
     (
         "no dialect",

@@ -1,4 +1,4 @@
-//! An application that does everything, without a cache and with each kind of one.
+//! An application that uses every call, without a cache and with each kind of cache.
 
 use dyno_files::{Access, Ask, CacheOptions, Call, Disposition, Files, Handle, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -6,7 +6,7 @@ use dyno_net::Executor;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// For one call: long enough for an honest answer on a busy machine.
+/// Time limit per call: enough for a correct answer on a busy machine.
 pub const PATIENCE_NS: u64 = 1_000_000_000;
 /// How an application uses the files.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,7 @@ pub fn ways() -> [(&'static str, Way); 4] {
     ]
 }
 
-/// What an application asks for by path, the open of a file last.
+/// Calls by path; the last one opens a file.
 fn by_path(path: &str) -> [Call<'_>; 4] {
     let directory = "";
     let open = Open {
@@ -44,8 +44,8 @@ fn by_path(path: &str) -> [Call<'_>; 4] {
     ]
 }
 
-/// What it does with a file that is open, and then with its path.
-#[rustfmt::skip] // A call a line.
+/// Calls on an open file, and then on its path.
+#[rustfmt::skip] // one call per line
 fn with_file<'a>(handle: Handle, path: &'a str, data: &'a [u8]) -> [Call<'a>; 13] {
     let (offset, bytes, stability) = (10, 20_000, Stability::Unstable);
     [
@@ -69,7 +69,7 @@ async fn one(files: &mut impl Files, executor: &Executor, call: Call<'_>) -> Res
     executor.set_deadline(monotonic_ns() + PATIENCE_NS);
     let reply = files.call(&call, &mut |_: &[u8]| {}).await?;
     match (call, reply) {
-        // What the engine judges, where no cache has.
+        // Without a cache, the engine checks this.
         (Call::Write { data, .. }, Reply::Written { bytes }) if bytes as usize != data.len() => {
             Err(Fault::WrongLength.into())
         }
@@ -77,7 +77,7 @@ async fn one(files: &mut impl Files, executor: &Executor, call: Call<'_>) -> Res
     }
 }
 
-/// Everything that an application asks for, on a file of its own.
+/// Makes every kind of call on its own file.
 async fn round(files: &mut impl Files, executor: &Executor, path: &str) -> Result<(), Failure> {
     let data = [7; 70_000];
     for call in by_path(path) {
@@ -91,7 +91,7 @@ async fn round(files: &mut impl Files, executor: &Executor, path: &str) -> Resul
     files.idle_until(monotonic_ns() + 2_000_000).await
 }
 
-/// Works twice, tells in between, and gives the first failure.
+/// Works twice, setting `armed` in between, and returns the first failure.
 pub async fn work(mut files: impl Files, executor: Executor, armed: Arc<AtomicBool>) -> Result<(), Failure> {
     executor.set_deadline(monotonic_ns() + PATIENCE_NS);
     files.connect().await?;

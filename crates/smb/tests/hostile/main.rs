@@ -1,7 +1,8 @@
-//! Every way of answering wrongly that we could think of, in two tables: to the first message, while the session is made,
-//! and after it has served well. Each costs a failure of a known kind and side, in time: no panic, no hang, no memory.
+//! Many kinds of wrong answers, in two tables: to the first message, during the session setup, and after
+//! the session has worked. Each causes a failure of a known kind in time, without panic, hang or memory
+//! growth.
 //!
-//! Not for: why an answer is refused; `session/hostile.rs` looks at single fields, and at signatures and encryption.
+//! `session/hostile.rs` tests why an answer is refused: individual fields, signatures and encryption.
 
 use answers::{End, Twist, ANY};
 use answers_to_one::OF_ONE;
@@ -28,24 +29,24 @@ mod client;
 #[allow(dead_code)]
 #[path = "../session/scripted.rs"]
 mod scripted;
-/// The user that the scripted server knows.
+/// The user of the scripted server.
 mod samba {
     pub const USER: &str = "nobody";
     pub const PASSWORD: &str = "correct horse";
 }
 
-/// For a whole case, in which several calls may end by their patience. Only so that a case that hangs is named.
+/// Time limit for a whole case, in which several calls may time out. It only serves to name a hanging case.
 const MOST_OF_A_CASE: Duration = Duration::from_secs(60);
-/// Cases at a time: they mostly wait.
+/// Number of concurrent cases, which mostly wait.
 const AT_ONCE: usize = 16;
-/// What all that run at once may take of memory, their servers included.
+/// Memory limit for all concurrent cases, including their servers.
 const MOST_GROWTH_BYTES: usize = 256 << 20;
 
-/// When a twist is answered.
+/// When the wrong answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
     Always,
-    /// Once the client has worked.
+    /// After the client has worked.
     Late,
 }
 
@@ -59,7 +60,7 @@ fn honest_file(request: &Request, mut honest: Vec<u8>) -> Vec<u8> {
     honest
 }
 
-/// Serves one client so; gives what its first failure was.
+/// Serves one client with the wrong answers; returns the effect.
 fn served(command: u16, moment: Moment, twist: Twist, way: Way) -> End {
     let armed = Arc::new(AtomicBool::new(false));
     let is_armed = armed.clone();
@@ -91,11 +92,11 @@ fn served(command: u16, moment: Moment, twist: Twist, way: Way) -> End {
     end.get()
 }
 
-/// One case: how it is called, what happens, and how it ends.
+/// A case: its name, its action and the expected effect.
 struct Case {
     name: String,
     run: Box<dyn FnOnce() -> End + Send>,
-    /// None: well, or by any fault that is not the client's own.
+    /// None: success, or any fault that is not the client's own.
     expected: Option<End>,
 }
 
@@ -129,7 +130,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Peak memory of this process, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn peak_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status

@@ -1,5 +1,5 @@
-//! Oplocks and leases between two sessions: what is granted, what is taken back, and that the other goes on as soon as
-//! that was acknowledged.
+//! Oplocks and leases between two sessions: what the server grants and breaks, and that the second session
+//! continues as soon as the first acknowledges a break.
 
 use super::client::{beside, create, existing, fault, fresh_path, options, run, Client};
 use super::samba::Samba;
@@ -21,21 +21,22 @@ fn of(dialect: Dialect) -> Options {
     }
 }
 
-/// Waits for a break that must come.
+/// Waits for a break that must arrive.
 async fn awaited_break(client: &mut Client) -> Break {
     let broken = client.session.break_until(monotonic_ns() + 10 * SECOND_NS).await;
     broken.expect("the session goes on").expect("a break comes")
 }
 
-/// Opens the file for writing, which may have to wait for another client; gives the length that it has then.
+/// Opens the file for writing, possibly after waiting for another client; returns the length of the file
+/// then.
 async fn open_for_writing(mut client: Client, path: String) -> u64 {
     let (handle, _, _, info) = client.open(&create(&path)).await;
     client.close(handle).await;
     info.bytes
 }
 
-/// One client opens with `ask` and is granted `granted`; another opens for writing; the first is told that `left` is
-/// left, and acknowledges. Then the other's open ends.
+/// The first client opens with `ask` and is granted `granted`; another client opens for writing; the first
+/// is notified that `left` remains, and acknowledges. Then the other client's open completes.
 async fn check(samba: &Arc<Samba>, first: &mut Client, ask: Ask, granted: Caching, left: Caching) {
     let path = fresh_path();
     let (handle, got, ..) = first.open(&Open { ask, ..create(&path) }).await;
@@ -52,7 +53,7 @@ async fn check(samba: &Arc<Samba>, first: &mut Client, ask: Ask, granted: Cachin
         acknowledge: true,
     };
     assert_eq!(broken, expected, "{ask:?}");
-    // The holder may use its handle before it gives way.
+    // The holder may use its handle before it acknowledges.
     let write = Call::Write {
         handle,
         offset: 0,
@@ -89,8 +90,8 @@ fn an_exclusive_or_batch_oplock_gives_way_to_another_client() {
     });
 }
 
-/// A client that needs nothing of the server for a while, because it has everything in its cache, only ever looks
-/// whether a break has come. The other stands still until it finds it, for 35 s at the most.
+/// A client that has everything in its cache makes no requests and only polls for breaks. The other client
+/// waits until the first one notices the break, at most 35 s.
 #[test]
 fn a_break_is_found_by_who_only_looks_and_never_waits() {
     let Some(samba) = Samba::shared() else { return };
@@ -203,7 +204,7 @@ fn what_only_reads_is_taken_back_when_another_writes() {
             });
             let broken = awaited_break(&mut reader).await;
             assert!(!broken.to.read, "{broken:?}");
-            // What was read needs no answer; a handle has to be given back in words.
+            // Losing read caching needs no acknowledgement; losing handle caching does.
             assert_eq!(broken.acknowledge, granted.handle, "{broken:?}");
             if broken.acknowledge {
                 reader
@@ -258,7 +259,7 @@ fn closing_is_an_answer_to_a_break_too() {
         let second = beside(&samba, move |client| open_for_writing(client, path));
         let broken = awaited_break(&mut first).await;
         first.close(handle).await;
-        // Too late, and of no harm.
+        // A late acknowledgement does no harm.
         first
             .session
             .acknowledge(broken.grant, broken.to)
@@ -314,7 +315,7 @@ fn a_file_that_somebody_has_open_is_not_deleted_under_him() {
         let path = fresh_path();
         let handle = first.create(&path).await;
         assert_eq!(second.call(&Call::Delete { path: &path }).await, Ok(Reply::Done));
-        // Deleted with its last handle; until then nobody else opens it.
+        // The file is deleted with its last handle; until then nobody else can open it.
         let again = Call::Open(Open {
             access: Access::Read,
             disposition: Disposition::Open,

@@ -1,4 +1,4 @@
-//! Every call, against a real server, held against what lies in its directory.
+//! Every call against a real server, compared with the contents of its directory.
 
 use crate::client::{create, existing, fault, fresh_path, options, pattern, run, Client};
 use crate::samba::Samba;
@@ -50,7 +50,8 @@ fn what_was_written_is_read_and_lies_in_the_servers_directory() {
     });
 }
 
-/// Of a compound of three parts the server pays for one or two: they go one by one, to the same end.
+/// The credits pay for one or two parts of a compound of three: the parts are sent one by one, with the
+/// same result.
 #[test]
 fn few_credits_are_enough_for_every_call() {
     for most in [1, 2] {
@@ -227,7 +228,7 @@ fn a_directory_of_3000_names_is_listed_whole() {
         let path = fresh_path();
         client.make_directory(&path).await;
         let directory = samba.share().join(&path);
-        // Names that need no short form: servers let patterns match those, too.
+        // These names need no short form. Servers also match patterns against short forms.
         for number in 0..3000 {
             fs::write(directory.join(format!("n{number:07}.txt")), b"").expect("a file");
         }
@@ -291,7 +292,7 @@ fn a_locked_range_is_denied_to_others_until_it_is_given_back() {
         let mut first = Client::connect(&executor, &samba).await;
         let path = fresh_path();
         let handle = first.create(&path).await;
-        // Two handles of one session are two owners of locks, as two clients are.
+        // Two handles of one session are separate lock owners, like two clients.
         let other = first.create(&path).await;
         let lock = |handle| Call::Lock {
             handle,

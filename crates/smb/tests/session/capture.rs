@@ -1,5 +1,5 @@
-//! What an independent dissector makes of our messages: none is malformed, and there are as many of each kind as we
-//! count. And consent, from a server that is not on loopback.
+//! Checks the client's messages with an independent dissector: none is malformed, and the number of each
+//! kind equals the client's own count. Also tests the consent of a server that is not on loopback.
 
 use crate::client::{create, existing, fresh_path, options, pattern, run, Client};
 use crate::network::{find_program, Capture, Namespace};
@@ -16,11 +16,11 @@ use std::path::Path;
 
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const PORT: u16 = 445;
-/// Wireshark's number for errors among the remarks of its dissectors.
+/// Wireshark's number for errors in its expert information.
 const EXPERT_ERROR: u32 = 0x0080_0000;
 const TOKEN: &str = "0123456789abcdefghij";
 
-/// Every call, in every form that looks different on the wire.
+/// Makes every call in every form that differs on the wire.
 async fn do_everything(client: &mut Client) {
     let (directory, path) = (fresh_path(), fresh_path());
     client.make_directory(&directory).await;
@@ -92,7 +92,7 @@ async fn do_everything(client: &mut Client) {
     }
 }
 
-/// Gives way to itself: the break of its own oplock, and the acknowledgement.
+/// Breaks its own oplock, and acknowledges the break.
 async fn be_broken(client: &mut Client) {
     let path = fresh_path();
     let asks = [
@@ -245,7 +245,7 @@ fn loopback_of_another_namespace_needs_no_consent_and_is_entered() {
     );
     let target = target.expect("loopback needs no consent");
     assert!(target.is_loopback());
-    // Who holds a target keeps its namespace, also when its processes have gone.
+    // A target keeps its namespace, even after the processes in it have ended.
     let working = std::thread::spawn(move || {
         target.enter().expect("root may");
         run(|executor| async move {

@@ -1,5 +1,5 @@
-//! Sessions with several connections: what goes over them, and what becomes of one that is lost. A relay stands between client
-//! and server, counts what each connection brings, and holds back and cuts them.
+//! Sessions with several connections: the distribution of calls, and the loss of a connection. A relay
+//! between client and server counts the bytes of each connection, and can delay or close it.
 
 use super::client::{create, existing, fault, fresh_path, options, pattern, run, Client};
 use super::samba::Samba;
@@ -18,17 +18,17 @@ const BLOCKS: u64 = 24;
 const PATIENCE_NS: u64 = 20_000_000_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One connection through the relay.
+/// A connection through the relay.
 struct Relayed {
     client: TcpStream,
     server: TcpStream,
     /// From client to server.
     bytes: AtomicU64,
-    /// What the server says is not passed on.
+    /// Whether the server's data is held back.
     held: AtomicBool,
 }
 
-/// Passes connections on to a server, in the order in which they come.
+/// Forwards connections to a server, in the order in which they arrive.
 #[derive(Clone)]
 struct Relay {
     address: SocketAddr,
@@ -76,7 +76,7 @@ impl Relay {
         known[place].clone()
     }
 
-    /// Holds back what the server says on a connection.
+    /// Holds back the server's data on a connection.
     fn hold(&self, place: usize) {
         self.connection(place).held.store(true, Ordering::SeqCst);
     }
@@ -139,7 +139,7 @@ fn read_call(handle: Handle, number: u64) -> Call<'static> {
     }
 }
 
-/// Writes all blocks at once and then reads them at once; `meanwhile` has the relay do something while they are under way.
+/// Writes all blocks concurrently, then reads them concurrently; `meanwhile` acts on the relay during both.
 async fn check_blocks(client: &mut Client, handle: Handle, meanwhile: impl Fn()) {
     let mut calls = Vec::new();
     for number in 0..BLOCKS {
@@ -198,7 +198,7 @@ fn what_is_read_and_written_goes_over_all_connections_whatever_protects_them() {
             assert_eq!(agreed.channels, 3);
             let handle = client.create(&fresh_path()).await;
             check_blocks(&mut client, handle, || ()).await;
-            // Calls that come one by one have their turns, too.
+            // Consecutive calls also take turns.
             for number in 0..BLOCKS {
                 let bytes = BLOCK_BYTES as u32;
                 assert_eq!(
@@ -215,7 +215,7 @@ fn what_is_read_and_written_goes_over_all_connections_whatever_protects_them() {
             client.session.disconnect().await;
             assert_eq!(connections, 3);
             let shares: Vec<u64> = (0..3).map(|place| relay.bytes(place)).collect();
-            // Each has a third of the blocks, give or take a few.
+            // Each connection carries about a third of the blocks.
             let least = BLOCKS * BLOCK_BYTES as u64 / 6;
             assert!(shares.iter().all(|share| *share > least), "{shares:?}");
             assert!(shares.iter().sum::<u64>() >= bytes_out);
@@ -247,7 +247,7 @@ fn calls_on_a_lost_connection_go_on_over_another_whichever_it_was() {
             assert_eq!((kept.channels_lost, kept.lost), (1, 0), "{place}");
             assert!(kept.sent_again > 0, "{place}");
             client.close(handle).await;
-            // What goes by name has a connection, too, and so has what is opened.
+            // Opens and calls by name also have a connection.
             let handle = client.open(&existing(&path)).await.0;
             check_reads(&mut client, handle).await;
             client.close(handle).await;
@@ -309,7 +309,8 @@ fn a_break_comes_over_another_connection_where_the_first_is_lost() {
         let (handle, granted, ..) = client.open(&Open { ask, ..create(&path) }).await;
         assert_eq!(granted, Caching::ALL);
         relay.cut(0);
-        // Whoever has lost a connection keeps nothing to itself any longer, as a break may be lost with it.
+        // A session that loses a connection gives up its caching, as a break may have been lost with the
+        // connection.
         let told = client.session.break_until(monotonic_ns() + PATIENCE_NS).await;
         let told = told.expect("the session goes on").expect("it is told");
         assert_eq!((told.grant, told.to), (Grant::Lease(LeaseKey(77)), Caching::NONE));
@@ -347,7 +348,7 @@ fn a_server_without_them_is_refused_in_words() {
         let refused = refused.err().expect("it is refused");
         assert_eq!(refused.fault, Fault::SessionRefused);
         assert!(
-            refused.to_string().contains("several connections a session"),
+            refused.to_string().contains("several connections per session"),
             "{refused}"
         );
     });

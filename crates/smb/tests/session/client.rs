@@ -1,4 +1,4 @@
-//! Sessions as tests use them.
+//! Sessions for tests.
 
 use super::samba::{Samba, PASSWORD, USER};
 use dyno_files::{
@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 
 const PATIENCE_NS: u64 = 20_000_000_000;
 
-/// Runs one task to its end, in a loop of its own.
+/// Runs one task to its end, in its own event loop.
 pub fn run<F: Future<Output = ()> + 'static>(task: impl FnOnce(Executor) -> F) {
     let executor = Executor::new().expect("an epoll instance");
     let finished = Rc::new(Cell::new(false));
@@ -32,7 +32,7 @@ pub fn run<F: Future<Output = ()> + 'static>(task: impl FnOnce(Executor) -> F) {
     assert!(finished.get());
 }
 
-/// Runs `work` with a session of its own in another thread, as another client.
+/// Runs `work` as another client, with its own session and thread.
 pub fn beside<T, F>(samba: &Arc<Samba>, work: impl FnOnce(Client) -> F + Send + 'static) -> JoinHandle<T>
 where
     T: Send + 'static,
@@ -59,7 +59,7 @@ pub fn options() -> Options {
     }
 }
 
-/// A path of its own for each test.
+/// Returns a unique path.
 pub fn fresh_path() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("d{}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -70,15 +70,15 @@ pub fn fresh_number() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// One session, used call by call.
+/// A session that is used call by call.
 pub struct Client {
     pub session: Session,
     pub executor: Executor,
-    /// What the last read brought.
+    /// Data of the last read.
     pub data: Vec<u8>,
-    /// Breaks that came while calls were waited for.
+    /// Breaks that arrived while a call was waited for.
     pub breaks: Vec<Break>,
-    /// Calls whose end nobody has waited for yet.
+    /// Results of calls that nobody has waited for yet.
     ended: HashMap<CallId, (Result<Reply, Failure>, Vec<u8>)>,
 }
 
@@ -121,7 +121,7 @@ impl Client {
         self.session.begin(call).await.expect("the session goes on")
     }
 
-    /// The end of the call `id`; other ends and breaks meanwhile are kept.
+    /// Waits for the end of the call `id`; stores other results and breaks.
     pub async fn end(&mut self, id: CallId) -> Result<Reply, Failure> {
         loop {
             if let Some((result, data)) = self.ended.remove(&id) {
@@ -182,12 +182,12 @@ impl Client {
     }
 }
 
-/// The fault of a call that failed.
+/// Returns the fault of a failed call.
 pub fn fault<T>(result: Result<T, Failure>) -> Option<Fault> {
     result.err().map(|failure| failure.fault)
 }
 
-/// Opens `path` for reading and writing, and makes it where it is not there.
+/// Returns an open of `path` for reading and writing that creates the file if necessary.
 pub fn create(path: &str) -> Open<'_> {
     Open {
         path,
@@ -199,7 +199,7 @@ pub fn create(path: &str) -> Open<'_> {
     }
 }
 
-/// Opens `path` for reading, which must be there.
+/// Returns an open of an existing `path` for reading.
 pub fn existing(path: &str) -> Open<'_> {
     Open {
         access: Access::Read,
@@ -208,7 +208,7 @@ pub fn existing(path: &str) -> Open<'_> {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that vary with their position.
 pub fn pattern(length: usize, seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
     let mut next = || {

@@ -1,7 +1,8 @@
-//! Two and three clients, each with the cache above a session of its own, on the same few files of a real server: none
-//! ever reads stale data. Any histories of opens, reads, writes, truncations, renames and deletes, one step at a time,
-//! are held against one plain file system; in the end the server's own directory is, too. PROPTEST_CASES makes the run
-//! longer, PROPTEST_RNG_SEED makes it another. Not for: calls that are under way at the same moment.
+//! Two and three clients, each with a cache on top of its own session, use the same few files of a real
+//! server: none ever reads stale data. Random histories of opens, reads, writes, truncations, renames and
+//! deletes, one step at a time, are compared with a plain file system, and at the end with the server's own
+//! directory. PROPTEST_CASES lengthens the run, PROPTEST_RNG_SEED varies it. Concurrent calls are not
+//! tested here.
 
 use crate::client::{fresh_number, options, run};
 use crate::samba::Samba;
@@ -23,17 +24,18 @@ use std::path::Path;
 use std::rc::Rc;
 
 const PATIENCE_NS: u64 = 20_000_000_000;
-/// How often a client looks whether it is its turn.
+/// How often a client checks whether it is its turn.
 const SLICE_NS: u64 = 200_000;
-/// The longest that a history idles at once; closes are put off for less or for more.
+/// Longest pause in a history. The delays of closes are shorter or longer than this.
 const MOST_IDLE_MS: u64 = 30;
 const LONG_NS: u64 = 10_000 * MS;
 const MS: u64 = 1_000_000;
-/// Where clients meet in a file, and how much they want of it: some pages, in part and whole.
+/// The part of a file that clients share, and the maximum size of a call on it: some pages, in part and
+/// whole.
 const HOT_BYTES: u64 = 9_000;
 const MOST_HOT_BYTES: u32 = 10_000;
 
-/// A few histories, the same in each run; as many as PROPTEST_CASES says where that is set.
+/// Returns the settings for a few histories, the same in each run, or as many as PROPTEST_CASES says.
 fn some_histories(cases: u32) -> ProptestConfig {
     let any = ProptestConfig::default();
     let set = |name| std::env::var_os(name).is_some();
@@ -51,7 +53,7 @@ fn some_histories(cases: u32) -> ProptestConfig {
     }
 }
 
-/// A client with a cache or without one, that waits for nothing for ever.
+/// A client with or without a cache that never waits without limit.
 struct Workstation {
     files: Either,
     executor: Executor,
@@ -128,7 +130,7 @@ impl Files for Workstation {
     }
 }
 
-/// What the histories of a property have come to, so that a run in which nothing was ever kept or broken is seen.
+/// What the histories of a property achieved, to detect a run in which nothing was ever cached or broken.
 #[derive(Debug, Default)]
 struct Seen {
     histories: Cell<u64>,
@@ -157,20 +159,21 @@ impl Seen {
     }
 }
 
-/// Samba looks at locks where an oplock or lease was granted only if it is told to ("strict locking" in smb.conf(5)).
+/// Starts a server. Samba checks locks under an oplock or lease only with "strict locking" (smb.conf(5)).
 fn server(settings: &str) -> Option<Samba> {
     Samba::start("coherence", &format!("  strict locking = yes\n  {settings}"))
 }
 
-/// Where histories are played.
+/// Environment of a history.
 struct Scene {
     samba: Samba,
-    /// All look for breaks after each step, because the server takes some back without waiting.
+    /// All clients poll for breaks after each step, because the server revokes some caching without
+    /// waiting.
     asks_around: bool,
     seen: Seen,
 }
 
-/// A directory of its own for each history, which the server's user may write.
+/// Creates a directory for a history that the server's user may write.
 fn fresh_directory(samba: &Samba) -> String {
     let name = format!("history{}", fresh_number());
     let path = samba.share().join(&name);
@@ -179,7 +182,7 @@ fn fresh_directory(samba: &Samba) -> String {
     name
 }
 
-/// Plays a history, each client with its cache or without one; gives what was wrong.
+/// Runs a history, each client with its cache or without; returns the errors.
 fn played(scene: &Scene, steps: Vec<Step>, caches: &[Option<CacheOptions>]) -> Result<(), String> {
     let Scene {
         samba,
@@ -221,7 +224,7 @@ fn played(scene: &Scene, steps: Vec<Step>, caches: &[Option<CacheOptions>]) -> R
     fs::remove_dir_all(&place).map_err(|error| error.to_string())
 }
 
-/// What a client that comes afterwards reads.
+/// Checks what a client reads afterwards.
 fn in_the_end(samba: &Samba, stage: &Rc<RefCell<Stage>>) -> Result<(), String> {
     let result = Rc::new(RefCell::new(Ok(())));
     run(|executor| {
@@ -236,7 +239,7 @@ fn in_the_end(samba: &Samba, stage: &Rc<RefCell<Stage>>) -> Result<(), String> {
     result
 }
 
-/// Files by name, from the server's own side.
+/// Returns the files by name, read on the server's side.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(directory).expect("the directory").map(|file| {
         let file = file.expect("readable");
@@ -246,8 +249,8 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-/// One that a real clock can follow. A narrow one goes to one place of a client, to one file and to its first pages,
-/// where clients meet; and locks nothing, because nobody keeps anything of a file that is locked.
+/// Returns an act that suits a real clock. A narrow one uses one handle slot of a client, one file and its
+/// first pages, so that clients interfere; it takes no locks, because locked files are never cached.
 fn met(act: Act, narrow: bool) -> Act {
     match act {
         Act::Idle { ms } => Act::Idle {
@@ -270,8 +273,8 @@ fn met(act: Act, narrow: bool) -> Act {
     }
 }
 
-/// What one client does in a row. It has a file open that the others have, too, or, in a third of all turns, for itself
-/// alone, so that the server lets it keep data until the next comes.
+/// Returns a run of acts of one client. It opens a file that the others also have open or, in a third of
+/// all turns, a file of its own, so that the server lets it cache data until the next client comes.
 fn turn(clients: usize) -> impl Strategy<Value = Vec<Step>> {
     let act = (act(), 0..4_u32).prop_map(|(act, wide)| met(act, wide > 0));
     let acts = proptest::collection::vec(act, 1..12);
@@ -307,10 +310,10 @@ fn history(clients: usize) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(turn(clients), 1..30).prop_map(|turns| turns.concat())
 }
 
-/// Samba (seen with 4.17) takes no handle lease back when another client deletes the file, nor when one renames it that
-/// has no lease on it itself (`delay_rename_for_lease_break` in its smb2_setinfo.c): whoever keeps a closed handle under
-/// a lease goes on opening what is elsewhere by then, and can't know. So where there are leases, either no name changes,
-/// or all have given back before what they keep.
+/// Samba (seen with 4.17) breaks no handle lease when another client deletes the file, nor when a client
+/// without a lease on it renames it (`delay_rename_for_lease_break` in its smb2_setinfo.c): a client that
+/// keeps a closed handle under a lease then reopens a file that has moved, and can't know. So with leases,
+/// either no name changes, or all clients give up their closed handles first.
 fn renaming(steps: Vec<Step>, kept_long: bool) -> Vec<Step> {
     let with_idling = |step: Step| {
         let changes = matches!(step.act, Act::Delete { .. } | Act::Rename { .. });
@@ -362,7 +365,7 @@ fn cache(policy: impl Strategy<Value = Policy>) -> impl Strategy<Value = CacheOp
     )
 }
 
-/// Plays histories of clients whose caches are drawn, with closed handles kept for long or not.
+/// Runs histories with random caches, and with closed handles kept for a long time or not.
 fn check(cases: u32, scene: &Scene, caches: Vec<BoxedStrategy<Option<CacheOptions>>>) {
     let mut runner = TestRunner::new(some_histories(cases));
     let drawn = (history(caches.len()), caches, any::<bool>());
@@ -381,7 +384,7 @@ fn check(cases: u32, scene: &Scene, caches: Vec<BoxedStrategy<Option<CacheOption
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// The same on a server as it is without further settings; caches must have had something to do.
+/// As above on a server with default settings; the caches must have been used.
 fn check_caches(cases: u32, caches: Vec<BoxedStrategy<Option<CacheOptions>>>) {
     let Some(samba) = server("") else { return };
     let scene = Scene {

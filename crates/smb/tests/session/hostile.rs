@@ -1,4 +1,5 @@
-//! A server that breaks the protocol costs a failure of the right kind: no panic, no hang, no memory.
+//! A server that breaks the protocol causes a failure of the right kind: no panic, no hang, no memory
+//! growth.
 
 use crate::client::{create, existing, run, Client};
 use crate::scripted::{
@@ -11,17 +12,17 @@ use dyno_smb::{Dialect, Encryption, Options, Signing};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Long enough for what needs no waiting at all.
+/// Enough for calls that don't wait.
 const PATIENCE_NS: u64 = 400_000_000;
 
 /// How far a client got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Got {
-    /// Everything succeeded.
+    /// Every call succeeded.
     Through,
-    /// A call failed, and the session goes on.
+    /// A call failed, and the session continues.
     Call(Fault),
-    /// The session was over.
+    /// The session ended.
     Lost(Fault),
 }
 
@@ -33,7 +34,7 @@ fn asked() -> Options {
     }
 }
 
-/// With the failure itself.
+/// The result with its failure.
 type Broken = (Got, Failure);
 
 fn lost(failure: Failure) -> Broken {
@@ -55,7 +56,7 @@ async fn one(client: &mut Client, call: &Call<'_>) -> Result<Reply, Broken> {
     }
 }
 
-/// Each kind of request once, on one file.
+/// Makes each kind of request once, on one file.
 async fn use_it(client: &mut Client) -> Result<(), Broken> {
     client.session.connect().await.map_err(lost)?;
     let open = Open {
@@ -98,7 +99,7 @@ fn check_with(
     assert_eq!(got, expected);
 }
 
-/// How far a client got, and why no further; None: everything succeeded.
+/// Returns how far a client got, and the failure, or None if everything succeeded.
 fn broken(options: Options, script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static) -> Option<Broken> {
     let server = Scripted::start(script);
     let got = Rc::new(Cell::new(None));
@@ -122,7 +123,7 @@ fn check(expected: Got, script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 's
     check_with(asked(), expected, script);
 }
 
-/// Changes the honest answer in place.
+/// Returns a script that changes the correct answer in place.
 fn patch(
     command: u16,
     change: impl Fn(&mut Vec<u8>) + Send + 'static,
@@ -364,7 +365,7 @@ fn a_server_that_gives_no_credits_is_told_from_one_that_is_slow() {
         Answer::Messages(vec![honest])
     });
     check(Got::Lost(Fault::NoCredit), |request, mut honest| {
-        // One for each of the log-on, and then none.
+        // One credit for each log-on request, then none.
         honest[14] = u8::from(request.command < CREATE);
         Answer::Messages(vec![honest])
     });
@@ -396,7 +397,7 @@ fn signatures_and_ciphers_that_were_agreed_on_are_insisted_on() {
         signing: Signing::Required,
         ..asked()
     };
-    // The server's session is no guest's, and it signs nothing.
+    // The session is not a guest's, but the server signs nothing.
     let unsigned = |request: &Request, mut honest: Vec<u8>| {
         if request.command == SESSION_SETUP {
             honest[64 + 2] = 0;
@@ -404,7 +405,7 @@ fn signatures_and_ciphers_that_were_agreed_on_are_insisted_on() {
         Answer::Messages(vec![honest])
     };
     check_with(signed(), Got::Lost(Fault::WrongSignature), unsigned);
-    // It says that it signs.
+    // The server claims that the message is signed.
     let wrongly_signed = move |request: &Request, mut honest: Vec<u8>| {
         honest[16] |= 8 * u8::from(request.command == TREE_CONNECT);
         unsigned(request, honest)
@@ -462,7 +463,7 @@ fn a_listing_that_makes_no_step_is_refused() {
         };
         let found = one(&mut client, &find).await.map_err(|(got, _)| got);
         assert_eq!(found, Err(MALFORMED));
-        // What was lost can be made anew; here the server has gone.
+        // A lost session can be re-established, but here the server is gone.
         assert!(client.session.begin(&Call::Open(existing("a"))).await.is_err());
         drop(client);
         drop(server);

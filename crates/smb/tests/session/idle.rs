@@ -1,4 +1,4 @@
-//! A session that does nothing is small, and works on afterwards.
+//! An idle session uses little memory, and still works afterwards.
 
 use crate::client::{fresh_path, options, pattern, run, Client};
 use crate::samba::Samba;
@@ -7,7 +7,7 @@ use dyno_measure::monotonic_ns;
 use dyno_smb::{Encryption, Options, Signing};
 
 const BYTES: u32 = 1 << 20;
-/// More than a session waits before it counts as idle.
+/// Longer than the idle time of a session.
 const REST_NS: u64 = 110_000_000;
 const LOOK_NS: u64 = 2_000_000;
 
@@ -47,7 +47,7 @@ fn what_a_large_message_needed_is_given_back_by_a_session_that_idles() {
             for idles_at_once in [true, false] {
                 read(&mut client, handle, &data).await;
                 assert!(client.session.held_bytes() > BYTES as usize);
-                // A pause between two calls is no idling.
+                // A short pause between two calls does not count as idle.
                 idle(&mut client, LOOK_NS).await;
                 assert!(client.session.held_bytes() > BYTES as usize);
                 if idles_at_once {

@@ -1,5 +1,5 @@
-//! A session against real servers: Samba's smbd, private and on loopback (without it, those tests say so and do
-//! nothing), and one that breaks the protocol on purpose.
+//! Sessions against real servers: a private smbd of Samba on loopback (without smbd, these tests print a
+//! note and pass), and a server that breaks the protocol on purpose.
 
 mod breaks;
 mod calls;
@@ -17,7 +17,7 @@ mod refusals;
 mod samba;
 mod scripted;
 mod sizes;
-/// What is asked of every cache, whatever the server. The one in memory has histories of its own.
+/// Requirements on every cache with any server. The in-memory server has its own histories.
 #[allow(dead_code)]
 #[path = "../../../files/tests/files/stage.rs"]
 mod stage;

@@ -1,5 +1,5 @@
-//! What was negotiated in clear is proven under the session's key (MS-SMB2 3.2.5.5): by Samba, and by a server that
-//! answers wrongly.
+//! Validation of the unencrypted negotiation with the session key (MS-SMB2 3.2.5.5): by Samba, and by a
+//! server that answers wrongly.
 
 use crate::client::{options, run, Client};
 use crate::samba::Samba;
@@ -49,7 +49,7 @@ fn samba_proves_the_negotiation_of_3_0_and_3_0_2_and_is_not_asked_by_others() {
     }
 }
 
-/// Of SMB 3.0.2, with capabilities, security mode and GUID that the script's NEGOTIATE has.
+/// Returns the correct SMB 3.0.2 answer: capabilities, security mode and GUID of the script's NEGOTIATE.
 fn truth() -> Vec<u8> {
     let mut output = vec![0; 24];
     output[0] = 6;
@@ -69,7 +69,8 @@ fn validated(request: &Request, output: &[u8]) -> Vec<u8> {
     response(request.command, request.message_id, 0, &body)
 }
 
-/// A server of SMB 3.0.2 whose answer to the question is `answer`, signed where `signs`; what the client made of it.
+/// Connects to an SMB 3.0.2 server whose validation response is `answer`, signed if `signs`; returns the
+/// client's fault.
 fn connect_with(signs: bool, answer: impl Fn(&Request) -> Vec<u8> + Send + 'static) -> Option<Fault> {
     let server = Scripted::start_with_key(move |request, mut honest, key| {
         match request.command {
@@ -108,7 +109,7 @@ fn connect_with(signs: bool, answer: impl Fn(&Request) -> Vec<u8> + Send + 'stat
 #[test]
 fn an_answer_that_differs_from_the_negotiation_ends_the_session() {
     assert_eq!(connect_with(true, |request| validated(request, &truth())), None);
-    // Capabilities, the server's GUID, its security mode, its version.
+    // Capabilities, server GUID, security mode, dialect.
     for place in [0, 3, 4, 19, 20, 22] {
         let lie = move |request: &Request| {
             let mut output = truth();

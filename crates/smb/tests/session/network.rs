@@ -1,4 +1,4 @@
-//! A network namespace for tests, and what goes over its loopback. Needs root and the system's own tools.
+//! A network namespace for tests, and a capture of its loopback traffic. Needs root and system tools.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -12,7 +12,7 @@ const LAST_WORDS: &[u8] = b"the last packet of this capture";
 const DISCARD_PORT: u16 = 9;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A program of the search path, or of the administrator's.
+/// Finds a program in the search path or in the administrator's directories.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
@@ -21,14 +21,14 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|program| program.exists())
 }
 
-/// A namespace with loopback and one more address, which is not loopback's; held by a process that waits for the end of
-/// its input.
+/// A namespace with loopback and one more address that is not on loopback. A process holds it until the end
+/// of its standard input.
 pub struct Namespace {
     holder: Child,
 }
 
 impl Namespace {
-    /// None where it can't be had, which is said.
+    /// Returns None, after printing the reason, if a namespace can't be created.
     pub fn make(address: Ipv4Addr) -> Option<Self> {
         let tools = ["unshare", "nsenter", "ip"]
             .iter()
@@ -55,7 +55,7 @@ impl Namespace {
         format!("/proc/{}/ns/net", self.holder.id()).into()
     }
 
-    /// A command that runs there.
+    /// Returns a command that runs in the namespace.
     pub fn command(namespace: Option<&Self>, program: &Path) -> Command {
         let Some(namespace) = namespace else {
             return Command::new(program);
@@ -75,21 +75,21 @@ impl Drop for Namespace {
     }
 }
 
-/// Takes the calling thread to the namespace of `file`.
+/// Moves the calling thread into the namespace `file`.
 pub fn enter(file: &Path) {
     let file = File::open(file).expect("the namespace");
     let network = Some(rustix::thread::LinkNameSpaceType::Network);
     rustix::thread::move_into_link_name_space(file.as_fd(), network).expect("root may");
 }
 
-/// Packets come into the file in their order, so when these are there, so is everything before.
+/// Packets reach the file in order, so if these have arrived, so has everything before.
 fn ends_with_last_words(file: &Path) -> bool {
     let captured = fs::read(file).unwrap_or_default();
     let tail = &captured[captured.len().saturating_sub(4096)..];
     tail.windows(LAST_WORDS.len()).any(|window| window == LAST_WORDS)
 }
 
-/// Everything that goes over loopback of a namespace, from here to `finish`.
+/// A capture of a namespace's loopback traffic, until `finish`.
 pub struct Capture {
     process: Child,
     errors: BufReader<ChildStderr>,
@@ -107,7 +107,7 @@ impl Capture {
             .expect("dumpcap starts");
         let mut errors = BufReader::new(process.stderr.take().expect("a pipe"));
         let mut line = String::new();
-        // It names the file once it captures.
+        // It prints the file name once it captures.
         while !line.starts_with("File:") {
             line.clear();
             assert!(
@@ -122,8 +122,8 @@ impl Capture {
         }
     }
 
-    /// Ends the capture once everything is in it that went before, and has it dissected; `port` is the SMB server's.
-    /// For a thread that is in the namespace.
+    /// Ends the capture after everything sent before has reached it, and dissects it; `port` is the SMB
+    /// server's. The calling thread must be in the namespace.
     pub fn finish(mut self, port: u16) -> Dissected {
         let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         sender
@@ -150,14 +150,14 @@ impl Capture {
     }
 }
 
-/// A capture that is finished.
+/// A finished capture.
 pub struct Dissected {
     file: PathBuf,
     port: u16,
 }
 
 impl Dissected {
-    /// The values of `field` in what passes `filter`, each in a line of its own.
+    /// Returns the values of `field` in packets that match `filter`, one per line.
     pub fn values(&self, filter: &str, field: &str) -> Vec<String> {
         let output = Command::new("tshark")
             .arg("-r")

@@ -1,5 +1,5 @@
-//! The probe: what a real smbd offers, in each version and in another network namespace; and what it says of servers
-//! that are none, or never end.
+//! The probe: what a real smbd offers, with each dialect and in another network namespace, and what the
+//! probe reports about servers that don't speak SMB or never finish.
 
 use crate::network::Namespace;
 use crate::samba::Samba;
@@ -11,9 +11,9 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Ample for a server that answers.
+/// Enough for a server that answers.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// For one that never does.
+/// For a server that never answers.
 const IMPATIENCE: Duration = Duration::from_millis(300);
 
 #[test]
@@ -61,7 +61,7 @@ fn servers_that_take_nobody_are_told_apart() {
             "  server min protocol = NT1\n  server max protocol = NT1",
             Refusal::Smb1Alone,
         ),
-        // The probe by which its start is noticed is the one process that it may have.
+        // The probe that detects its start uses the only allowed process.
         ("full", "  max smbd processes = 1", Refusal::HungUp),
     ] {
         let Some(samba) = Samba::start(name, settings) else {
@@ -98,7 +98,7 @@ fn what_hangs_up_is_of_smb_1_by_an_answer_of_smb_1_alone() {
     server.join().expect("no panic");
 }
 
-/// What is asked, without its frame.
+/// Returns the request without its frame length.
 fn request(connection: &mut TcpStream) -> Vec<u8> {
     let mut length = [0; 4];
     connection.read_exact(&mut length).expect("a frame");
@@ -167,9 +167,9 @@ fn each_probe_has_a_guid_of_its_own() {
         let guids = (0..probes).map(|_| {
             let (mut connection, _) = listener.accept().expect("a probe");
             let request = request(&mut connection);
-            // One that only ended the connection would be asked in SMB 1, too.
+            // If the server only closed the connection, the probe would also try SMB 1.
             connection.write_all(b"no file server").expect("an answer");
-            // Behind the header and 12 bytes of the request (MS-SMB2 2.2.3).
+            // The GUID follows the header and 12 bytes of the request (MS-SMB2 2.2.3).
             request[64 + 12..][..16].to_vec()
         });
         guids.collect::<BTreeSet<_>>()

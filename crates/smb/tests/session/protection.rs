@@ -1,4 +1,5 @@
-//! Dialects, signing, encryption and log-ons: what is agreed on is what was asked for, and everything works under it.
+//! Dialects, signing, encryption and log-ons: the negotiated properties match the options, and everything
+//! works with them.
 
 use crate::client::{fault, fresh_path, options, pattern, run, Client};
 use crate::samba::Samba;
@@ -15,7 +16,7 @@ fn only(dialect: Dialect) -> Options {
     }
 }
 
-/// Makes a session, uses it in every way that touches the framing, and gives what was agreed on.
+/// Starts a session, uses it in every way that affects framing, and returns the negotiated properties.
 async fn exercise(executor: &Executor, samba: &Samba, options: Options, share: &str) -> NegotiatedSession {
     let printed = format!("{options:?}");
     let client = Client::try_connect_to(executor, samba, options, share).await;

@@ -1,4 +1,4 @@
-//! Sessions that don't come about: each is told with its reason, by whose side it is, and with what to try.
+//! Refused sessions: each failure states the reason, whose fault it is, and a remedy.
 
 use crate::client::{options, run, Client};
 use crate::network::Namespace;
@@ -10,10 +10,10 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 const ACCESS_DENIED: u32 = 0xC000_0022;
-/// Of a network that is for examples (RFC 5737).
+/// Address from a network reserved for examples (RFC 5737).
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 78);
 const PORT: u16 = 4450;
-/// Of one that speaks SMB 1 alone.
+/// Port of a server that only speaks SMB 1.
 const OLD_PORT: u16 = 4452;
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -30,7 +30,7 @@ async fn refusal(executor: &Executor, address: SocketAddr, asked: Options, share
     connected.expect_err("it is refused")
 }
 
-/// That a session is refused over `expected`, with words and advice that hold all of `texts`.
+/// Checks that a session is refused as `expected`, with a message and advice that contain all of `texts`.
 async fn check(
     executor: &Executor,
     samba: &Samba,
@@ -77,7 +77,7 @@ fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
         (
             (options(), "IPC$"),
             (Refusal::NoFiles, 0),
-            ["printer or pipes", "name a share of files"],
+            ["printer or pipes", "name one with files"],
         ),
         (
             (
@@ -100,7 +100,7 @@ fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
                 "share",
             ),
             (Refusal::NoEncryption, 0),
-            ["encryption was asked for", "raise max_dialect"],
+            ["encryption was requested", "raise max_dialect"],
         ),
     ];
     run(|executor| async move {
@@ -231,7 +231,7 @@ fn the_question_for_consent_tells_why_it_could_not_be_asked() {
             "share",
             OLD_PORT,
             options(),
-            "speaks SMB 1 alone",
+            "only speaks SMB 1",
             "server max protocol",
         ),
     ];

@@ -1,5 +1,5 @@
-//! A private smbd for tests: own directories, own users, a free port of loopback or a network namespace. It ends with the
-//! test process, because it reads its standard input and finds the end of it.
+//! A private smbd for tests, with its own directories and users, on a free loopback port or in a network
+//! namespace. It ends with the test process, when its standard input ends.
 
 use crate::network::{find_program, Namespace};
 use std::fs;
@@ -17,7 +17,7 @@ pub const USER: &str = "nobody";
 pub const PASSWORD: &str = "correct horse";
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// One that runs.
+/// A running server.
 pub struct Samba {
     pub address: SocketAddr,
     directory: PathBuf,
@@ -25,13 +25,14 @@ pub struct Samba {
 }
 
 impl Samba {
-    /// One with `settings` of its own in the global section; None where it can't be had, which is said.
+    /// Starts a server with `settings` in its global section; returns None, after printing the reason, if
+    /// that is impossible.
     pub fn start(name: &str, settings: &str) -> Option<Self> {
         let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
         Self::start_at(name, settings, address.expect("a port"), None)
     }
 
-    /// One that listens on `address`, of another network namespace where one is given.
+    /// Starts a server that listens on `address`, in the given network namespace if any.
     pub fn start_at(
         name: &str,
         settings: &str,
@@ -59,7 +60,7 @@ impl Samba {
                 "--configfile",
             ])
             .arg(directory.join("smb.conf"))
-            // When its input ends, it ends its whole process group.
+            // At the end of its input, it ends its whole process group.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("a file"))
@@ -79,7 +80,7 @@ impl Samba {
         Some(samba)
     }
 
-    /// The one that most tests share; it ends when none of them runs.
+    /// Returns the server that most tests share; it ends when no test uses it.
     pub fn shared() -> Option<Arc<Self>> {
         static SHARED: Mutex<Weak<Samba>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,12 +92,13 @@ impl Samba {
         Some(samba)
     }
 
-    /// What a share holds, seen from the server's side.
+    /// Returns the directory of the share.
     pub fn share(&self) -> PathBuf {
         self.directory.join("share")
     }
 
-    /// Changes the account that logs on, by `pdbedit`'s letters: `D` is disabled, `L` locked, none is neither.
+    /// Sets the flags of the user's account, as letters of `pdbedit`: `D` for disabled, `L` for locked,
+    /// none for neither.
     pub fn flag_account(&self, letters: &str) {
         let status = Command::new("pdbedit")
             .arg(format!(

@@ -1,5 +1,5 @@
-//! A server of a few lines that says whatever it is told to: SMB 2.1 as far as a log-on and a handful of requests need
-//! it, one connection, and a script that may change each of its answers.
+//! A minimal SMB 2.1 server for tests: a log-on, a handful of requests and one connection. A script may
+//! change each of its answers.
 
 use crate::samba::{PASSWORD, USER};
 use dyno_smb::auth::{last_token, Acceptor, Challenged, Identity};
@@ -29,49 +29,49 @@ pub const QUERY_INFO: u16 = 16;
 pub const SET_INFO: u16 = 17;
 pub const OPLOCK_BREAK: u16 = 18;
 
-/// A request, as far as the server looks at it.
+/// The parts of a request that the server uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     pub command: u16,
     pub message_id: u64,
-    /// Which of its kind it is, from 0.
+    /// Index among the requests of this command, from 0.
     pub number: usize,
 }
 
-/// What a script makes of an answer.
+/// What a script does with an answer.
 #[allow(dead_code)] // Not each of the tests that share this file needs each of them.
 pub enum Answer {
-    /// These messages, each in a frame.
+    /// Send these messages, each in a frame.
     Messages(Vec<Vec<u8>>),
-    /// These bytes, as they are; then the server goes on.
+    /// Send these bytes as they are, and continue.
     Bytes(Vec<u8>),
-    /// These bytes again and again, until the client has had enough.
+    /// Send these bytes repeatedly until the client disconnects.
     Flood(Vec<u8>),
-    /// These bytes, and then the end of the connection.
+    /// Send these bytes, then close the connection.
     End(Vec<u8>),
-    /// These bytes one by one.
+    /// Send these bytes one by one.
     Drip(Vec<u8>),
-    /// These bytes one by one and again and again, with a pause after each.
+    /// Send these bytes one by one repeatedly, with a pause after each.
     Trickle(Vec<u8>),
-    /// These bytes, and then a reset of the connection.
+    /// Send these bytes, then reset the connection.
     Reset(Vec<u8>),
-    /// Nothing any more, with the connection open.
+    /// Send nothing any more and keep the connection open.
     Silence,
 }
 
-/// Where the server is, and its thread.
+/// The server's address and thread.
 pub struct Scripted {
     pub address: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Scripted {
-    /// Serves one connection. `script` gets each request and the honest answer to it.
+    /// Serves one connection. `script` gets each request and the correct answer.
     pub fn start(script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static) -> Self {
         Self::start_with_key(move |request, honest, _| script(request, honest))
     }
 
-    /// As `start`; the script also gets the key of the session, once the client has proven to be the user of the tests.
+    /// As `start`; the script also gets the session key once the test user has authenticated.
     pub fn start_with_key(
         script: impl Fn(&Request, Vec<u8>, Option<[u8; 16]>) -> Answer + Send + 'static,
     ) -> Self {
@@ -79,7 +79,7 @@ impl Scripted {
         let address = listener.local_addr().expect("an address");
         let thread = std::thread::spawn(move || {
             if let Ok((stream, _)) = listener.accept() {
-                // Errors are the client's turning away, which it may do whenever it likes.
+                // Errors mean that the client disconnected, which it may do at any time.
                 let _ = serve(stream, &script);
             }
         });
@@ -92,7 +92,7 @@ impl Scripted {
 
 impl Drop for Scripted {
     fn drop(&mut self) {
-        // Where the client never came: a connection that is closed at once ends the thread.
+        // Ends the thread if the client never connected, by a connection that is closed immediately.
         drop(TcpStream::connect(self.address));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -104,7 +104,7 @@ fn serve(
     mut stream: TcpStream,
     script: &impl Fn(&Request, Vec<u8>, Option<[u8; 16]>) -> Answer,
 ) -> std::io::Result<()> {
-    // Only so that a test that fails doesn't hang.
+    // Only so that a failing test does not hang.
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     stream.set_nodelay(true)?;
     let mut counts = [0; 32];
@@ -164,12 +164,12 @@ fn answer(stream: &mut TcpStream, answer: Answer) -> std::io::Result<bool> {
         }
         Answer::Reset(bytes) => {
             stream.write_all(&bytes)?;
-            // A linger of zero makes a reset of the close.
+            // A linger time of zero turns the close into a reset.
             rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
             return Ok(false);
         }
         Answer::Silence => {
-            // Until the client goes away.
+            // Wait until the client disconnects.
             while stream.read(&mut [0; 4096])? > 0 {}
             return Ok(false);
         }
@@ -183,13 +183,14 @@ fn read_frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     let mut message = vec![0; u32::from_be_bytes(length) as usize];
     stream.read_exact(&mut message)?;
     if message.starts_with(b"\xfdSMB") {
-        // Not to be read here, and the first that is encrypted after a log-on can be nothing else.
+        // This server can't decrypt it, but the first encrypted message after a log-on is always
+        // TREE_CONNECT.
         message = response(TREE_CONNECT, 3, 0, &[9, 0]);
     }
     Ok(message)
 }
 
-/// Honest, but for the first request of a command.
+/// Returns a script that is correct except for the first request of `command`.
 pub fn at(
     command: u16,
     change: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static,
@@ -203,7 +204,7 @@ pub fn at(
     }
 }
 
-/// `message` behind its length.
+/// Returns `message` after its length.
 pub fn frame(message: &[u8]) -> Vec<u8> {
     let mut bytes = u32::try_from(message.len())
         .expect("short")
@@ -213,7 +214,7 @@ pub fn frame(message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A response's header and `body`.
+/// Returns a response header and `body`.
 pub fn response(command: u16, message_id: u64, status: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[..4].copy_from_slice(b"\xfeSMB");
@@ -229,7 +230,7 @@ pub fn response(command: u16, message_id: u64, status: u32, body: &[u8]) -> Vec<
     bytes
 }
 
-/// A response that says that `request` failed.
+/// Returns an error response to `request`.
 pub fn failed(request: &Request, status: u32) -> Vec<u8> {
     response(
         request.command,
@@ -239,19 +240,19 @@ pub fn failed(request: &Request, status: u32) -> Vec<u8> {
     )
 }
 
-/// An interim response.
+/// Returns an interim response.
 pub fn pending(request: &Request) -> Vec<u8> {
     asynchronous(failed(request, PENDING))
 }
 
-/// The same response, as the end of a request that was pending.
+/// Turns `message` into the final response to a pending request.
 pub fn asynchronous(mut message: Vec<u8>) -> Vec<u8> {
     message[16] |= 2;
     message[32..40].copy_from_slice(&ASYNC_ID.to_le_bytes());
     message
 }
 
-/// The break of the oplock of `file`.
+/// Returns the break of the oplock of `file`.
 pub fn break_notice(file: [u8; 16], level: u8) -> Vec<u8> {
     let mut body = vec![24, 0, level, 0, 0, 0, 0, 0];
     body.extend(file);
@@ -296,7 +297,7 @@ fn honest(request: &Request, message: &[u8], log_on: &mut LogOn) -> Vec<u8> {
         }
         QUERY_INFO => {
             let mut body = zeros(64, &[(0, 9), (2, 72), (4, 56)]);
-            // Room for a block, and a block for room where space is asked for.
+            // Sectors per unit and bytes per sector, for queries of the volume's space.
             body[8 + 24] = 1;
             body[8 + 28] = 1;
             respond(&body)
@@ -319,7 +320,7 @@ fn zeros(length: usize, but: &[(usize, u8)]) -> Vec<u8> {
     bytes
 }
 
-/// Lets everybody in, as a guest.
+/// Admits every client: as a guest, unless it proves to be the test user.
 #[derive(Default)]
 struct LogOn {
     challenged: Option<Challenged>,

@@ -1,4 +1,4 @@
-//! Large transfers, many calls at once, many sessions in one thread.
+//! Large transfers, many concurrent calls, and many sessions in one thread.
 
 use crate::client::{fresh_path, options, pattern, run, Client};
 use crate::samba::Samba;
@@ -34,7 +34,7 @@ fn a_mebibyte_goes_in_one_request_each_way() {
                 (1 << 20, 1 << 20)
             );
             let path = fresh_path();
-            // Ciphers without optimisation are slow.
+            // Unoptimized ciphers are slow.
             let length = if client
                 .session
                 .agreed()
@@ -77,7 +77,7 @@ fn more_calls_than_credits_all_end() {
         let mut client = Client::connect(&executor, &samba).await;
         let handle = client.create(&fresh_path()).await;
         let data = pattern(BYTES, 11);
-        // What the reads find, in whatever order the server carries out what is under way.
+        // The data that reads find, in whatever order the server executes concurrent calls.
         let first = Call::Write {
             handle,
             offset: 0,
@@ -89,7 +89,7 @@ fn more_calls_than_credits_all_end() {
             Ok(Reply::Written { bytes: BYTES as u32 })
         );
         let mut ids = Vec::new();
-        // Reads among the writes: both directions are full at the same time.
+        // Reads between writes fill both directions at the same time.
         for number in 0..CALLS {
             let call = if number % 2 == 0 {
                 let offset = (number % 8 * BYTES) as u64;

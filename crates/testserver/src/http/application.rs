@@ -1,8 +1,8 @@
-//! A small application that users log in to, so that sessions can be tried: a form with a token, a log-in that sets a
-//! cookie, an account and orders that ask for them. It keeps nothing: tokens and cookies are digests under a key that is
-//! drawn anew when the server starts. The steps are in docs/sessions.md.
+//! A small application with log-in, for testing sessions: a form with a token, a log-in that sets a cookie,
+//! and an account and orders that require it. It is stateless: tokens and cookies are digests under a
+//! random key per server start. docs/sessions.md describes the steps.
 //!
-//! Not for: security. Any user name with the password `secret` is let in.
+//! It is not secure: any user name with the password `secret` is accepted.
 
 use super::documents::{Document, Place, HTML, TEXT};
 use super::opening::Status;
@@ -20,13 +20,13 @@ pub(crate) struct Application {
     forms: AtomicU64,
 }
 
-/// What of a request the application looks at.
+/// The parts of a request that the application uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wish<'a> {
     pub(crate) body: Option<&'a [u8]>,
-    /// The header `Cookie`; empty where there is none.
+    /// The header `Cookie`, or empty.
     pub(crate) cookie: &'a [u8],
-    /// The header `X-Key`; empty where there is none.
+    /// The header `X-Key`, or empty.
     pub(crate) key: &'a [u8],
 }
 
@@ -43,12 +43,12 @@ impl Application {
         }
     }
 
-    /// Another for each purpose and name.
+    /// Returns a digest that differs for each purpose and name.
     fn digest(&self, purpose: &str, name: &str) -> String {
         format!("{:016x}", self.key.hash_one((purpose, name)))
     }
 
-    /// A token has characters that a form must encode.
+    /// Returns a token, which contains characters that a form must encode.
     fn token(&self, number: &str) -> String {
         format!("{number}+{}/=", self.digest("form", number))
     }
@@ -92,7 +92,7 @@ impl Application {
         Document::with_fields(Status::Found, TEXT, fields, b"")
     }
 
-    /// What `answer` says to the user whose cookie came, or 401.
+    /// Returns the result of `answer` for the user of the cookie, or 401.
     fn for_user(&self, cookie: &[u8], answer: impl FnOnce(&str) -> Document) -> Document {
         let cookies = cookie.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let sid = cookies.filter_map(|pair| pair.strip_prefix(b"sid=")).next();
@@ -129,7 +129,7 @@ fn split_at_byte(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..place], &bytes[place + 1..]))
 }
 
-/// A value of a form: `+` is a blank, `%41` a byte; what is no such code stands for itself.
+/// Decodes a form value: `+` is a space, `%41` a byte; invalid escapes stay as they are.
 fn decoded(value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len());
     let mut rest = value;

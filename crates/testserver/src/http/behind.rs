@@ -1,7 +1,8 @@
-//! Requests that are handed on: this server as the front of others on loopback, which make what it has no document for.
+//! Forwarded requests: this server as a reverse proxy in front of others on loopback, for paths without a
+//! document.
 //!
-//! Each thread keeps connections of its own and asks the servers in turn, by HTTP/1.0, so that no answer is chunked.
-//! Answers are bounded. Not for: request bodies, HTTP/2, caches, or servers anywhere else.
+//! Each thread has its own connections and uses the backends in turn, over HTTP/1.0, so that no answer is
+//! chunked. Answers are bounded. Request bodies, HTTP/2, caching and remote backends are not supported.
 
 use super::opening::Persistence;
 use super::request::MAX_HEAD_BYTES;
@@ -13,11 +14,11 @@ use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// What a path begins with that is handed on.
+/// Prefix of the forwarded paths.
 const PATHS: &[u8] = b"/cgi-bin/";
 const MAX_BODY_BYTES: usize = 1 << 20;
 const MAX_FIELDS: usize = 64;
-/// Fields that are of one connection, or are written anew (RFC 9110, section 7.6.1).
+/// Fields that concern a single connection, or that this server writes itself (RFC 9110, section 7.6.1).
 const OF_A_CONNECTION: [&str; 5] = [
     "connection",
     "keep-alive",
@@ -26,7 +27,7 @@ const OF_A_CONNECTION: [&str; 5] = [
     "content-length",
 ];
 
-/// The servers behind one thread's listeners.
+/// Backends of one thread.
 pub(crate) struct Behind {
     servers: Vec<OneBehind>,
     next: Cell<usize>,
@@ -39,7 +40,7 @@ struct OneBehind {
 }
 
 impl Behind {
-    /// `number` differs between the threads of a server.
+    /// Creates the backends; `number` differs between the threads of a server.
     pub(crate) fn new(executor: &Executor, ports: &[u16], number: usize) -> Self {
         let one = |port: &u16| {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
@@ -55,12 +56,13 @@ impl Behind {
         }
     }
 
-    /// Whether a path is handed on.
+    /// Returns whether a path is forwarded.
     pub(crate) fn takes(&self, path: &[u8]) -> bool {
         !self.servers.is_empty() && path.starts_with(PATHS)
     }
 
-    /// Asks the next server. A kept connection that it has closed meanwhile is replaced once.
+    /// Sends a request to the next backend. If a kept connection was closed meanwhile, it retries once on a
+    /// new one.
     pub(crate) async fn ask(
         &self,
         target: &[u8],
@@ -125,16 +127,16 @@ impl OneBehind {
     }
 }
 
-/// A whole answer of a server behind, without what was of its connection alone.
+/// Complete answer of a backend, without the fields of its connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Relayed {
-    /// Status line and fields, but for those of the connection to the client and the length.
+    /// Status line and fields, without the connection fields and the length.
     head: Vec<u8>,
     body: Vec<u8>,
 }
 
 impl Relayed {
-    /// The end of its head, by what becomes of the connection to the client, and its body.
+    /// Returns the complete head, depending on the persistence of the client's connection, and the body.
     pub(crate) fn parts(&self, after: Persistence, head_only: bool) -> (Vec<u8>, &[u8]) {
         let last = format!(
             "Connection: {}\r\nContent-Length: {}\r\n\r\n",
@@ -152,7 +154,7 @@ struct Answer {
     keeps_connection: bool,
 }
 
-/// Reads an answer; None while it is not whole. `ended`: nothing more will come.
+/// Parses an answer; returns None while it is incomplete. `ended`: no more data will arrive.
 fn read(bytes: &[u8], ended: bool) -> Result<Option<Answer>, Failure> {
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_FIELDS];
     let mut head = httparse::Response::new(&mut []);
@@ -208,7 +210,7 @@ fn field<'a>(fields: &[Header<'a>], name: &str) -> Option<&'a str> {
     let found = fields
         .iter()
         .find(|field| field.name.eq_ignore_ascii_case(name))?;
-    // What is no text is neither a length nor an option.
+    // Non-text values are neither a length nor an option.
     Some(std::str::from_utf8(found.value).unwrap_or("?").trim())
 }
 

@@ -1,6 +1,6 @@
-//! One connection: requests come in, answers go out in their order, until one side has had enough.
+//! One connection: receives requests and sends answers in order, until one side ends it.
 //!
-//! Not for: how answers are sent (`responder.rs`), wrong answers (`misbehaviour.rs`).
+//! `responder.rs` sends the answers, `misbehaviour.rs` wrong ones.
 
 use super::documents::{Document, Endpoint, Resource};
 use super::fault::Kind;
@@ -16,7 +16,7 @@ use dyno_net::Socket;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// How long a refused client may go on sending.
+/// How long a refused client may continue sending.
 const LINGER_NS: u64 = NS_PER_S;
 
 /// Serves a connection to its end.
@@ -30,7 +30,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, endpoint: Endpoint
     let wire = match &worker.shared.tls {
         Some(tls) if endpoint.secure => match tls.accept(socket, &worker.buffer).await {
             Ok(channel) => Wire::secure(channel),
-            // Nothing was asked: the generator counts it on its own side.
+            // There was no request. The generator counts the failure on its side.
             Err(_) => return,
         },
         _ => Wire::Plain(socket),
@@ -49,7 +49,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, endpoint: Endpoint
         unread: Vec::new(),
         drained: false,
     };
-    // A client that leaves or is too slow is nothing to report: the generator counts failures on its own side.
+    // A client that disconnects or is too slow is not reported: the generator counts failures on its side.
     let ended = connection.run().await;
     if matches!(ended, Ok(End::Http2)) {
         let Connection {
@@ -62,34 +62,35 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, endpoint: Endpoint
     }
 }
 
-/// The server's side of a connection.
+/// The server side of a connection.
 struct Connection<'a> {
     responder: Responder<'a>,
     worker: &'a Worker,
     endpoint: Endpoint,
-    /// Received and not understood yet: part of a head, or requests sent ahead. Mostly empty, and then not allocated.
+    /// Received and not parsed yet: part of a head, or pipelined requests. Usually empty, and then not
+    /// allocated.
     unread: Vec<u8>,
-    /// Nothing more is there until the kernel reports it.
+    /// Whether the socket is empty until the kernel reports more data.
     drained: bool,
 }
 
-/// What is to be done next.
+/// The next step.
 enum Step<'a> {
     Wait,
     End,
-    /// The connection goes on as one of HTTP/2.
+    /// The connection switches to HTTP/2.
     Http2,
     Refuse(Status),
     Answer(&'a Resource, Ask),
     Page(Document, Ask),
-    /// A server behind this one makes what is at the target.
+    /// A backend generates the document of the target.
     HandOn(Vec<u8>, Ask),
 }
 
 /// How a connection ended.
 enum End {
     Closed,
-    /// As one of HTTP/1: it goes on.
+    /// The connection switches to HTTP/2.
     Http2,
 }
 
@@ -142,7 +143,7 @@ impl<'a> Connection<'a> {
                 Received::Unread => continue,
                 Received::InBuffer(count) => count,
             };
-            // A buffer that was not filled has emptied the socket: a second call to see that is spared.
+            // A short read has emptied the socket, which saves a second call.
             self.drained = received < buffer.len() && !self.responder.wire.end_reported();
             let data = &buffer[..received];
             if self.unread.is_empty() {
@@ -155,7 +156,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// What the first head in `bytes` asks to be done, and how many bytes that takes; None while there is no whole one.
+    /// Returns the step for the first request in `bytes`, and the number of bytes that it takes; None while
+    /// it is incomplete.
     fn read(&self, bytes: &[u8]) -> Option<(Step<'a>, usize)> {
         if bytes.is_empty() {
             return None;
@@ -200,7 +202,7 @@ impl<'a> Connection<'a> {
         match resource {
             Resource::Document(document) => self.answer_load(document, ask).await,
             Resource::Extra(document) => self.responder.send(document, ask).await,
-            // What is made from the whole request is made in `read`.
+            // `read` answers what depends on the whole request.
             Resource::RequestCount | Resource::Page | Resource::Application(_) => {
                 let count = self.worker.shared.requests();
                 self.responder
@@ -210,7 +212,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Answers what load asks for: counted, and wrong where the server has a fault.
+    /// Answers a load request: counts it, and injects the server's fault, if any.
     async fn answer_load(&self, document: &Document, ask: Ask) -> Result<Persistence, Failure> {
         match self.worker.shared.options.fault {
             Some(fault) if !ask.head_only => Box::pin(misbehave(&self.responder, fault, document, ask)).await,
@@ -218,7 +220,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Answers with what a server behind this one makes; with 502 where it makes nothing.
+    /// Forwards a request to a backend; answers with 502 on failure.
     async fn hand_on(&self, target: &[u8], ask: Ask) -> Result<Persistence, Failure> {
         let relayed = self.worker.behind.ask(target, &self.worker.buffer).await;
         self.worker.renew_patience();
@@ -232,8 +234,9 @@ impl<'a> Connection<'a> {
         Ok(ask.after)
     }
 
-    /// Answers with `status`, then takes for a while what the client may still be sending: a close over unread bytes
-    /// is a reset, which can take the answer away from the client (RFC 9112, section 9.6).
+    /// Answers with `status`, then discards data that the client may still send: closing a socket with
+    /// unread data causes a reset, which can destroy the answer before the client reads it (RFC 9112,
+    /// section 9.6).
     async fn refuse(&self, status: Status) -> Result<(), Failure> {
         let ask = Ask {
             head_only: false,

@@ -1,6 +1,7 @@
-//! What the server can answer, made before the first request: every body in memory behind the end of its head.
+//! All answers of the server, prepared before the first request: every body is in memory after the end of
+//! its head.
 //!
-//! Not for: the beginning of a head, which depends on the second and on the connection (`opening.rs`).
+//! `opening.rs` has the start of a head, which depends on the time and the connection.
 
 use super::opening::{Status, SOFTWARE};
 use crate::common::incompressible;
@@ -10,49 +11,49 @@ use dyno_workload::Tree;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Where `Server::requests` is told, as decimal text.
+/// Path that returns `Server::requests` as decimal text.
 pub const REQUEST_COUNT_PATH: &str = "/.serverdyno/requests";
 
 pub(crate) const HTML: &str = "text/html; charset=iso-8859-1";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 const BYTES: &str = "application/octet-stream";
 
-/// What a reference server serves.
+/// Documents of a reference server.
 #[derive(Debug, Clone)]
 pub enum Documents {
-    /// The files of a tree at their paths, and 404 for any other path.
+    /// The files of a tree at their paths; 404 for any other path.
     Tree(Arc<Tree>),
-    /// This many incompressible bytes, always the same ones, for every path.
+    /// This many incompressible bytes for every path, always the same.
     Fixed(usize),
 }
 
-/// Where a connection came in.
+/// The local endpoint of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Endpoint {
     pub(crate) port: u16,
     pub(crate) secure: bool,
 }
 
-/// A body, and the part of its head that never changes.
+/// A body, and the constant part of its head.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) status: Status,
     pub(crate) content_type: &'static str,
-    /// Further fields of the head, by name.
+    /// Further header fields by name.
     pub(crate) fields: Vec<(&'static str, String)>,
-    /// From the first field that belongs to the document to the end of its body: one buffer, sent in one call.
+    /// From the first constant field to the end of the body: one buffer, sent in one call.
     bytes: Bytes,
     body_at: usize,
 }
 
 impl Document {
     pub(crate) fn new(status: Status, content_type: &'static str, body: &[u8]) -> Self {
-        // RFC 9110, section 15.5.6: a 405 says which methods there are.
+        // RFC 9110, section 15.5.6: a 405 lists the allowed methods.
         let allow = (status == Status::MethodNotAllowed).then(|| ("Allow", "GET, HEAD".to_owned()));
         Self::with_fields(status, content_type, allow.into_iter().collect(), body)
     }
 
-    /// `fields`: further ones of the head, by name.
+    /// Creates a document with additional header fields.
     pub(crate) fn with_fields(
         status: Status,
         content_type: &'static str,
@@ -74,12 +75,12 @@ impl Document {
         }
     }
 
-    /// An answer whose body only repeats its status.
+    /// Returns an answer whose body repeats its status.
     fn of_status(status: Status) -> Self {
         Self::new(status, TEXT, format!("{}\n", status.name()).as_bytes())
     }
 
-    /// The dynamic page that answers a GET of `path` with `query` at a endpoint.
+    /// Returns the dynamic page for a GET of `path` with `query` at an endpoint.
     pub(crate) fn page(path: &[u8], query: &[u8], protocol: &str, endpoint: Endpoint) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let page = dyno_page::render("native", |name| {
@@ -114,14 +115,14 @@ impl Document {
         &self.bytes[self.body_at..]
     }
 
-    /// The body, without copying it.
+    /// Returns the body without copying it.
     pub(crate) fn body_bytes(&self) -> Bytes {
         self.bytes.slice(self.body_at..)
     }
 }
 
 named_enum! {
-    /// Where the application has something (`application.rs`).
+    /// Paths of the application (`application.rs`).
     pub(crate) enum Place {
         LogIn "/app/login"
         Account "/app/account"
@@ -135,21 +136,21 @@ impl Place {
     }
 }
 
-/// What is at a path.
+/// The resource at a path.
 #[derive(Debug)]
 pub(crate) enum Resource {
-    /// What load asks for: the only thing that a fault touches.
+    /// A document for load; faults only affect these.
     Document(Document),
-    /// What the tool asks for: ownership, consent.
+    /// A document for the tool itself: ownership, consent.
     Extra(Document),
     RequestCount,
-    /// The dynamic page, made anew for each request.
+    /// The dynamic page, generated for each request.
     Page,
-    /// A page of the application that users log in to, made anew for each request.
+    /// A page of the application, generated for each request.
     Application(Place),
 }
 
-/// Everything that one server can answer; the same for all its threads.
+/// All answers of a server, shared by its threads.
 #[derive(Debug)]
 pub(crate) struct Site {
     resources: HashMap<Box<[u8]>, Resource>,
@@ -191,12 +192,12 @@ impl Site {
         self.resources.get(path).unwrap_or(&self.elsewhere)
     }
 
-    /// Whether a POST can be answered there.
+    /// Returns whether a path accepts POST.
     pub(crate) fn takes_posts(&self, path: &[u8]) -> bool {
         matches!(self.at(path), Resource::Application(place) if place.takes_posts())
     }
 
-    /// The answer that says nothing but `status`.
+    /// Returns the answer that only contains `status`.
     pub(crate) fn refusal(&self, status: Status) -> &Document {
         &self.refusals[status as usize]
     }

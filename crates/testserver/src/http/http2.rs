@@ -1,7 +1,8 @@
-//! HTTP/2, by the `h2` crate: a reading of the protocol that the generator does not share. After the client's preface on a
-//! connection in the clear, or where ALPN chose it.
+//! HTTP/2 with the `h2` crate, an implementation that the generator does not share. It starts after the
+//! client's preface on an unencrypted connection, or if ALPN selects it.
 //!
-//! The same documents, application and counts as HTTP/1. Faults are of HTTP/1 alone: a server that has one speaks no HTTP/2.
+//! It has the same documents, application and counts as HTTP/1. Faults only exist in HTTP/1: a server with
+//! one does not speak HTTP/2.
 
 use super::application::Wish;
 use super::documents::{Document, Endpoint, Place, Resource};
@@ -25,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const MAX_STREAMS: u32 = 1024;
 const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
 
-/// Serves a connection to its end. `received`: what has come of it already.
+/// Serves a connection to its end. `received`: data that has already been received.
 pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, endpoint: Endpoint) {
     let Some(carrier) = Carrier::of(wire, received, worker.clone()) else {
         return;
@@ -37,13 +38,15 @@ pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, end
     let Ok(mut connection) = handshake.await else {
         return;
     };
-    // A client that leaves or breaks a rule is nothing to report: the generator counts failures on its own side.
+    // A client that disconnects or breaks a rule is not reported: the generator counts failures on its
+    // side.
     while let Some(Ok((request, respond))) = connection.accept().await {
         worker.renew_patience();
         if request.body().is_end_stream() {
             answer(&worker, &request, &[], respond, endpoint);
         } else {
-            // Its body may be long in coming, and the other streams don't wait for it. The connection's end ends it, too.
+            // The body may take long, and other streams don't wait for it. The task ends with the
+            // connection.
             worker
                 .executor
                 .spawn(answer_with_body(worker.clone(), request, respond, endpoint));
@@ -51,7 +54,7 @@ pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, end
     }
 }
 
-/// Answers a request once its body is there.
+/// Answers a request after receiving its body.
 async fn answer_with_body(
     worker: Rc<Worker>,
     mut request: Request<RecvStream>,
@@ -74,7 +77,7 @@ async fn answer_with_body(
     answer(&worker, &request, &body, respond, endpoint);
 }
 
-/// Answers at once: every body is in memory, and `h2` keeps what the client's window has no room for.
+/// Answers immediately: every body is in memory, and `h2` buffers what exceeds the client's window.
 fn answer<T>(
     worker: &Worker,
     request: &Request<T>,
@@ -120,7 +123,7 @@ fn answer<T>(
 }
 
 fn from_application(worker: &Worker, place: Place, fields: &HeaderMap, body: Option<&[u8]>) -> Document {
-    // Cookies may come in several fields (RFC 9113, section 8.2.3).
+    // Cookies may be in several fields (RFC 9113, section 8.2.3).
     let cookies = fields.get_all(header::COOKIE).iter();
     let cookie = cookies
         .map(HeaderValue::as_bytes)
@@ -175,10 +178,10 @@ fn send(
     }
 }
 
-/// A connection as `h2` wants it.
+/// A connection with the traits that `h2` requires.
 struct Carrier {
     below: Below,
-    /// Received before `h2` asked, from `taken` on.
+    /// Received before `h2` started; unread from `taken` on.
     received: Vec<u8>,
     taken: usize,
     worker: Rc<Worker>,
@@ -199,7 +202,7 @@ impl Carrier {
             Below::Plain(socket) => socket,
             Below::Tls(channel) => channel.socket(),
         };
-        // Answers to several streams don't wait for each other's acknowledgement.
+        // Answers on different streams must not wait for each other's acknowledgement.
         socket.send_at_once().ok()?;
         Some(Self {
             below,

@@ -1,6 +1,7 @@
-//! How each fault is committed. Nothing here runs for ever: what has no end ends at a bound, or with the client.
+//! Implementation of the faults. Nothing here runs forever: endless answers stop at a limit, or when the
+//! client disconnects.
 //!
-//! Not for speed: these answers are put together when they are asked for.
+//! Not optimized: these answers are built on request.
 
 use super::documents::Document;
 use super::fault::{Fault, Kind};
@@ -20,7 +21,7 @@ const FILLER_FIELD: &[u8] = b"X-Filler: 0123456789012345678901234567890123456789
 const CHUNKED_FIELD: &str = "Transfer-Encoding: chunked\r\n";
 const INTERIM: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
 
-/// Answers a GET of `document` as `fault` says, and tells whether the connection stays open.
+/// Answers a GET of `document` with `fault`; returns whether the connection stays open.
 pub(crate) async fn misbehave(
     responder: &Responder<'_>,
     fault: Fault,
@@ -73,7 +74,7 @@ pub(crate) async fn misbehave(
     }
 }
 
-/// Answers rightly, that much later.
+/// Answers correctly after a delay.
 async fn answer_late(
     responder: &Responder<'_>,
     delay_ns: u64,
@@ -85,14 +86,14 @@ async fn answer_late(
     responder.counted(responder.send(document, ask)).await
 }
 
-/// A time drawn from the exponential distribution of that mean.
+/// Draws a time from the exponential distribution with this mean.
 fn exponential_ns(mean_ns: u64) -> u64 {
-    // More than 0 and at most 1, in steps of 2^-53.
+    // Greater than 0 and at most 1, in steps of 2^-53.
     let drawn = ((u64::from_ne_bytes(random()) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     (-drawn.ln() * mean_ns as f64) as u64
 }
 
-/// The faults that are nothing but other bytes, and whether the connection stays open after them.
+/// Returns the bytes of a wrong answer, and whether the connection stays open after it.
 fn wrong_answer(
     responder: &Responder<'_>,
     kind: Kind,
@@ -131,7 +132,7 @@ fn wrong_answer(
         Kind::WrongContent => {
             let mut bytes = [&opening(kept), whole].concat();
             let middle = bytes.len() - body.len().div_ceil(2);
-            // A body without bytes has none that could differ.
+            // An empty body has no byte to change.
             if !body.is_empty() {
                 bytes[middle] ^= 1;
             }
@@ -154,18 +155,18 @@ fn wrong_answer(
             let head = content_head(document, "");
             ([&opening(closed), head.as_slice(), body].concat(), closed)
         }
-        // RFC 9110, section 15.2: HTTP/1.0 knows no interim responses.
+        // RFC 9110, section 15.2: HTTP/1.0 has no interim responses.
         Kind::Interim if ask.modern => ([INTERIM, &opening(kept), whole].concat(), kept),
         _ => ([&opening(kept), whole].concat(), kept),
     }
 }
 
-/// The end of a head that declares the body in its own way.
+/// Returns the end of a head with another framing of the body.
 fn content_head(document: &Document, framing: &str) -> Vec<u8> {
     format!("Content-Type: {}\r\n{framing}\r\n", document.content_type).into_bytes()
 }
 
-/// `body` in chunks, without the last one that would end it.
+/// Returns `body` in chunks, without the last chunk.
 fn chunked(body: &[u8]) -> Vec<u8> {
     let mut coded = Vec::new();
     for chunk in body.chunks(CHUNK_BYTES) {
@@ -176,7 +177,7 @@ fn chunked(body: &[u8]) -> Vec<u8> {
     coded
 }
 
-/// Never a success: what has no end is no answer.
+/// Sends an endless answer. Never succeeds, because the answer is never complete.
 async fn send_without_end(
     responder: &Responder<'_>,
     start: &[u8],

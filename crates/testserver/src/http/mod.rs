@@ -1,14 +1,14 @@
-//! The reference HTTP/1.0, 1.1 and 2 server: what the generator is measured against, and the web server where no
-//! other is installed.
+//! The reference server for HTTP/1.0, 1.1 and 2: the generator is measured against it, and it is the web
+//! server if no other is installed.
 //!
-//! It answers GET and HEAD from memory, and POST in the application that users log in to (`application.rs`). Each
-//! thread has a listener, an event loop and a counter of its own. A request on a kept-alive connection costs one
-//! `recv`, one `sendmsg`, no allocation and no change to the epoll set. On request it hands what it has no document
-//! for on to servers behind it (`behind.rs`), or commits a named fault, so that a generator's accounting of errors
-//! can be put to the test. `wire.rs` has TLS.
+//! It answers GET and HEAD from memory, and POST in the application (`application.rs`). Each thread has its
+//! own listener, event loop and counter. A request on a persistent connection costs one `recv`, one
+//! `sendmsg`, no allocation and no change of the epoll set. On request, the server forwards paths without a
+//! document to backends (`behind.rs`), or injects a named fault to test a generator's accounting of errors.
+//! `wire.rs` has TLS.
 //!
-//! Not for: files on disk (it opens none, so no path can lead out of a root), other request bodies, conditional and
-//! range requests, or serving anybody but a load generator and its tests.
+//! It opens no files on disk, so no path can leave a root. Other request bodies and conditional or range
+//! requests are not supported. It only serves load generators and their tests.
 
 mod application;
 mod behind;

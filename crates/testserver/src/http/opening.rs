@@ -1,7 +1,8 @@
-//! How every response begins: status line, `Date`, `Server`, `Connection`. Made once a second, not once a request.
+//! The start of every response: status line, `Date`, `Server` and `Connection`. Generated once per second
+//! instead of once per request.
 //!
-//! `Date` is not optional for a server that has a clock (RFC 9110, section 6.6.1), and a server
-//! that left it out would do less than the servers it is compared with.
+//! A server with a clock must send `Date` (RFC 9110, section 6.6.1); without it, the server would do less
+//! work than the servers that it is compared with.
 
 use dyno_measure::named_enum;
 use http::HeaderValue;
@@ -9,7 +10,7 @@ use std::rc::Rc;
 use std::time::SystemTime;
 
 named_enum! {
-    /// The statuses that this server answers with: code and reason.
+    /// Status codes of this server, with reasons.
     pub(crate) enum Status {
         Ok "200 OK"
         Found "302 Found"
@@ -33,10 +34,10 @@ impl Status {
     }
 }
 
-/// What becomes of the connection after a response (RFC 9112, section 9.3).
+/// State of the connection after a response (RFC 9112, section 9.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// HTTP/1.0 needs it said (RFC 9112, appendix C.2.2); to HTTP/1.1 it says nothing new.
+    /// HTTP/1.0 needs this option (RFC 9112, appendix C.2.2); for HTTP/1.1 it is the default.
     KeepAlive,
     Close,
 }
@@ -50,14 +51,14 @@ impl Persistence {
     }
 }
 
-/// What the server calls itself.
+/// Value of the header `Server`.
 pub(crate) const SOFTWARE: &str = concat!("serverdyno-reference/", env!("CARGO_PKG_VERSION"));
 
-/// Every beginning of this second.
+/// All response starts of the current second.
 #[derive(Debug)]
 pub(crate) struct Openings {
     by_status: Vec<[Rc<[u8]>; 2]>,
-    /// Of this second, as a field of HTTP/2.
+    /// Date of the current second as an HTTP/2 field.
     pub(crate) date: HeaderValue,
 }
 

@@ -1,4 +1,4 @@
-//! What a web server is to be.
+//! Options of a web server.
 
 use super::documents::Documents;
 use super::fault::Fault;
@@ -8,40 +8,41 @@ use dyno_workload::Tree;
 use serde::de::{Deserialize, Deserializer, Error};
 use std::net::SocketAddr;
 
-/// The largest document that one path may have.
+/// Maximum size of a document.
 const MAX_BODY_BYTES: usize = 1 << 30;
 
-/// What a server is to be, as the control plane states it: `python/serverdyno/servers/reference_model.py`.
+/// Options of a server, as the control plane defines them: `python/serverdyno/servers/reference_model.py`.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Where it listens; port 0 for any that is free.
+    /// Listening address; port 0 for any free port.
     pub bind: SocketAddr,
     pub threads: usize,
-    /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
+    /// CPUs to which the threads are pinned in turn; if empty, the scheduler decides.
     #[serde(skip)]
     pub cpus: Vec<usize>,
-    /// What load asks for.
+    /// Documents for load.
     #[serde(rename = "body_bytes", deserialize_with = "documents")]
     pub documents: Documents,
-    /// Further documents by path, which win over the others and which no fault touches: proofs of ownership and consent.
+    /// Further documents by path, for proofs of ownership and consent. They take precedence, and faults
+    /// don't affect them.
     #[serde(skip)]
     pub extra_documents: Vec<(String, Vec<u8>)>,
-    /// What it does wrong.
+    /// Fault to inject.
     pub fault: Option<Fault>,
-    /// Whether it speaks HTTP/2, too; one with a fault does not.
+    /// Whether to also speak HTTP/2; ignored with a fault.
     pub http2: bool,
-    /// How it speaks TLS; None: in the clear.
+    /// TLS settings; None: unencrypted.
     pub tls: Option<Tls>,
-    /// Speak in the clear on the first port and TLS on this one; None: TLS alone, where there is `tls`.
+    /// Additional port for TLS, with unencrypted HTTP on the first port. None: only TLS, if `tls` is set.
     pub secure_port: Option<u16>,
-    /// Ports of servers on loopback, which are asked in turn for what is below `/cgi-bin/`; none: this one makes its own
-    /// page. One that has any speaks no HTTP/2.
+    /// Ports of backends on loopback, used in turn for paths below `/cgi-bin/`; if empty, this server
+    /// generates its own page. A server with backends does not speak HTTP/2.
     pub behind: Vec<u16>,
 }
 
 impl Options {
-    /// The usual options with these documents.
+    /// Returns the default options with these documents.
     #[must_use]
     pub fn on_loopback(documents: Documents) -> Self {
         Self {
@@ -50,7 +51,7 @@ impl Options {
         }
     }
 
-    /// What TLS is spoken with. Whether by HTTP/2, too, is said in the handshake.
+    /// Returns the TLS settings for the listeners. The handshake offers HTTP/2 if it is enabled.
     pub(super) fn tls_server(&self) -> Result<Option<TlsServer>, String> {
         let Some(tls) = &self.tls else {
             return Ok(None);
@@ -74,7 +75,7 @@ impl Options {
     }
 }
 
-/// None: the WebBench tree.
+/// Parses the documents; None: the WebBench tree.
 fn documents<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Documents, D::Error> {
     match Option::deserialize(deserializer)? {
         None => Ok(Documents::Tree(Tree::load())),
@@ -83,7 +84,7 @@ fn documents<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Documents, D:
     }
 }
 
-/// A certificate with its key, both as PEM, and how a server speaks TLS with them.
+/// A certificate and its key in PEM format, and TLS settings.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {

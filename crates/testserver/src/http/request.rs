@@ -1,54 +1,55 @@
-//! Requests: is one whole, what does it ask for, and may the connection be used again.
+//! Parses requests: whether a request is complete, what it requests, and whether the connection persists.
 //!
-//! Not for: what is at the path (`documents.rs`). Percent-encoding is not decoded: no document has such a path.
+//! `documents.rs` finds the resource. Percent-encoding is not decoded: no document has such a path.
 
 use super::application::Wish;
 use super::opening::{Persistence, Status};
 use httparse::{Error, Header};
 use std::mem::MaybeUninit;
 
-/// How a client of HTTP/2 begins (RFC 9113, section 3.4).
+/// The first bytes of an HTTP/2 client (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// A head may be this long, its empty line included.
+/// Maximum length of a head, including its empty line.
 pub(crate) const MAX_HEAD_BYTES: usize = 8192;
 const MAX_FIELDS: usize = 64;
-/// A body may be this long.
+/// Maximum length of a body.
 pub(crate) const MAX_BODY_BYTES: usize = 4096;
 
-/// A request that can be answered.
+/// A valid request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request<'a> {
     pub(crate) path: &'a [u8],
-    /// Empty where there is none.
+    /// The query, or empty.
     pub(crate) query: &'a [u8],
     pub(crate) ask: Ask,
     pub(crate) wish: Wish<'a>,
 }
 
-/// What a request asks for beside its path.
+/// Properties of a request other than its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ask {
-    /// HEAD: an answer without its body.
+    /// HEAD: the answer has no body.
     pub(crate) head_only: bool,
-    /// HTTP/1.1, so that interim responses and the chunked coding are understood.
+    /// HTTP/1.1: the client understands interim responses and chunked coding.
     pub(crate) modern: bool,
     pub(crate) after: Persistence,
 }
 
-/// What a connection's bytes come to.
+/// Result of parsing a connection's data.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed<'a> {
-    /// The head has no end yet.
+    /// The head is incomplete.
     Partial,
     /// HTTP/2 begins.
     Preface,
-    /// A head with its body, of `length` bytes together.
+    /// A head with its body, of `length` bytes in total.
     Whole { request: Request<'a>, length: usize },
-    /// To be answered with this, and the connection closed: what follows can't be told apart from a body.
+    /// To be refused with this status. The connection must be closed, because the end of the request is
+    /// unknown.
     Refused(Status),
 }
 
-/// Reads the first request in `bytes`. `takes_posts`: whether a path does.
+/// Parses the first request in `bytes`. `takes_posts`: whether a path accepts POST.
 pub(crate) fn parse(bytes: &[u8], takes_posts: impl Fn(&[u8]) -> bool) -> Parsed<'_> {
     if !bytes.is_empty() && PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())]) {
         return if bytes.len() < PREFACE.len() {
@@ -95,7 +96,7 @@ fn with_body<'a>(
     }
 }
 
-/// The request but for its body, and how long that is; None where it has none.
+/// Returns the request without its body, and the length of the body, if any.
 fn judge<'a>(
     head: &httparse::Request<'_, 'a>,
     takes_posts: impl Fn(&[u8]) -> bool,
@@ -145,7 +146,7 @@ struct Fields<'a> {
     hosts: u32,
     close: bool,
     keep_alive: bool,
-    /// None: there is a body whose length is not told.
+    /// None: there is a body of unknown length.
     body_bytes: Option<usize>,
     cookie: &'a [u8],
     key: &'a [u8],
@@ -185,7 +186,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The path of a target in origin form, or in absolute form, which a server has to accept (RFC 9112, section 3.2.2).
+/// Returns the path of a target in origin form or in absolute form, which a server must accept (RFC 9112,
+/// section 3.2.2).
 pub(crate) fn path(target: &[u8]) -> &[u8] {
     let without_query = target.split(|byte| *byte == b'?').next().unwrap_or_default();
     let scheme_end = without_query.windows(3).position(|three| three == b"://");

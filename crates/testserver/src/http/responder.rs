@@ -1,6 +1,6 @@
-//! The sending half of a connection: answers go out and are counted, and what nobody wants to read is discarded.
+//! The sending side of a connection: sends and counts answers, and discards unwanted input.
 //!
-//! Not for: which answer a request gets (`connection.rs`, `misbehaviour.rs`).
+//! `connection.rs` and `misbehaviour.rs` choose the answers.
 
 use super::documents::Document;
 use super::opening::Persistence;
@@ -15,12 +15,12 @@ use std::future::Future;
 pub(crate) struct Responder<'a> {
     pub(crate) wire: Wire,
     pub(crate) worker: &'a Worker,
-    /// Counted by a fault that needs it.
+    /// Number of answers, used by a fault.
     pub(crate) answers: Cell<u64>,
 }
 
 impl Responder<'_> {
-    /// Sends `document` as it is.
+    /// Sends `document`.
     pub(crate) async fn send(&self, document: &Document, ask: Ask) -> Result<Persistence, Failure> {
         let opening = self.worker.opening(document.status, ask.after);
         let rest = if ask.head_only {
@@ -32,7 +32,7 @@ impl Responder<'_> {
         Ok(ask.after)
     }
 
-    /// Sends bytes that are an answer, or that pass for one.
+    /// Sends raw bytes as an answer.
     pub(crate) async fn send_bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         self.wire.send_all(bytes).await
     }
@@ -50,7 +50,7 @@ impl Responder<'_> {
         sent
     }
 
-    /// Receives and forgets until the client closes or the task's deadline passes.
+    /// Discards received data until the client closes the connection or the task's deadline passes.
     pub(crate) async fn discard_until_end(&self) -> Result<(), Failure> {
         let mut forgotten = Vec::new();
         while !self.worker.executor.deadline_passed() {

@@ -1,4 +1,4 @@
-//! Starting and stopping: one thread a CPU, each with a listener and an event loop of its own.
+//! Start and stop of the server: one thread per CPU, each with its own listener and event loop.
 
 use super::application::Application;
 use super::connection::serve;
@@ -15,19 +15,20 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-/// A running server; it stops when it is dropped.
+/// A running server; dropping it stops it.
 pub type Server = crate::server::Server<Shared>;
 
 impl Server {
-    /// The port where it speaks TLS besides.
+    /// Returns the additional TLS port.
     #[must_use]
     pub fn secure_port(&self) -> Option<u16> {
         self.service().secure_port.get().copied()
     }
 
-    /// Answers so far, of every status, but those to the tool's own questions (extra documents, this count), so that
-    /// the difference between two counts is the load between them. An answer counts from the moment its sending
-    /// begins, and no longer does once that has failed; a fault that never ends its answer never counts.
+    /// Returns the number of answers so far, of any status, without those to the tool's own requests (extra
+    /// documents, this count), so that the difference between two counts is the load in between. An answer
+    /// counts from the start of its transmission, and is uncounted if that fails; a fault that never
+    /// completes an answer does not count.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.service().requests()
@@ -39,7 +40,7 @@ impl Service for Shared {
 
     fn outline(options: &Options) -> (SocketAddr, usize, Option<&'static str>) {
         let is_problem = options.http2 && !options.behind.is_empty();
-        let problem = "requests of HTTP/2 are not handed on: leave out one of the two";
+        let problem = "HTTP/2 requests are not forwarded: use either http2 or behind";
         (options.bind, options.threads, is_problem.then_some(problem))
     }
 
@@ -58,7 +59,7 @@ impl Service for Shared {
         })
     }
 
-    /// From the first on, all listen on the ports that it got.
+    /// Starts the threads. All of them use the ports that the first one gets.
     fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
         let secure_port = self.options.secure_port.filter(|_| self.tls.is_some());
         let mut places = vec![(address, self.tls.is_some() && secure_port.is_none())];
@@ -75,17 +76,17 @@ impl Service for Shared {
     }
 }
 
-/// An address, and whether TLS is spoken there.
+/// An address, and whether it uses TLS.
 type Place = (SocketAddr, bool);
 
-/// What one thread has in hand before its loop begins.
+/// State of a thread before its event loop starts.
 struct Thread {
     worker: Worker,
     listeners: Vec<(Listener, Endpoint)>,
 }
 
 impl Thread {
-    /// Listens. Return the places with the ports that it got, too.
+    /// Starts listening. Returns the thread, and the places with their actual ports.
     fn set_up(places: &[Place], shared: Arc<Shared>, number: usize) -> io::Result<(Self, Vec<Place>)> {
         let executor = Executor::new()?;
         let (mut listeners, mut got) = (Vec::new(), Vec::new());

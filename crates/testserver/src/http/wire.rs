@@ -1,27 +1,27 @@
-//! What the bytes of a connection go through: a socket alone, or TLS over it.
+//! Transport of a connection: a plain socket, or TLS over one.
 
 use dyno_measure::{Failure, Fault};
 use dyno_net::tls::{Arrived, Channel, Flow, ServerSide};
 use dyno_net::Socket;
 use std::cell::Cell;
 
-/// How any wait ends that lasts too long. Nobody sees it: the connection is closed.
+/// Failure of any wait that times out. It is not reported: the connection is closed.
 pub(crate) const LATE: Fault = Fault::ResponseTimeout;
 
-/// A connection that was accepted, after its handshake where it has one.
+/// An accepted connection, after its TLS handshake, if any.
 pub(crate) enum Wire {
     Plain(Socket),
-    /// Not there while one of its calls waits; one task uses it, a call at a time.
+    /// Absent while a call waits; only one task uses it, one call at a time.
     Tls(Cell<Option<Box<Channel<ServerSide>>>>),
 }
 
-/// What one look came to.
+/// Result of a receive call.
 pub(crate) enum Received {
     Nothing,
     End,
-    /// So many bytes are in the buffer.
+    /// Number of bytes in the buffer.
     InBuffer(usize),
-    /// Bytes were decrypted, and are behind what was not read before.
+    /// Bytes were decrypted and appended to the unread data.
     Unread,
 }
 
@@ -30,7 +30,7 @@ impl Wire {
         Self::Tls(Cell::new(Some(Box::new(channel))))
     }
 
-    /// Whether both ends chose HTTP/2 by ALPN (RFC 9113, section 3.2).
+    /// Returns whether ALPN selected HTTP/2 (RFC 9113, section 3.2).
     pub(crate) fn chose_http2(&self) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -79,7 +79,7 @@ impl Wire {
         }
     }
 
-    /// Receives once, into `buffer` or to the end of `unread`.
+    /// Receives once, into `buffer` or at the end of `unread`.
     pub(crate) fn receive(&self, buffer: &mut [u8], unread: &mut Vec<u8>) -> Result<Received, Failure> {
         match self {
             Self::Plain(socket) => Ok(match socket.try_receive(buffer)? {
@@ -103,12 +103,12 @@ impl Wire {
         }
     }
 
-    /// Whether the client is known to send nothing more.
+    /// Returns whether the client is known to send nothing more.
     pub(crate) fn end_reported(&self) -> bool {
         self.with_socket(Socket::end_reported).unwrap_or(true)
     }
 
-    /// Makes the coming close a reset; over TLS it comes at once, without an end of the session.
+    /// Turns the coming close into a reset; with TLS, without closing the session.
     pub(crate) fn reset_on_close(&self) -> Result<(), Failure> {
         match self {
             Self::Plain(socket) => socket.reset_on_close(),
@@ -116,13 +116,13 @@ impl Wire {
         }
     }
 
-    /// Tells the client that nothing more will be sent.
+    /// Signals the end of transmission to the client.
     pub(crate) fn end_sending(&self) -> Result<(), Failure> {
         self.close_session();
         self.with_socket(Socket::end_sending)?
     }
 
-    /// Ends the TLS session in order, where there is one.
+    /// Closes the TLS session regularly, if there is one.
     pub(crate) fn close_session(&self) {
         if let Self::Tls(place) = self {
             if let Some(mut channel) = place.take() {

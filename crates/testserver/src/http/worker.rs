@@ -1,4 +1,4 @@
-//! What one thread of the server keeps for all its connections, and the task that keeps time.
+//! State of a server thread for all its connections, and the task that keeps the time.
 
 use super::application::Application;
 use super::behind::Behind;
@@ -16,13 +16,13 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// From the last request on a connection: for sending its answer, and for the next request to come.
+/// Time from the last request on a connection, for sending its answer and for the next request to arrive.
 const PATIENCE_NS: u64 = 60 * NS_PER_S;
 
-/// Answers are counted together, whatever was asked.
+/// All answers are counted together.
 const ANY: usize = 0;
 
-/// What the threads of a server share.
+/// State shared by the threads of a server.
 #[derive(Debug)]
 pub struct Shared {
     pub(super) options: Options,
@@ -30,7 +30,7 @@ pub struct Shared {
     pub(super) application: Application,
     pub(super) counts: Counts<1>,
     pub(super) tls: Option<TlsServer>,
-    /// Where it speaks TLS besides, once it does.
+    /// Additional TLS port, once it is in use.
     pub(super) secure_port: OnceLock<u16>,
 }
 
@@ -43,12 +43,12 @@ impl Shared {
 pub(crate) struct Worker {
     pub(crate) executor: Executor,
     pub(crate) shared: Arc<Shared>,
-    /// Filled and emptied without waiting in between, so one does for all connections.
+    /// Filled and emptied without waiting in between, so all connections share it.
     pub(crate) buffer: RefCell<[u8; MAX_HEAD_BYTES]>,
     pub(crate) behind: Behind,
     number: usize,
     openings: RefCell<Openings>,
-    /// At most a second old; exact enough for `PATIENCE_NS`.
+    /// At most a second old; precise enough for `PATIENCE_NS`.
     recent_ns: Cell<u64>,
 }
 
@@ -73,23 +73,23 @@ impl Worker {
         self.openings.borrow().date.clone()
     }
 
-    /// The connection of the current task has so long from now on.
+    /// Renews the time limit of the current task's connection.
     pub(crate) fn renew_patience(&self) {
         self.executor.set_deadline(self.recent_ns.get() + PATIENCE_NS);
     }
 
-    /// Counts an answer before it is sent: who has received it must find it counted.
+    /// Counts an answer before it is sent: a client that has received it must find it counted.
     pub(crate) fn count_answer(&self) {
         self.shared.counts.add(self.number, ANY);
     }
 
-    /// An answer that was counted could not be sent.
+    /// Uncounts an answer that could not be sent.
     pub(crate) fn uncount_answer(&self) {
         self.shared.counts.take_back(self.number, ANY);
     }
 }
 
-/// Makes the openings anew at the beginning of each second, for ever.
+/// Updates the response starts at the beginning of each second, forever.
 pub(crate) async fn keep_time(worker: Rc<Worker>) {
     loop {
         let (now, now_ns) = (SystemTime::now(), monotonic_ns());

@@ -1,6 +1,7 @@
-//! One connection's bytes: what comes is cut into records, what is answered is sent as far as the client takes it.
+//! Transport of one connection: splits received data into records, and sends replies as fast as the client
+//! reads them.
 //!
-//! A client that does not receive is not listened to either, so what is kept for it is bounded.
+//! While a client does not read, the server does not read either, so its buffers are bounded.
 
 use super::dialogue::{After, Dialogue};
 use super::fault::Fault;
@@ -14,20 +15,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A write of the most that is taken, and what is around it.
+/// The largest WRITE, including its headers.
 const MOST_RECORD_BYTES: usize = (1 << 20) + 16_384;
-/// With so much waiting to be sent, it is sent before more is carried out.
+/// Limit for waiting replies; beyond it, they are sent before further calls are executed.
 const MOST_WAITING_BYTES: usize = 256 << 10;
-/// Calls in a row after which the others have their turn.
+/// Receive calls in a row after which the task yields to the others.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// As `NFSD_DELEGRETURN_TIMEOUT` of Linux.
+/// Like Linux's `NFSD_DELEGRETURN_TIMEOUT`.
 const WAIT_NS: u64 = 30 * NS_PER_MS;
 const LOOK_AGAIN_NS: u64 = NS_PER_MS / 2;
-/// What a wait without a deadline would end with.
+/// Outcome of a timeout, which never occurs without a deadline.
 const NEVER: Outcome = Outcome::ResponseTimeout;
 
-/// Serves a connection to its end. A client that leaves, or breaks the protocol, is nothing to report: the generator
-/// counts failures on its own side.
+/// Serves a connection to its end. A client that disconnects or breaks the protocol is not reported: the
+/// generator counts failures on its side.
 pub(super) async fn serve(socket: Socket, executor: Executor, host: Arc<Host>, thread: usize) {
     let connection = Connection {
         socket,
@@ -63,8 +64,7 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.records.filled(count);
-                    // A call that brought less than there was room for has emptied the socket. An end that was
-                    // reported before is not reported again.
+                    // A short read has emptied the socket. A reported end is not reported again.
                     count == room_bytes || self.socket.end_reported()
                 }
             };
@@ -78,7 +78,7 @@ impl Connection {
         }
     }
 
-    /// Waits until something comes, or the client is to be called.
+    /// Waits for data, or until the client must be called.
     async fn wait(&mut self) -> Result<(), Failure> {
         let connection = self.dialogue.connection();
         poll_fn(|context| match connection.poll_woken(context) {
@@ -92,7 +92,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers every record that is there.
+    /// Answers every complete record.
     async fn carry_out(&mut self) -> Result<After, Failure> {
         while let Some(range) = self.records.next_record()? {
             let after = self.answer(range).await?;
@@ -108,8 +108,8 @@ impl Connection {
         Ok(After::GoOn)
     }
 
-    /// Answers a call. Who is in the way of a delegation waits a little for it to be given back, as with Linux's server: most
-    /// clients are quicker than the pause of one that is told to come again.
+    /// Answers a call. A call that conflicts with a delegation first waits a little for its return, as in
+    /// Linux's server: most clients return it faster than a client retries after a delay.
     async fn answer(&mut self, range: Range<usize>) -> Result<After, Failure> {
         let record = &self.records.bytes()[range];
         let mut after = self.dialogue.answer_or_wait(record, &mut self.out)?;

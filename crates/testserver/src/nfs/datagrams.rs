@@ -1,6 +1,6 @@
-//! NFSv3, MOUNT and the portmapper over UDP: a call is a datagram, and so is its answer.
+//! NFSv3, MOUNT and the portmapper over UDP: one datagram per call and per reply.
 //!
-//! Who asks is believed to be at the address that the datagram names, as by every such server: it is off by default.
+//! Off by default, because the server trusts the source address of a datagram, like every such server.
 
 use super::dialogue::{After, Dialogue};
 use super::fault::Fault;
@@ -11,10 +11,10 @@ use dyno_nfs::wire::{Transport, RECORD_MARK_BYTES};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Datagrams in a row after which the others have their turn.
+/// Datagrams in a row after which the task yields to the others.
 const IN_A_TURN: u32 = 16;
 
-/// Answers until the server stops. What is no call gets no answer.
+/// Answers datagrams until the server stops. Ignores anything that is not a call.
 pub(super) async fn serve_datagrams(socket: Datagrams, executor: Executor, host: Arc<Host>, thread: usize) {
     let delay_ns = Fault::delay_ns(host.options.fault);
     let mut dialogue = Dialogue::new(host, thread, Transport::Udp);
@@ -35,7 +35,8 @@ pub(super) async fn serve_datagrams(socket: Datagrams, executor: Executor, host:
     }
 }
 
-/// Sends each record as a datagram; one that a fault has spoilt, and that would end a connection, as it stands.
+/// Sends each record as a datagram. If a fault has spoilt it, so that it would end a connection, sends it
+/// as it is.
 fn send(socket: &Datagrams, out: &[u8], is_spoilt: bool, client: SocketAddr) {
     let mut rest = out;
     while let Some((mark, behind)) = rest.split_first_chunk::<RECORD_MARK_BYTES>() {

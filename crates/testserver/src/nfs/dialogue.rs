@@ -1,4 +1,4 @@
-//! What a server answers to the calls of one connection. Knows bytes and no sockets.
+//! Replies to the calls of one connection. Handles bytes, not sockets.
 
 use super::fault::Kind;
 use super::host::Host;
@@ -20,29 +20,29 @@ use dyno_nfs::wire::{
 use std::io;
 use std::sync::Arc;
 
-// Procedures of NFSv4.
+// NFSv4 procedures.
 const NULL: u32 = 0;
 const COMPOUND: u32 = 1;
 const MOST_TAG_BYTES: usize = 1024;
-/// The arguments of SEQUENCE.
+/// Size of SEQUENCE's arguments.
 const SEQUENCE_BYTES: usize = 32;
 const PUTFH: u32 = 22;
-/// Who does not say who he is (AUTH_NONE): nobody, as Linux has it.
+/// User and group of a caller without credentials (AUTH_NONE): nobody, as in Linux.
 const NOBODY: (u32, u32) = (65_534, 65_534);
 
-/// One connection's side of the server.
+/// State of one connection.
 #[derive(Debug)]
 pub struct Dialogue {
     host: Arc<Host>,
     thread: usize,
     faults: FaultCounter,
-    /// What carries it: over UDP transfers are smaller, and there is no NFSv4.
+    /// The transport: over UDP, transfers are smaller, and there is no NFSv4.
     transport: Transport,
-    /// Who is in the way of a delegation may wait a little, before it is told to come again.
+    /// Whether a call that conflicts with a delegation may wait before it is told to retry.
     is_patient: bool,
-    /// What the call is struck by that is answered again: it counts once.
+    /// The fault of a call that is answered again: it counts once.
     again: Option<Option<Kind>>,
-    /// What those know it by that have to call its client.
+    /// Handle through which others call the client of this connection.
     connection: Arc<ConnectionHandle>,
 }
 
@@ -59,7 +59,7 @@ impl Dialogue {
         }
     }
 
-    /// One with a server that nobody else uses and that has no sockets: for fuzzing.
+    /// Creates a dialogue with a private server without sockets, for fuzzing.
     ///
     /// # Errors
     /// As `Server::start`.
@@ -68,7 +68,7 @@ impl Dialogue {
         Ok(Self::new(Arc::new(host), 0, Transport::Tcp))
     }
 
-    /// The same, but where the call is in the way of a delegation, there is no reply yet (`After::Wait`).
+    /// As `answer`, but returns `After::Wait` without a reply if the call conflicts with a delegation.
     pub(super) fn answer_or_wait(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<After, Malformed> {
         self.is_patient = true;
         let after = self.answer(record, out);
@@ -76,10 +76,10 @@ impl Dialogue {
         after
     }
 
-    /// Carries out the call of a record and appends the reply, with its record mark, to `out`.
+    /// Executes the call in a record and appends the reply, with its record mark, to `out`.
     ///
     /// # Errors
-    /// Where it is no call: the connection can't go on.
+    /// The record is not a call: the connection can't continue.
     pub fn answer(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<After, Malformed> {
         if self.connection.is_bound() && is_reply(record) {
             self.host.take_answer(&self.connection, record)?;
@@ -118,12 +118,12 @@ impl Dialogue {
         Ok(After::GoOn)
     }
 
-    /// What those know the connection by that have to call its client.
+    /// Returns the handle through which others call the client.
     pub(super) fn connection(&self) -> &ConnectionHandle {
         &self.connection
     }
 
-    /// Appends the calls to its client that are due.
+    /// Appends the calls to the client that are due.
     pub(super) fn write_calls(&self, out: &mut Vec<u8>) {
         self.host.write_calls(&self.connection, out);
     }
@@ -246,7 +246,7 @@ impl Dialogue {
         };
         let mut volume = export.lock();
         let now_ns = monotonic_ns();
-        // All that it says but its number, which the name has anyway.
+        // The whole call without its XID, which the name has anyway.
         let name = (!is_repeatable(procedure)).then(|| volume.replies.name(xid, &record[4..]));
         if name.is_some_and(|name| volume.replies.give_again(name, now_ns, out)) {
             return After::GoOn;
@@ -268,17 +268,18 @@ impl Dialogue {
     }
 }
 
-/// Whether a record answers a call.
+/// Returns whether a record is the reply to a call.
 fn is_reply(record: &[u8]) -> bool {
     record.get(4..8) == Some(&[0, 0, 0, 1])
 }
 
-/// Whether a compound puts a file at hand behind its SEQUENCE: what makes and ends sessions is as ever.
+/// Returns whether a compound sets a current file after its SEQUENCE; only these suffer faults, not the
+/// start and end of sessions.
 fn is_about_files(arguments: &[u8]) -> bool {
     let second = || {
         let mut reader = Reader::new(arguments);
         reader.opaque(MOST_TAG_BYTES)?;
-        reader.u64()?; // the minor version, and how many operations
+        reader.u64()?; // Minor version and number of operations.
         reader.u32()?;
         reader.bytes(SEQUENCE_BYTES)?;
         reader.u32()
@@ -286,7 +287,7 @@ fn is_about_files(arguments: &[u8]) -> bool {
     second() == Ok(PUTFH)
 }
 
-/// Appends a reply that says why the request was not carried out, and nothing of any file.
+/// Appends a reply with an error status and no attributes.
 fn refuse(out: &mut Vec<u8>, xid: u32, procedure: Procedure, status: Status) {
     let start = begin_reply(out, xid);
     debug_assert_eq!(out.len() - start, REPLY_HEAD_BYTES);

@@ -1,4 +1,4 @@
-//! What the threads of a server share: options, exports and counters.
+//! State shared by the threads of a server: options, exports and counters.
 
 use super::options::Options;
 use super::state4::clients::Clients;
@@ -23,14 +23,14 @@ const ROOT: Caller = Caller { uid: 0, gid: 0 };
 pub struct Host {
     pub(super) options: Options,
     pub(super) exports: Vec<Share<Volume>>,
-    /// Another one for each start of a server: handles begin with it.
+    /// Differs for each start of a server; file handles begin with it.
     pub(super) server: u64,
-    /// Where it listens, once it does.
+    /// The listening port, once known.
     pub(super) port: AtomicU16,
     pub(super) pseudo: Pseudo,
     clients: Mutex<Clients>,
     hashing: RandomState,
-    /// Compounds that were answered by the reply that their slot kept.
+    /// Number of compounds that were answered with their slot's cached reply.
     pub(super) given_again: AtomicU64,
     verifier: AtomicU64,
     pub(super) restarts: AtomicU64,
@@ -46,7 +46,10 @@ impl Host {
             let mut files = Files::new(space.clone(), options.flush);
             for (name, content) in &options.files {
                 put_file(&mut files, name, content).map_err(|refused| {
-                    io::Error::other(format!("{name}: it can't be made: {}", refused.0.name()))
+                    io::Error::other(format!(
+                        "{name}: this file can't be created: {}",
+                        refused.0.name()
+                    ))
                 })?;
             }
             exports.push(Share::new(path, Volume::new(server, number, files)));
@@ -57,7 +60,7 @@ impl Host {
             server,
             port: AtomicU16::new(0),
             pseudo: Pseudo::new(server, (1, 0), options.exports.iter().map(String::as_str)),
-            // Numbers of another start are not those of this one.
+            // IDs of another start must not match those of this one.
             clients: Mutex::new(Clients::new((server >> 32) as u32)),
             hashing: RandomState::new(),
             given_again: AtomicU64::new(0),
@@ -67,7 +70,7 @@ impl Host {
         })
     }
 
-    /// The export of a file; None: of no server that runs.
+    /// Returns the export of a file; None if the handle is not from this server.
     pub(super) fn export_of(&self, file: &FileHandle) -> Option<&Share<Volume>> {
         self.exports.get(Volume::number_in(file, self.server)?)
     }
@@ -76,12 +79,13 @@ impl Host {
         self.counts.add(thread, procedure as usize);
     }
 
-    /// Counts a compound by the number of its main operation; 0 where it is none that is known.
+    /// Counts a compound by the number of its main operation, or as 0 if that is unknown.
     pub(super) fn count_compound(&self, thread: usize, operation: u32) {
         self.counts.add(thread, PROCEDURES + operation as usize);
     }
 
-    /// The clients of NFSv4.1 and what they have open. Locked before an export is, never while one is.
+    /// Locks the NFSv4.1 clients and their opens. Must be locked before an export, never while one is
+    /// locked.
     pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
         lock(&self.clients)
     }
@@ -90,7 +94,7 @@ impl Host {
         self.hashing.hash_one(said)
     }
 
-    /// Loses what is not stable, and what clients have open. Return the number of files that lost something.
+    /// Discards unstable data and the clients' opens. Returns the number of files that lost data.
     pub(super) fn lose(&self) -> u64 {
         self.restarts.fetch_add(1, Ordering::Relaxed);
         let exports = self.exports.iter();
@@ -105,7 +109,7 @@ impl Host {
     }
 }
 
-/// Makes a file in the root, before anybody is there.
+/// Creates a file in the root before any client connects.
 fn put_file(files: &mut Files, name: &str, content: &[u8]) -> Result<(), Refused> {
     let how = How::Guarded(SetAttributes::default());
     let root = files.root();

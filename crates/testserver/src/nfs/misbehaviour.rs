@@ -1,26 +1,25 @@
-//! Whether a fault strikes a request, and how each is committed, where it is one of messages. Nothing here is without end.
+//! Decides whether a fault affects a request, and implements faults of messages. Nothing here is endless.
 //!
-//! Not for: faults of files, which are where files are read and written (`procedures.rs`), and those of time
-//! (`connection.rs`, `server.rs`).
+//! Faults of file contents are in `procedures.rs`, faults of timing in `connection.rs` and `server.rs`.
 
 use super::fault::{Fault, Kind};
 use crate::fault::garbage;
 use dyno_nfs::wire::{end_reply, Procedure, RECORD_MARK_BYTES};
 
-/// Of a reply up to its results: mark, number, and what says that it was carried out.
+/// Size of a reply before its results: record mark, XID and accepted status.
 pub(super) const REPLY_HEAD_BYTES: usize = RECORD_MARK_BYTES + 24;
 
-/// What becomes of the connection after a reply.
+/// State of the connection after a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
     GoOn,
-    /// It is closed, once everything is sent.
+    /// The connection is closed after everything is sent.
     Close,
-    /// There is no reply yet: somebody has to give a delegation back first. The call is to be answered again.
+    /// There is no reply yet, because a delegation must be returned first. The call must be answered again.
     Wait,
 }
 
-/// The fault of one connection, and how many requests it could have struck.
+/// The fault of one connection, and the number of requests that it could have affected.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FaultCounter {
     fault: Option<Fault>,
@@ -32,7 +31,7 @@ impl FaultCounter {
         Self { fault, requests: 0 }
     }
 
-    /// What is done wrong in answering the next request.
+    /// Returns the fault of the next request, if any.
     pub(super) fn next(&mut self, procedure: Procedure) -> Option<Kind> {
         let fault = self.fault?;
         let may_strike = match procedure {
@@ -57,7 +56,7 @@ impl FaultCounter {
     }
 }
 
-/// Spoils the reply that was written at the end of `out`, from `start` on.
+/// Spoils the reply at the end of `out`, from `start` on.
 pub(super) fn spoil(kind: Kind, out: &mut Vec<u8>, start: usize) -> After {
     let reply_bytes = out.len() - start;
     match kind {

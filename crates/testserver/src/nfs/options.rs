@@ -1,4 +1,4 @@
-//! What an NFS server is to be.
+//! Options of an NFS server.
 
 use super::fault::Fault;
 use crate::common::usual;
@@ -6,48 +6,48 @@ use dyno_measure::NS_PER_S;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 
-/// READ and WRITE of 1 MiB: what Linux's client takes at most (nfs(5), `rsize`).
+/// READ and WRITE of up to 1 MiB, the maximum of Linux's client (nfs(5), `rsize`).
 const TRANSFER_BYTES: std::ops::RangeInclusive<u32> = 4096..=1 << 20;
 
-/// Linux's server has 90; a third makes tests of clients that vanish shorter.
+/// Linux's server has 90 s; a third of it shortens tests of vanishing clients.
 pub(super) const LEASE_S: u32 = 30;
 
-/// What COMMIT does, and a WRITE that asks for stable storage.
+/// Effect of COMMIT, and of a WRITE that requests stable storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flush {
-    /// It makes the file stable: a restart does not lose it.
+    /// The file becomes stable: a restart does not lose it.
     Honour,
-    /// It is answered as if it did, as by a server that exports with `async`.
+    /// Answered as if the file were stable, like a server that exports with `async`.
     Ignore,
 }
 
-/// What a server is to be, as the control plane states it: `python/serverdyno/servers/reference_model.py`.
+/// Options of a server, as the control plane defines them: `python/serverdyno/servers/reference_model.py`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Where it listens, for NFS and MOUNT alike; port 0 for any that is free.
+    /// Listening address of NFS and MOUNT; port 0 for any free port.
     pub bind: SocketAddr,
-    /// Where it listens as a portmapper besides; None: nowhere.
+    /// Additional listening address of the portmapper, if any.
     pub portmapper: Option<SocketAddr>,
-    /// NFSv3, MOUNT and the portmapper are answered over UDP as well, at the same ports.
+    /// Whether to also answer NFSv3, MOUNT and the portmapper over UDP, on the same ports.
     pub udp: bool,
     pub threads: usize,
-    /// Paths of the exports; each has a tree of its own, in memory, empty at first.
+    /// Paths of the exports; each has its own tree in memory, which is initially empty.
     pub exports: Vec<String>,
     pub flush: Flush,
-    /// The most of one READ or WRITE, which it also prefers.
+    /// Maximum and preferred size of a READ or WRITE.
     pub max_transfer_bytes: u32,
-    /// The memory that all files may have together; what does not fit is refused as by a full disk.
+    /// Memory limit for all files together; beyond it, the disk is full.
     pub capacity_bytes: u64,
-    /// Files that are there from the beginning, in the root of every export.
+    /// Initial files in the root of every export.
     #[serde(skip)]
     pub files: Vec<(String, Vec<u8>)>,
-    /// Files are delegated to clients of NFSv4.1 that read them, and a delegation that is not given back so many
-    /// nanoseconds after its recall is revoked; None: no file is delegated.
+    /// Delegates files to NFSv4.1 clients that read them, and revokes a delegation that is not returned
+    /// within this number of nanoseconds after its recall; None: no delegations.
     #[serde(deserialize_with = "recall_ns")]
     pub delegations: Option<u64>,
-    /// What it does wrong.
+    /// Fault to inject.
     pub fault: Option<Fault>,
 }
 
@@ -56,10 +56,10 @@ fn recall_ns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, 
 }
 
 impl Options {
-    /// What a client has for giving a delegation back, by default: its lease, which is the least (RFC 8881, 10.4.6).
+    /// Default time for returning a delegation: the lease time, which is the minimum (RFC 8881, 10.4.6).
     pub const RECALL_NS: u64 = LEASE_S as u64 * NS_PER_S;
 
-    /// The usual options, with one export.
+    /// Returns the default options with one export.
     #[must_use]
     pub fn on_loopback(export: &str) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Options {
         }
     }
 
-    /// All that can't be, in words.
+    /// Returns a description of invalid options.
     pub(super) fn problem(&self) -> Option<&'static str> {
         let is_path = |path: &String| {
             path.strip_prefix('/').is_some_and(|rest| {

@@ -1,4 +1,4 @@
-//! What each procedure of NFS does with the files of an export, and the results that it writes (RFC 1813, 3.3).
+//! Effects of the NFSv3 procedures on the files of an export, and their results (RFC 1813, 3.3).
 
 use super::fault::Kind;
 use super::volume::{
@@ -13,10 +13,10 @@ use dyno_nfs::wire::{
     Written, DIRECTORY,
 };
 
-/// Linux's server prefers as much.
+/// The preference of Linux's server.
 const LISTING_BYTES: u32 = 65_536;
 const MOST_LISTING_BYTES: u32 = 1 << 20;
-/// What ends a part of a listing.
+/// Size of the end of a part of a listing.
 const END_BYTES: usize = 8;
 
 // Rights of ACCESS.
@@ -25,20 +25,20 @@ const RIGHTS_OF_FILE: u32 = 0x01 | 0x04 | 0x08;
 const RIGHT_TO_EXECUTE: u32 = 0x20;
 const EXECUTABLE: u32 = 0o111;
 
-/// What a request is carried out with, besides its arguments.
+/// Context of a request, in addition to its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) caller: Caller,
     pub(super) verifier: u64,
     pub(super) max_transfer_bytes: u32,
-    /// Who is in the way of a delegation is not told to come again, yet.
+    /// Whether a call that conflicts with a delegation may still wait, before it is told to retry.
     pub(super) is_patient: bool,
-    /// What is done wrong.
+    /// Fault to inject.
     pub(super) struck: Option<Kind>,
 }
 
 impl Asked {
-    /// What is told as the verifier of this start.
+    /// Returns the verifier to report.
     pub(super) fn verifier(&self) -> Verifier {
         match self.struck {
             Some(Kind::OtherVerifier) => Verifier(!self.verifier),
@@ -47,7 +47,7 @@ impl Asked {
     }
 }
 
-/// Whether a procedure comes to the same when it is carried out twice.
+/// Returns whether repeating a procedure has the same result.
 pub(super) fn is_repeatable(procedure: Procedure) -> bool {
     use Procedure as P;
     !matches!(
@@ -64,7 +64,7 @@ pub(super) fn is_repeatable(procedure: Procedure) -> bool {
     )
 }
 
-/// How many words that say "not told" stand behind a status that is no success.
+/// Returns the number of zero words (absent attributes) that follow an error status.
 pub(super) fn words_of_refusal(procedure: Procedure) -> usize {
     use Procedure as P;
     match procedure {
@@ -93,7 +93,7 @@ pub(super) fn words_of_refusal(procedure: Procedure) -> usize {
 }
 
 impl Volume {
-    /// Carries a request out and appends its results. What was appended before it was refused is to be taken back.
+    /// Executes a request and appends its results. On refusal, the caller must remove what was appended.
     pub(super) fn answer(
         &mut self,
         request: &Request<'_>,
@@ -102,7 +102,7 @@ impl Volume {
     ) -> Result<(), Refused> {
         let writer = &mut Writer(out);
         match *request {
-            // What is read from a message has its data in one piece.
+            // Data parsed from a message is always in one slice.
             Request::Null
             | Request::Write {
                 data: Payload::Pages(_),
@@ -235,7 +235,7 @@ impl Volume {
         outcome.map(|_| ())
     }
 
-    /// Appends what a READ gives. Whether the file ends behind it.
+    /// Appends the data of a READ. Returns whether the file ends after it.
     pub(super) fn give_data(
         &mut self,
         slot: usize,
@@ -280,7 +280,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Takes what a WRITE brings. How much of it.
+    /// Stores the data of a WRITE. Returns the number of bytes stored.
     pub(super) fn take_data(
         &mut self,
         slot: usize,
@@ -450,7 +450,7 @@ impl Volume {
         let most_bytes = bytes.min(MOST_LISTING_BYTES) as usize;
         let start = writer.0.len();
         Attributes3::write_optional(Some(&own), writer);
-        writer.u64(0); // cookies are good for ever
+        writer.u64(0); // cookies never expire
         let parent = self.files.look_up(at, b"..")?;
         let export = self.export;
         let mut any = false;

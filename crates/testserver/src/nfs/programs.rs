@@ -1,4 +1,4 @@
-//! What the portmapper and MOUNT answer. Both are served on every port of the server.
+//! Replies of the portmapper and MOUNT. Both are available on every port of the server.
 
 use super::host::Host;
 use super::volume::Refused;
@@ -9,11 +9,11 @@ use dyno_nfs::wire::{
 };
 use std::sync::atomic::Ordering;
 
-/// NFS, version 4.
+/// NFS version 4.
 pub(super) const NFS4: Program = Program(NFS.0, 4);
 const NULL: u32 = 0;
 
-/// Answers the portmapper's procedures: NULL, and the question for a port.
+/// Answers the portmapper's procedures: NULL and GETPORT.
 pub(super) fn answer_portmapper(host: &Host, xid: u32, procedure: u32, arguments: &[u8], out: &mut Vec<u8>) {
     answer(xid, out, |writer| {
         match procedure {
@@ -33,7 +33,7 @@ pub(super) fn answer_portmapper(host: &Host, xid: u32, procedure: u32, arguments
     });
 }
 
-/// Answers MOUNT's procedures. Nobody is kept a record of: DUMP's list is empty.
+/// Answers MOUNT's procedures. Mounts are not recorded: DUMP's list is empty.
 pub(super) fn answer_mount(host: &Host, xid: u32, procedure: u32, arguments: &[u8], out: &mut Vec<u8>) {
     answer(xid, out, |writer| {
         match procedure {
@@ -57,7 +57,7 @@ pub(super) fn answer_mount(host: &Host, xid: u32, procedure: u32, arguments: &[u
     });
 }
 
-/// Writes a reply: the results that `write` appends, or that it was not carried out.
+/// Writes a reply with the results that `write` appends, or with its reason for not executing the call.
 fn answer(
     xid: u32,
     out: &mut Vec<u8>,
@@ -73,7 +73,7 @@ fn answer(
     reject(out, xid, Rejection::Unaccepted(unaccepted));
 }
 
-/// The root of an export, or a directory below it.
+/// Returns the root of an export, or a directory below it.
 fn mount(host: &Host, path: &[u8]) -> Result<Mounted, Refused> {
     let below = |export: &str| -> Option<Vec<u8>> {
         let rest = path.strip_prefix(export.as_bytes())?;

@@ -1,5 +1,5 @@
-//! Who is in the way of whom: before a file is changed, in whichever version of NFS, other clients give back what was
-//! delegated to them.
+//! Conflicts with delegations: before a file changes, over any version of NFS, other clients must return
+//! their delegations.
 
 use super::fault::Kind;
 use super::host::Host;
@@ -14,15 +14,16 @@ use dyno_nfs::status::Status;
 use dyno_nfs::wire::{FileHandle, How, Malformed, Request};
 use std::sync::MutexGuard;
 
-/// Of a state that no server of ours makes.
+/// The opaque part of a state ID that no server of this crate assigns.
 const NOBODYS: [u8; 12] = *b"nobody has i";
 
 impl Host {
-    /// Makes way for a change of these files by a client of NFSv4.1, or by one of NFSv3. As long as what this gives back
-    /// lives, nothing is delegated; None: nothing ever is.
+    /// Recalls the delegations that conflict with a change of these files by an NFSv4.1 client, or by an
+    /// NFSv3 client if `by` is None. While the returned guard lives, no delegation is granted; None: the
+    /// server grants none.
     ///
     /// # Errors
-    /// JUKEBOX, which is DELAY: somebody has to give something back first.
+    /// JUKEBOX (DELAY in NFSv4): a delegation must be returned first.
     pub(super) fn make_way(
         &self,
         by: Option<u64>,
@@ -38,7 +39,7 @@ impl Host {
         Ok(Some(clients))
     }
 
-    /// The same for one file, of who has the clients locked.
+    /// As above for one file, for a caller that has locked the clients.
     pub(super) fn recall(
         &self,
         clients: &mut Clients,
@@ -80,17 +81,17 @@ impl Host {
         }
     }
 
-    /// Appends the calls that a connection is to carry now.
+    /// Appends the calls that are due on a connection.
     pub(super) fn write_calls(&self, connection: &ConnectionHandle, out: &mut Vec<u8>) {
         for due in self.clients().due_calls(connection) {
             write_recall(&due, out);
         }
     }
 
-    /// Takes the answer to a call.
+    /// Handles the reply to a call.
     ///
     /// # Errors
-    /// Where it is none.
+    /// The record does not answer a call.
     pub(super) fn take_answer(&self, connection: &ConnectionHandle, record: &[u8]) -> Result<(), Malformed> {
         let (xid, understood) = parse_answer(record)?;
         match self.clients().answered(connection, xid, understood) {
@@ -99,7 +100,7 @@ impl Host {
         }
     }
 
-    /// The file of a name, where it is there.
+    /// Returns the file with this name, if it exists.
     pub(super) fn named(&self, at: &FileHandle, name: &[u8]) -> Option<FileHandle> {
         let volume = self.export_of(at)?.lock();
         let directory = volume.find(at).ok()?;
@@ -107,7 +108,7 @@ impl Host {
         volume.handle(slot).ok()
     }
 
-    /// The files that a request of NFSv3 changes.
+    /// Returns the files that an NFSv3 request changes.
     pub(super) fn changed_by(&self, request: &Request<'_>) -> [Option<FileHandle>; 2] {
         match *request {
             Request::Write { file, .. }

@@ -1,8 +1,8 @@
-//! Replies to calls that can't be carried out twice, by call: a client that has not got one sends the call again, and is
-//! given the same reply (RFC 1813, 4.3: the duplicate request cache). Bounded in number and in time.
+//! Duplicate request cache: replies to calls that may not be repeated. A client that did not receive a
+//! reply repeats the call and gets the same reply (RFC 1813, 4.3). Bounded in number and time.
 //!
-//! A call is known by all that it says, with its number and its caller. The connection is no part of it: a client sends a
-//! call again on another one.
+//! A call is identified by all its contents, with its XID and its caller, but not by its connection: a
+//! client may repeat a call on another one.
 
 use dyno_measure::NS_PER_S;
 use std::collections::hash_map::RandomState;
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 
 const MOST: usize = 16_384;
-/// Linux's server keeps them as long (`RC_EXPIRE`).
+/// As in Linux's server (`RC_EXPIRE`).
 const AGE_NS: u64 = 120 * NS_PER_S;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,7 +22,7 @@ pub(crate) struct CallName {
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     known: HashMap<CallName, Box<[u8]>>,
-    /// By age, the oldest first.
+    /// From the oldest to the newest.
     order: VecDeque<(u64, CallName)>,
     state: RandomState,
     given_again: u64,
@@ -36,7 +36,7 @@ impl Replies {
         }
     }
 
-    /// Appends the reply that was given to that call before; false where there is none.
+    /// Appends the earlier reply to the same call; returns false if there is none.
     pub(crate) fn give_again(&mut self, name: CallName, now_ns: u64, out: &mut Vec<u8>) -> bool {
         self.forget_old(now_ns);
         let Some(reply) = self.known.get(&name) else {
@@ -55,7 +55,7 @@ impl Replies {
         self.order.push_back((now_ns, name));
     }
 
-    /// How many calls were given a reply that was given before.
+    /// Returns the number of repeated replies.
     pub(crate) fn given_again(&self) -> u64 {
         self.given_again
     }

@@ -1,4 +1,4 @@
-//! Listening over TCP and UDP: a thread a CPU, each with a listener and an event loop of its own.
+//! Listening over TCP and UDP: one thread per CPU, each with its own listener and event loop.
 
 use super::connection::serve;
 use super::datagrams::serve_datagrams;
@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For many clients' writes; the kernel may give less.
+/// Receive buffer for the writes of many clients; the kernel may grant less.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// Somebody else may have the port of UDP that belongs to a free one of TCP: so often another is taken.
+/// The UDP port with the number of a free TCP port may be in use: number of attempts with other ports.
 const TRIES: u32 = 8;
 
-/// A running server; it stops when it is dropped.
+/// A running server; dropping it stops it.
 pub type Server = crate::server::Server<Host>;
 
 impl Server {
-    /// Requests so far by procedure, as RFC 1813 writes their names. A request counts before it is answered; MOUNT and the
-    /// portmapper don't count.
+    /// Returns the number of requests so far by procedure, with the names in RFC 1813. A request counts
+    /// before it is answered; MOUNT and the portmapper don't count.
     #[must_use]
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         let names = Procedure::ALL.map(Procedure::name).into_iter().chain(NAMES);
@@ -42,7 +42,7 @@ impl Server {
         counts
     }
 
-    /// How many calls were given a reply that was given before, because they came once more.
+    /// Returns the number of repeated replies to repeated calls.
     #[must_use]
     pub fn replies_given_again(&self) -> u64 {
         let exports = self.service().exports.iter();
@@ -50,7 +50,7 @@ impl Server {
         of_exports + self.service().given_again.load(Ordering::Relaxed)
     }
 
-    /// How often it has started anew.
+    /// Returns the number of restarts.
     #[must_use]
     pub fn restarts(&self) -> u64 {
         self.service().restarts.load(Ordering::Relaxed)
@@ -68,7 +68,7 @@ impl Service for Host {
         Self::new(options)
     }
 
-    /// From the first on, all listen on the port that it got.
+    /// Starts the threads. All of them use the port that the first one gets.
     fn start(self: &Arc<Self>, mut address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
         for number in 0..self.options.threads {
             let host = self.clone();
@@ -93,7 +93,7 @@ impl Service for Host {
     }
 }
 
-/// What one thread has in hand before its loop begins.
+/// State of a thread before its event loop starts.
 struct Thread {
     host: Arc<Host>,
     number: usize,
@@ -142,7 +142,7 @@ impl Thread {
     }
 }
 
-/// Listens at a port, and over UDP at the same one.
+/// Listens on a port, and over UDP on the same one.
 fn listen_at(
     executor: &Executor,
     host: &Host,

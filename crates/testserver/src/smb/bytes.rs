@@ -1,4 +1,4 @@
-//! Little-endian numbers of messages: read where they lie, or appended. Reading never panics; what is not there is an
+//! Little-endian numbers of messages, read in place or appended. Reading never panics; missing bytes are an
 //! invalid parameter.
 
 use super::status::Status;
@@ -30,7 +30,7 @@ pub(crate) fn u128_at(bytes: &[u8], at: usize) -> Read<u128> {
     array(bytes, at).map(u128::from_le_bytes)
 }
 
-/// `length` bytes from `offset`; none at all for a length of zero, wherever they were said to be.
+/// Returns `length` bytes from `offset`; no bytes for a length of zero, whatever the offset.
 pub(crate) fn slice(bytes: &[u8], offset: usize, length: usize) -> Read<&[u8]> {
     if length == 0 {
         return Ok(&[]);
@@ -39,7 +39,7 @@ pub(crate) fn slice(bytes: &[u8], offset: usize, length: usize) -> Read<&[u8]> {
     bytes.get(offset..end).ok_or(Status::INVALID_PARAMETER)
 }
 
-/// The units of a name.
+/// Parses a name into UTF-16 units.
 pub(crate) fn units(bytes: &[u8]) -> Read<Vec<u16>> {
     if bytes.len() % 2 != 0 {
         return Err(Status::INVALID_PARAMETER);
@@ -48,7 +48,7 @@ pub(crate) fn units(bytes: &[u8]) -> Read<Vec<u16>> {
     Ok(pairs.map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect())
 }
 
-/// Appending to a message.
+/// Appends to a message.
 pub(crate) trait Put {
     fn u8(&mut self, value: u8);
     fn u16(&mut self, value: u16);
@@ -56,7 +56,7 @@ pub(crate) trait Put {
     fn u64(&mut self, value: u64);
     fn zeros(&mut self, count: usize);
     fn name(&mut self, units: &[u16]);
-    /// Writes over what is there.
+    /// Overwrites existing bytes.
     fn set_u16(&mut self, at: usize, value: u16);
     fn set_u32(&mut self, at: usize, value: u32);
 }
@@ -97,7 +97,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// A length as the wire has it. Messages of ours are far shorter than 4 GiB.
+/// Returns a length in its wire format. The server's messages are far shorter than 4 GiB.
 pub(crate) fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

@@ -1,6 +1,7 @@
-//! One connection's bytes: what comes is cut into messages, what is answered is sent as far as the client takes it.
+//! Transport of one connection: splits received data into messages, and sends answers as fast as the client
+//! reads them.
 //!
-//! A client that does not receive is not listened to either, so what is kept for it is bounded.
+//! While a client does not read, the server does not read either, so its buffers are bounded.
 
 use super::connections::ConnectionHandle;
 use super::dialogue::Dialogue;
@@ -16,19 +17,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A write of 1 MiB, what is around it, and a compound's other parts.
+/// A write of 1 MiB with its headers, and the other parts of a compound.
 const MOST_MESSAGE_BYTES: usize = (1 << 20) + 65_536;
 const FIRST_BYTES: usize = 65_536;
-/// Kept behind a large message, so that what follows it comes with the same call.
+/// Extra space behind a large message, so that one system call also receives what follows it.
 const SLACK_BYTES: usize = 4096;
-/// With so much waiting to be sent, it is sent before more is carried out.
+/// Limit for waiting answers; beyond it, they are sent before further requests are executed.
 const MOST_WAITING_BYTES: usize = 4 << 20;
-/// Calls in a row after which the others have their turn.
+/// Receive calls in a row after which the task yields to the others.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// What a wait without a deadline would end with.
+/// Outcome of a timeout, which never occurs without a deadline.
 const NEVER: Outcome = Outcome::ResponseTimeout;
 
-/// The connection is to be closed.
+/// The connection must be closed.
 struct Ended;
 
 impl From<Disconnect> for Ended {
@@ -43,8 +44,8 @@ impl From<Failure> for Ended {
     }
 }
 
-/// Serves a connection to its end. A client that leaves, or breaks the protocol, is nothing to report: the generator
-/// counts failures on its own side.
+/// Serves a connection to its end. A client that disconnects or breaks the protocol is not reported: the
+/// generator counts failures on its side.
 pub(super) async fn serve(socket: Socket, executor: Executor, host: Arc<Host>, thread: usize) {
     let (id, handle) = host.connections.add(thread);
     let mut connection = Connection {
@@ -87,8 +88,7 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.inbox.end += count;
-                    // A call that brought less than there was room for has emptied the socket. An end that was
-                    // reported before is not reported again.
+                    // A short read has emptied the socket. A reported end is not reported again.
                     let is_rest = count == room_bytes || self.socket.end_reported();
                     self.carry_out().await?;
                     is_rest
@@ -101,7 +101,8 @@ impl Connection {
         }
     }
 
-    /// Wait until the client or another connection sends something. Return whether a request has waited long enough.
+    /// Waits until the client or another connection sends something. Returns whether the deadline of a
+    /// parked request has passed.
     async fn wait(&self) -> Result<bool, Ended> {
         let mut timer = pin!(self.sleep_until(self.dialogue.deadline_ns()));
         Ok(poll_fn(|context| {
@@ -122,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// Take what other connections sent, and do what is due by now.
+    /// Handles notices of other connections and expired requests.
     async fn take_news(&mut self) -> Result<(), Ended> {
         if self.handle.ends() {
             return Err(Ended);
@@ -135,7 +136,7 @@ impl Connection {
         self.send().await
     }
 
-    /// Answer every message that is there.
+    /// Answers every complete message.
     async fn carry_out(&mut self) -> Result<(), Ended> {
         let moment = Host::moment();
         while let Some(message) = self.inbox.next_message()? {
@@ -151,7 +152,7 @@ impl Connection {
         self.send().await
     }
 
-    /// Send what is answered, then tell others what they are to know of it.
+    /// Sends the answers, then delivers notices to other connections.
     async fn send(&mut self) -> Result<(), Ended> {
         if !self.out.is_empty() {
             if self.delay_ns > 0 {
@@ -160,7 +161,7 @@ impl Connection {
             let (socket, handle, out) = (&self.socket, &self.handle, &mut self.out);
             poll_fn(|context| {
                 let sent = socket.poll_send_all(out, context, NEVER)?;
-                // Notice can wait for the client to take what there is; an end can't.
+                // Notices can wait until the client reads its data; the end of the connection can't.
                 match sent.is_pending() && handle.wakeup.poll(context) && handle.ends() {
                     true => Poll::Ready(Err(Ended)),
                     false => sent.map(Ok),
@@ -173,7 +174,7 @@ impl Connection {
     }
 }
 
-/// What came: `buffer[start..end]` was not carried out.
+/// Receive buffer; `buffer[start..end]` is unprocessed.
 #[derive(Default)]
 struct Inbox {
     buffer: Vec<u8>,
@@ -182,7 +183,7 @@ struct Inbox {
 }
 
 impl Inbox {
-    /// Return room for the rest of the message under way, or for some.
+    /// Returns space for the rest of the current message, or a default amount.
     fn room(&mut self) -> &mut [u8] {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -196,18 +197,18 @@ impl Inbox {
         &mut self.buffer[self.end..]
     }
 
-    /// Return the length that the next frame declares.
+    /// Returns the length that the next frame declares.
     fn message_bytes(&self) -> Option<usize> {
         let frame = self.buffer[self.start..self.end].first_chunk::<FRAME_BYTES>()?;
         Some(u32::from_be_bytes(*frame) as usize)
     }
 
-    /// Take the next whole message.
+    /// Takes the next complete message.
     fn next_message(&mut self) -> Result<Option<&mut [u8]>, Ended> {
         let Some(bytes) = self.message_bytes() else {
             return Ok(None);
         };
-        // The type in the first byte must be 0: as part of the number it makes it too large.
+        // The type in the first byte must be 0. As part of the number, any other value makes it too large.
         if !(SMB1_HEADER_BYTES..=MOST_MESSAGE_BYTES).contains(&bytes) {
             return Err(Ended);
         }

@@ -1,4 +1,4 @@
-//! A connection, as other connections know it: what they have to tell it, and whether it is to end.
+//! Handles of connections, through which other connections send notices or end them.
 
 use super::volume::{ConnectionId, Notice};
 use crate::common::lock;
@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 
 #[derive(Debug, Default)]
 pub(super) struct ConnectionHandle {
-    /// There are notices, or the connection is to end.
+    /// Signals notices or the end of the connection.
     pub(super) wakeup: Wakeup,
     notices: Mutex<Vec<Notice>>,
-    /// The connection is to end; whoever has the other side is told by its being dropped.
+    /// Set when the connection must end; dropping the sender reports that it has.
     ends: Mutex<Option<Sender<()>>>,
 }
 
@@ -27,7 +27,7 @@ impl ConnectionHandle {
     }
 }
 
-/// The connections of a server.
+/// Connections of a server.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     open: Mutex<HashMap<ConnectionId, Arc<ConnectionHandle>>>,
@@ -35,7 +35,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Add a connection that a thread serves. Its number is that of no other.
+    /// Adds a connection that a thread serves, with a unique number.
     pub(super) fn add(&self, thread: usize) -> (ConnectionId, Arc<ConnectionHandle>) {
         let serial = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let (id, handle) = (
@@ -54,7 +54,7 @@ impl Connections {
         lock(&self.open).clear();
     }
 
-    /// Deliver notices. What is for a connection that has ended is lost.
+    /// Delivers notices. Those for closed connections are lost.
     pub(super) fn deliver(&self, notices: &mut Vec<(ConnectionId, Notice)>) {
         if notices.is_empty() {
             return;
@@ -68,7 +68,7 @@ impl Connections {
         }
     }
 
-    /// Tell every connection to end. Each drops its copy of `told` once it has.
+    /// Tells every connection to end. Each drops its copy of `told` when it has.
     pub(super) fn end(&self, told: &Sender<()>) {
         for handle in lock(&self.open).values() {
             *lock(&handle.ends) = Some(told.clone());

@@ -1,22 +1,23 @@
-//! The message ids that a client may use (MS-SMB2 3.3.1.1, 3.3.1.2): each once, and no more than it was granted.
+//! Message IDs that a client may use (MS-SMB2 3.3.1.1, 3.3.1.2): each one once, and only as many as
+//! granted.
 
 use std::collections::VecDeque;
 
-/// As many as a client may hold at a time; the number that Windows and Samba servers give by default.
+/// Maximum number of credits that a client may hold: the default of Windows and Samba servers.
 const MOST: usize = 8192;
 
-/// The window of ids of one connection.
+/// The window of message IDs of a connection.
 #[derive(Debug)]
 pub(crate) struct Credits {
-    /// Lower ids were all used.
+    /// All lower IDs have been used.
     low: u64,
-    /// From `low` on, up to the last that was granted: whether it was used.
+    /// Whether each ID has been used, from `low` to the last one granted.
     used: VecDeque<bool>,
     free: usize,
 }
 
 impl Credits {
-    /// One id, for the first message.
+    /// Returns a window with one ID, for the first message.
     pub(crate) fn new() -> Self {
         Self {
             low: 0,
@@ -25,7 +26,7 @@ impl Credits {
         }
     }
 
-    /// Uses `count` ids from `first` on; false where one was not granted or was used before.
+    /// Uses `count` IDs from `first` on; returns false if one was not granted or has been used before.
     #[must_use]
     pub(crate) fn take(&mut self, first: u64, count: u16) -> bool {
         let Some(start) = first
@@ -49,14 +50,15 @@ impl Credits {
         true
     }
 
-    /// For the NEGOTIATE of SMB 1 that begins a connection, which counts as the first message and asks for nothing.
+    /// Handles an SMB 1 NEGOTIATE at the start of a connection, which counts as the first message and
+    /// requests no credits.
     pub(crate) fn of_smb1(&mut self) -> Option<u16> {
         self.take(0, 1).then(|| self.grant(1))
     }
 
-    /// Grants what is asked for, within bounds; never leaves the client without any.
+    /// Grants the requested credits within limits, but never leaves the client without any.
     pub(crate) fn grant(&mut self, asked: u16) -> u16 {
-        // An id that is left out for long makes the window long; it must not grow without end.
+        // An unused ID lengthens the window, which must not grow without limit.
         let room = (MOST - self.free).min((2 * MOST).saturating_sub(self.used.len()));
         let least = usize::from(self.free == 0);
         let granted = usize::from(asked.max(1)).min(room).max(least);
@@ -91,7 +93,7 @@ mod tests {
         assert_eq!(credits.grant(0), 1);
         assert_eq!(usize::from(credits.grant(u16::MAX)), MOST - 1);
         assert_eq!(credits.grant(1), 0);
-        // One id is left out; what is used behind it is replaced only while the window is bounded.
+        // One ID is skipped; the IDs used after it are replaced only while the window is within its limit.
         let mut next = 2;
         while credits.take(next, 1) {
             credits.grant(1);

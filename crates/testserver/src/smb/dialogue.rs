@@ -1,8 +1,8 @@
-//! One connection's conversation: messages come in, each request of them is carried out, and answers go out in frames.
-//! Bytes to bytes; the socket is `connection.rs`'s.
+//! Dialogue of one connection: parses messages, executes each request in them, and writes the answers in
+//! frames. Handles bytes; `connection.rs` handles the socket.
 //!
-//! A request that has to wait for others is parked with the rest of its compound, and tried anew from its beginning when
-//! they have acted; until then nothing of it has happened.
+//! A request that must wait for other clients is parked with the rest of its compound, and tried again from
+//! its start after they have acted; until then it has no effect.
 
 mod waiting;
 
@@ -25,42 +25,42 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use waiting::Parked;
 
-/// The body of an answer that says that something failed (MS-SMB2 2.2.2).
+/// Body of an error response (MS-SMB2 2.2.2).
 const ERROR_BODY: [u8; 9] = [9, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub(crate) struct Dialogue {
     pub(crate) id: ConnectionId,
     pub(crate) host: Arc<Host>,
-    /// Where the client has come to.
+    /// The local address of the connection.
     local: Option<SocketAddr>,
     negotiated: Negotiated,
     channels: Channels,
     credits: Credits,
-    /// Of a session of another connection, which the next frame answers.
+    /// Signer of another connection's session, for the answer in the next frame.
     foreign_signer: Option<(u64, Arc<Signer>)>,
     parked: Vec<Parked>,
     next_async_id: u64,
     spare_parts: Vec<Part>,
-    /// For other connections; whoever carries it takes it from here.
+    /// Notices for other connections; the owner of the dialogue delivers them.
     pub(crate) notices: Vec<(ConnectionId, Notice)>,
 }
 
-/// What the requests of a compound have in common.
+/// State shared by the requests of a compound.
 #[derive(Debug, Clone, Copy, Default)]
 struct Chain {
-    /// The session under whose key it came.
+    /// The session whose key encrypted the message.
     sealed: Option<u64>,
     session_id: u64,
     tree_id: u32,
     file: Option<FileId>,
-    /// How the request failed that should have given the file.
+    /// Failure of the request that should have provided the file.
     failed: Option<Status>,
-    /// Its first request was parked, and said to go on, under this id.
+    /// Async ID of its first request if that was parked and announced as pending.
     async_id: Option<u64>,
     has_begun: bool,
 }
 
-/// A request has to wait.
+/// A request must wait.
 struct Waits;
 
 impl Dialogue {
@@ -80,7 +80,7 @@ impl Dialogue {
         }
     }
 
-    /// Carries out the message, and appends what is answered at once to `out`.
+    /// Executes a message, and appends the immediate answers to `out`.
     pub(crate) fn receive(
         &mut self,
         message: &mut [u8],
@@ -167,7 +167,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Takes what the request costs from the client's credits.
+    /// Deducts the cost of a request from the client's credits.
     fn admit(&mut self, request: &Request<'_>) -> Result<(), Disconnect> {
         let several = self
             .negotiated
@@ -180,7 +180,8 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Writes the answer's header at `header_at` and its body behind; gives the session that is to sign it.
+    /// Writes the answer's header at `header_at` and its body after it; returns the session that must sign
+    /// it.
     fn answer(
         &mut self,
         request: &Request<'_>,
@@ -193,7 +194,8 @@ impl Dialogue {
             (chain.session_id, chain.tree_id) = (request.session_id, request.tree_id);
             (chain.file, chain.failed) = (None, None);
         }
-        // What follows a failed part of its compound is refused unseen, and what is tried again was counted before.
+        // A request after a failed part of its compound is refused without execution, and a retried one was
+        // already counted.
         let is_refused = chain.failed.is_some() && chain.file.is_none();
         if !is_refused && chain.async_id.is_none() {
             self.host.counts.add(self.id.thread, request.command.into());
@@ -211,7 +213,7 @@ impl Dialogue {
                 status
             }
         };
-        // Whoever was told that the request goes on got the credits with that.
+        // The interim response has already granted the credits.
         let credits = match chain.async_id {
             Some(_) => 0,
             None => self.credits.grant(request.credits),
@@ -238,12 +240,12 @@ impl Dialogue {
         }
         self.remember(request, chain, status, &mut out[header_at..]);
         let wants_signature = request.has(flag::SIGNED) || request.command == command::SESSION_SETUP;
-        // Before the end of a log-on there is no key, and who proves himself once more has one.
+        // During the first log-on there is no key; for a reauthentication there is.
         let signs = chain.sealed.is_none() && wants_signature;
         Ok(Ok(signs.then_some(chain.session_id)))
     }
 
-    /// Messages that go into the keys of SMB 3.1.1.
+    /// Updates the pre-authentication hash of SMB 3.1.1 with a request and its answer.
     fn remember(&mut self, request: &Request<'_>, chain: &Chain, status: Status, answer: &mut [u8]) {
         if request.command == command::NEGOTIATE && status == Status::SUCCESS {
             self.negotiated.preauth.update(request.part);
@@ -264,12 +266,12 @@ impl Dialogue {
         out: &mut Vec<u8>,
     ) -> Result<Status, Stop> {
         let misplaced = self.negotiated.dialect.is_none() != (request.command == command::NEGOTIATE);
-        // MS-SMB2 3.3.5.2.7.2: the first of a compound is related to nothing.
+        // MS-SMB2 3.3.5.2.7.2: the first request of a compound is not related.
         if misplaced || (request.has(flag::RELATED) && !chain.has_begun) {
             return Err(Status::INVALID_PARAMETER.into());
         }
         if chain.session_id != 0 && self.channels.find(chain.session_id).is_none() {
-            // Whoever names a session of another connection has its key, and expects it in the answer.
+            // A client that names a session of another connection has its key, and expects a signed answer.
             let session = self.host.session(chain.session_id);
             let signer = session.as_ref().and_then(|session| session.signer());
             self.foreign_signer = signer.map(|signer| (chain.session_id, signer.clone()));
@@ -345,8 +347,8 @@ impl Dialogue {
         step
     }
 
-    /// Ends a session whose user has begun another in its place (MS-SMB2 3.3.5.5.3), on whichever connections it is.
-    /// Guests can't prove that it was theirs. What is kept over the loss of a connection stays.
+    /// Ends a session that its user has replaced with another one (MS-SMB2 3.3.5.5.3), on all its
+    /// connections. Guests can't prove that a session was theirs. Durable opens stay.
     fn replace_session(&mut self, id: u64, moment: Moment) {
         let Some(session) = self.host.session(id) else {
             return;
@@ -369,7 +371,7 @@ impl Dialogue {
         }
     }
 
-    /// Whether the request comes from a session, and as safely as that has to be.
+    /// Checks that the request belongs to a session, and is protected as that session requires.
     fn check_protection(&self, request: &Request<'_>, chain: &Chain) -> Result<(), Status> {
         let channel = self.channels.find(chain.session_id);
         let channel = channel.ok_or(Status::USER_SESSION_DELETED)?;
@@ -396,7 +398,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// The last connection of a session is lost, or another session takes its place: what is kept over that stays.
+    /// Handles the loss of a session's last connection, or its replacement: durable opens stay.
     fn leave_all(&mut self, session: u64, moment: Moment) {
         for volume in &self.host.volumes {
             let mut volume = volume.lock();
@@ -452,7 +454,7 @@ impl Dialogue {
         };
         let mut volume = host.volumes[index].lock();
         if request.command == command::CREATE {
-            // Another channel may have ended the session or the tree, and closed what was open there, just now.
+            // Another channel may have just ended the session or the tree, and closed its opens.
             session.tree(chain.tree_id)?;
         }
         let outcome = requests::carry_out(request, &asking, &mut volume, out);
@@ -483,7 +485,8 @@ impl Dialogue {
         Ok(())
     }
 
-    /// The connection is gone, and with it every session that has no other channel: what those had open and is not kept.
+    /// Handles the end of the connection: ends every session without another channel, and closes its opens
+    /// that are not durable.
     pub(crate) fn end(&mut self, moment: Moment) {
         for session in self.channels.take_sessions() {
             session.leave(self.id, |other| match other {
@@ -496,7 +499,7 @@ impl Dialogue {
         }
     }
 
-    /// What the session's holders of caches are told comes over another channel from now on.
+    /// Redirects the session's break notifications to another channel.
     fn hand_over(&mut self, session: u64, to: ConnectionId) {
         for volume in &self.host.volumes {
             let mut volume = volume.lock();

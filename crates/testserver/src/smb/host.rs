@@ -1,4 +1,4 @@
-//! What the threads of a server share: options, volumes, counters, sessions and connections.
+//! State shared by the threads of a server: options, volumes, counters, sessions and connections.
 
 use super::connections::Connections;
 use super::message::command;
@@ -35,7 +35,7 @@ impl Host {
             let mut volume = Volume::new(space.clone(), options.break_timeout_ns, fault, filetime_now());
             for (file, content) in &options.files {
                 put_file(&mut volume, file, content)
-                    .ok_or_else(|| io::Error::other(format!("{file}: no such file can be made")))?;
+                    .ok_or_else(|| io::Error::other(format!("{file}: this file can't be created")))?;
             }
             volumes.push(Share::new(name, volume));
         }
@@ -58,7 +58,7 @@ impl Host {
         lock(&self.sessions)
     }
 
-    /// Other connections may name the session from now on.
+    /// Makes the session available to other connections.
     pub(crate) fn register(&self, session: &Arc<Session>) {
         self.sessions().insert(session.id, session.clone());
     }
@@ -71,7 +71,7 @@ impl Host {
         self.sessions().remove(&session);
     }
 
-    /// Now, by both clocks.
+    /// Returns the current time on both clocks.
     pub(crate) fn moment() -> Moment {
         Moment {
             ns: monotonic_ns(),
@@ -80,7 +80,7 @@ impl Host {
     }
 }
 
-/// Makes a file in the root, before anybody is there.
+/// Creates a file in the root before any client connects.
 fn put_file(volume: &mut Volume, name: &str, content: &[u8]) -> Option<()> {
     let connection = ConnectionId { thread: 0, serial: 0 };
     let opener = Opener {

@@ -1,5 +1,6 @@
-//! SESSION_SETUP and TREE_CONNECT (MS-SMB2 3.3.5.5 to 3.3.5.7): who somebody is, with which keys, and where. A log-on makes a
-//! session, or binds the connection to one that another has made: both have a channel to it then.
+//! SESSION_SETUP and TREE_CONNECT (MS-SMB2 3.3.5.5 to 3.3.5.7): identifies the user, derives the keys and
+//! connects shares. A log-on creates a session, or binds the connection to an existing one, which both
+//! connections then share as channels.
 
 use super::bytes::{slice, u16_at, u64_at, u8_at, units, Put};
 use super::host::Host;
@@ -16,7 +17,7 @@ use dyno_smb::crypto::{Keys, Opener, Preauth, Sealer, Signer};
 use std::sync::Arc;
 
 const BODY: usize = HEADER_BYTES;
-/// Of a request: the connection is to become another channel of the session.
+/// Flag of a request: bind the connection to the session as another channel.
 const BINDS: u8 = 1;
 const IS_GUEST: u16 = 1;
 const ENCRYPT: u16 = 4;
@@ -26,25 +27,26 @@ const CONTINUOUSLY_AVAILABLE: u32 = 0x10;
 const MOST_SESSIONS: usize = 64;
 const EVERY_RIGHT: u32 = 0x001F_01FF;
 
-/// A connection's part in a session, whose log-on is under way or done.
+/// A connection's channel of a session, during or after its log-on.
 pub(crate) struct Channel {
     pub(crate) id: u64,
-    /// None before the end of the first log-on. Of a connection that is being bound, the session is there from the start.
+    /// None before the end of the first log-on. While a connection is being bound, the session is already
+    /// known.
     session: Option<Arc<Session>>,
-    /// Where it is to be proven who it is: the first time, or once more.
+    /// Challenge of a first log-on or a reauthentication.
     challenged: Option<Challenged>,
     is_proven: bool,
     has_failed: bool,
-    /// The session that this one takes the place of, once it is proven.
+    /// The session to replace after the log-on.
     replaces: Option<u64>,
     preauth: Preauth,
-    /// A guest has none.
+    /// None for a guest.
     signer: Option<Arc<Signer>>,
     pub(crate) cipher: Option<(Sealer, Opener)>,
 }
 
 impl Channel {
-    /// With what the first request, `part`, says. `bound`: of a session that there is already.
+    /// Creates the channel from the first request, `part`. `bound`: the existing session to bind to.
     fn begun(
         connection: &ConnectionFacts<'_>,
         part: &[u8],
@@ -70,20 +72,20 @@ impl Channel {
         })
     }
 
-    /// The session that is spoken to, once it has been proven by whom.
+    /// Returns the session, once the user is authenticated.
     pub(crate) fn session(&self) -> Result<&Arc<Session>, Status> {
         let proven = self.session.as_ref().filter(|_| self.is_proven);
         let proven = proven.filter(|session| !session.has_ended());
         proven.ok_or(Status::USER_SESSION_DELETED)
     }
 
-    /// What signs here: its own key, or before that is there the one of the session's first channel.
+    /// Returns the channel's signer, or until it has one, that of the session's first channel.
     pub(crate) fn signer(&self) -> Option<&Arc<Signer>> {
         let of_session = || self.session.as_ref().and_then(|session| session.signer());
         self.signer.as_ref().or_else(of_session)
     }
 
-    /// Whether a plain request comes from who has logged on here, as surely as the session demands it.
+    /// Checks the signature of an unencrypted request as the session requires.
     pub(crate) fn check_signature(&self, request: &Request<'_>) -> Result<(), Status> {
         let session = self.session()?;
         let right = if request.has(flag::SIGNED) {
@@ -95,7 +97,8 @@ impl Channel {
         right.then_some(()).ok_or(Status::ACCESS_DENIED)
     }
 
-    /// Takes in an answer that goes into its keys. While a connection is being bound, it has to be signed first.
+    /// Adds an answer to the pre-authentication hash. While a connection is being bound, the answer is
+    /// signed first.
     pub(crate) fn remember(&mut self, answer: &mut [u8]) {
         if let Some(signer) = self.signer().filter(|_| !self.is_proven) {
             signer.sign(answer);
@@ -103,22 +106,22 @@ impl Channel {
         self.preauth.update(answer);
     }
 
-    /// Who had proven himself has failed to do so once more: that ends the session.
+    /// Returns whether a reauthentication has failed, which ends the session.
     pub(crate) fn fails_session(&self) -> bool {
         self.has_failed && self.is_proven
     }
 
-    /// It is over here: the log-on failed, or the session has ended.
+    /// Returns whether the channel has ended: its log-on failed, or the session has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_failed || self.session.as_ref().is_some_and(|session| session.has_ended())
     }
 
-    /// Gives the session whose place this one has taken, once.
+    /// Returns the session that this one has replaced, once.
     pub(crate) fn replaced(&mut self) -> Option<u64> {
         self.replaces.take()
     }
 
-    /// Finds out who it is, and makes the keys; the token for the client.
+    /// Identifies the user and derives the keys; returns the token for the client.
     fn identify(
         &mut self,
         connection: &ConnectionFacts<'_>,
@@ -128,7 +131,7 @@ impl Channel {
         let (options, negotiated) = (&connection.host.options, connection.negotiated);
         let challenged = self.challenged.take().ok_or(Status::USER_SESSION_DELETED)?;
         let Some(user) = &options.user else {
-            // Without a user everybody is a guest, whoever they say that they are.
+            // Without a configured user, every client is a guest, whatever its user name.
             if !self.is_proven {
                 self.begin_session(
                     connection,
@@ -146,14 +149,14 @@ impl Channel {
             return Err(Status::LOGON_FAILURE);
         };
         if self.is_proven {
-            // Who proves himself once more keeps the keys (MS-SMB2 3.3.5.5.3).
+            // A reauthentication keeps the keys (MS-SMB2 3.3.5.5.3).
             return Ok(last_token);
         }
         let dialect = negotiated.dialect.ok_or(Status::INVALID_PARAMETER)?;
         let keys = Keys::derive(dialect, negotiated.cipher, &session_key, self.preauth.value());
         let signer = Arc::new(Signer::new(negotiated.signing_algorithm(), &keys.signing));
         if let Some(session) = self.session.clone() {
-            // There is one user, so it is the same.
+            // There is only one user, so it is the same one.
             self.cipher = session.join(connection.id)?;
         } else {
             let must_sign = options.signing == Signing::Required || client_mode & SIGNING_REQUIRED != 0;
@@ -181,7 +184,7 @@ impl Channel {
     }
 }
 
-/// Connects the tree that the request names; gives its number.
+/// Connects the requested tree; returns its ID.
 pub(super) fn connect_tree(
     session: &Session,
     host: &Host,
@@ -208,7 +211,7 @@ pub(super) fn connect_tree(
     out.u16(16);
     out.u8(kind);
     out.u8(0);
-    // No caching of files by hand (manual caching is for offline use), no DFS; not encrypted by itself.
+    // No manual caching (meant for offline use), no DFS, no share encryption.
     out.u32(0x0000_0030);
     out.u32(if host.options.continuously_available {
         CONTINUOUSLY_AVAILABLE
@@ -219,17 +222,17 @@ pub(super) fn connect_tree(
     Ok(tree)
 }
 
-/// What a log-on takes of its connection.
+/// Context of a log-on on its connection.
 pub(crate) struct ConnectionFacts<'a> {
     pub(crate) id: ConnectionId,
-    /// The request came encrypted.
+    /// Whether the request was encrypted.
     pub(crate) is_sealed: bool,
     pub(crate) host: &'a Host,
     pub(crate) negotiated: &'a Negotiated,
     pub(crate) moment: Moment,
 }
 
-/// The channels of one connection, each of another session.
+/// Channels of one connection, each of another session.
 #[derive(Default)]
 pub(crate) struct Channels {
     channels: Vec<Channel>,
@@ -244,25 +247,26 @@ impl Channels {
         self.channels.iter_mut().find(|channel| channel.id == id)
     }
 
-    /// The session of that number, which can be spoken to here.
+    /// Returns the session with this ID, if it is usable on this connection.
     pub(crate) fn session(&self, id: u64) -> Result<&Arc<Session>, Status> {
         self.find(id).ok_or(Status::USER_SESSION_DELETED)?.session()
     }
 
-    /// Forgets those whose first log-on has failed. Of a session that has ended, the key signs the answers that say so.
+    /// Drops channels whose first log-on has failed. Those of ended sessions stay, because their keys sign
+    /// the answers that report the end.
     pub(crate) fn drop_failed(&mut self) {
         self.channels
             .retain(|channel| !channel.has_failed || channel.is_proven);
     }
 
-    /// All sessions that the connection has ended the log-on of.
+    /// Removes all channels, and returns the sessions that the connection had logged on to.
     pub(crate) fn take_sessions(&mut self) -> Vec<Arc<Session>> {
         let channels = std::mem::take(&mut self.channels);
         let proven = channels.into_iter().filter(|channel| channel.is_proven);
         proven.filter_map(|channel| channel.session).collect()
     }
 
-    /// One step of a log-on. A first one gives `session_id` its value.
+    /// Executes one step of a log-on. The first one sets `session_id`.
     pub(super) fn set_up(
         &mut self,
         connection: &ConnectionFacts<'_>,
@@ -280,7 +284,7 @@ impl Channels {
             channel.session()?;
         }
         if let Some(channel) = known.filter(|_| !connection.is_sealed) {
-            // Who logs on once more has the channel's key.
+            // A reauthentication is signed with the channel's key.
             channel.check_signature(request)?;
         }
         let bound = match u8_at(part, BODY + 2)? & BINDS != 0 {
@@ -311,7 +315,7 @@ impl Channels {
             return Ok(Status::MORE_PROCESSING_REQUIRED);
         }
         channel.preauth.update(part);
-        // Whoever fails begins anew.
+        // After a failure, the client must start over.
         let identified = channel.identify(connection, token, client_mode);
         let token = identified.inspect_err(|_| channel.has_failed = true)?;
         channel.is_proven = true;
@@ -322,7 +326,8 @@ impl Channels {
         Ok(Status::SUCCESS)
     }
 
-    /// Whether the connection may become a channel of the session that the request names (MS-SMB2 3.3.5.5); gives that.
+    /// Checks that the connection may be bound to the session of the request (MS-SMB2 3.3.5.5); returns the
+    /// session.
     fn check_binding(
         &self,
         connection: &ConnectionFacts<'_>,
@@ -344,7 +349,7 @@ impl Channels {
     }
 }
 
-/// Asks who it is; gives the token for the client, and what is to be remembered.
+/// Returns a challenge: the token for the client, and the state to keep.
 fn challenge(connection: &ConnectionFacts<'_>, token: &[u8]) -> Result<(Vec<u8>, Challenged), Status> {
     let acceptor = Acceptor {
         name: "SERVERDYNO".to_owned(),

@@ -1,22 +1,22 @@
-//! Messages: the header of a request as it is read, and answers as they are written, one after the other in a frame.
+//! Messages: parses the headers of requests, and writes answers in sequence in a frame.
 
 use super::bytes::{length, slice, u16_at, u32_at, u64_at, Put};
 use super::status::Status;
 use dyno_smb::crypto::TRANSFORM_BYTES;
 
-/// What a plain message begins with.
+/// Start of an unencrypted message.
 pub(crate) const PROTOCOL_ID: [u8; 4] = *b"\xfeSMB";
-/// What an encrypted one begins with.
+/// Start of an encrypted message.
 pub(crate) const TRANSFORM_ID: [u8; 4] = *b"\xfdSMB";
-/// The length of a header; offsets of the wire count from its beginning.
+/// Length of a header; wire offsets count from its start.
 pub(crate) const HEADER_BYTES: usize = 64;
-/// The length in front of every message.
+/// Size of the length before every message.
 pub(crate) const FRAME_BYTES: usize = 4;
 
-/// Of an answer to an IOCTL, before its output.
+/// Size of an IOCTL response before its output.
 const CONTROL_BYTES: usize = 48;
 
-/// Flags of a header (MS-SMB2 2.2.1).
+/// Header flags (MS-SMB2 2.2.1).
 pub(crate) mod flag {
     pub(crate) const RESPONSE: u32 = 0x1;
     pub(crate) const ASYNC: u32 = 0x2;
@@ -24,7 +24,7 @@ pub(crate) mod flag {
     pub(crate) const SIGNED: u32 = 0x8;
 }
 
-/// What requests ask for, by their codes.
+/// Command codes.
 pub(crate) mod command {
     pub(crate) const NEGOTIATE: u16 = 0;
     pub(crate) const SESSION_SETUP: u16 = 1;
@@ -46,7 +46,7 @@ pub(crate) mod command {
     pub(crate) const SET_INFO: u16 = 17;
     pub(crate) const OPLOCK_BREAK: u16 = 18;
 
-    /// In the order of their codes.
+    /// Names by command code.
     pub(crate) const NAMES: [&str; 19] = [
         "NEGOTIATE",
         "SESSION_SETUP",
@@ -70,30 +70,31 @@ pub(crate) mod command {
     ];
 }
 
-/// The connection can't go on: what came is no SMB2, or breaks its rules beyond an answer.
+/// The connection can't continue: the received data is not SMB2, or breaks its rules so that no answer is
+/// possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Disconnect;
 
-/// A request: its header, and where it lies.
+/// A parsed request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
-    /// From its header to where the next of its compound begins.
+    /// From its header to the start of the next one in its compound.
     pub(crate) part: &'a [u8],
     pub(crate) command: u16,
     pub(crate) charge: u16,
     pub(crate) credits: u16,
     pub(crate) flags: u32,
     pub(crate) message_id: u64,
-    /// Of a CANCEL for a request that was said to go on.
+    /// In a CANCEL: the async ID of the pending request.
     pub(crate) async_id: u64,
     pub(crate) tree_id: u32,
     pub(crate) session_id: u64,
-    /// Of which of its connections the client speaks; 0 before SMB 3.
+    /// The client's current channel sequence; 0 before SMB 3.
     pub(crate) channel_sequence: u16,
 }
 
 impl<'a> Request<'a> {
-    /// Reads the first request of `rest`.
+    /// Parses the first request in `rest`.
     pub(crate) fn parse(rest: &'a [u8]) -> Result<Self, Disconnect> {
         let header = rest.get(..HEADER_BYTES).ok_or(Disconnect)?;
         let disconnect = |_: Status| Disconnect;
@@ -125,9 +126,10 @@ impl<'a> Request<'a> {
         self.flags & flag != 0
     }
 
-    /// Its body must say how it is laid out.
+    /// Checks the structure size of the body.
     pub(crate) fn check_structure(&self, size: u16) -> Result<(), Status> {
-        // Bodies with a variable part may be one byte shorter than they say (MS-SMB2 2.2, StructureSize).
+        // Bodies with a variable part may be one byte shorter than their structure size (MS-SMB2 2.2,
+        // StructureSize).
         if u16_at(self.part, HEADER_BYTES)? == size
             && self.part.len() >= HEADER_BYTES + usize::from(size & !1)
         {
@@ -138,7 +140,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The header of an answer.
+/// Header of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerHeader {
     pub(crate) command: u16,
@@ -147,7 +149,7 @@ pub(crate) struct AnswerHeader {
     pub(crate) credits: u16,
     pub(crate) related: bool,
     pub(crate) message_id: u64,
-    /// Where it was said before that the request goes on.
+    /// Set if an interim response was sent before.
     pub(crate) async_id: Option<u64>,
     pub(crate) tree_id: u32,
     pub(crate) session_id: u64,
@@ -183,17 +185,17 @@ impl AnswerHeader {
     }
 }
 
-/// A frame under way, at the end of a buffer.
+/// A frame being written, at the end of a buffer.
 #[derive(Debug)]
 pub(crate) struct Frame {
     start: usize,
     sealed: bool,
     parts: Vec<Part>,
-    /// Where the part before the last ended, before it was padded.
+    /// End of the previous part before its padding.
     unpadded: usize,
 }
 
-/// One answer of a frame.
+/// One answer in a frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     start: usize,
@@ -202,7 +204,7 @@ pub(crate) struct Part {
 }
 
 impl Frame {
-    /// Begins one; `spare` is where its parts are kept.
+    /// Starts a frame; `spare` is reused for its parts.
     pub(crate) fn begin(out: &mut Vec<u8>, sealed: bool, mut spare: Vec<Part>) -> Self {
         spare.clear();
         let start = out.len();
@@ -215,7 +217,7 @@ impl Frame {
         }
     }
 
-    /// Begins a part, and gives where its header goes.
+    /// Starts a part, and returns the position of its header.
     pub(crate) fn part(&mut self, out: &mut Vec<u8>) -> usize {
         self.unpadded = out.len();
         if let Some(before) = self.parts.last() {
@@ -229,14 +231,14 @@ impl Frame {
         start
     }
 
-    /// The part that was begun last is to be signed.
+    /// Sets the session that signs the current part.
     pub(crate) fn sign_part(&mut self, signer: Option<u64>) {
         if let Some(part) = self.parts.last_mut() {
             part.signer = signer;
         }
     }
 
-    /// Takes the part that was begun last away again.
+    /// Removes the current part.
     pub(crate) fn take_back(&mut self, out: &mut Vec<u8>) {
         self.parts.pop();
         out.truncate(self.unpadded);
@@ -245,8 +247,8 @@ impl Frame {
         }
     }
 
-    /// Ends the frame, with its parts signed; one without parts is taken away. Gives what is to be encrypted, if it is,
-    /// and the room for parts.
+    /// Finishes the frame and signs its parts; removes a frame without parts. Returns the bytes to encrypt,
+    /// if any, and the storage of the parts for reuse.
     pub(crate) fn end(
         self,
         out: &mut Vec<u8>,
@@ -269,7 +271,7 @@ impl Frame {
     }
 }
 
-/// Appends the body of an answer to the IOCTL `part`, with the output that `write` appends.
+/// Appends the body of the response to the IOCTL `part`, with the output that `write` appends.
 pub(crate) fn write_control(
     part: &[u8],
     out: &mut Vec<u8>,
@@ -279,7 +281,7 @@ pub(crate) fn write_control(
     let output_at = length(HEADER_BYTES + CONTROL_BYTES);
     out.u16(49);
     out.u16(0);
-    out.extend_from_slice(slice(part, HEADER_BYTES + 4, 20)?); // code and file
+    out.extend_from_slice(slice(part, HEADER_BYTES + 4, 20)?); // control code and file
     out.u32(output_at);
     out.u32(0);
     out.u32(output_at);

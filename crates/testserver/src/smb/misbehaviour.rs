@@ -1,6 +1,6 @@
-//! How each fault is committed, where it is one of messages. Nothing here is without end.
+//! Implementation of the faults of messages. Nothing here is endless.
 //!
-//! Not for: faults of files, which are where files are read and written.
+//! Faults of file contents are implemented where files are read and written.
 
 use super::bytes::{length, Put};
 use super::fault::{Fault, Kind};
@@ -11,7 +11,7 @@ const PENDINGS: usize = 100;
 const SIGNATURE_AT: usize = 48;
 const STATUS_PENDING: u32 = 0x103;
 
-/// What becomes of the connection after a frame.
+/// State of the connection after a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
     GoOn,
@@ -28,7 +28,7 @@ pub(crate) fn spoil_header(fault: Fault, header: &mut [u8]) {
     }
 }
 
-/// Spoils the frame that was written at the end of `out`, from `start` on.
+/// Spoils the frame at the end of `out`, from `start` on.
 pub(crate) fn spoil_frame(fault: Fault, out: &mut Vec<u8>, start: usize) -> After {
     let frame_bytes = out.len() - start;
     let body = start + FRAME_BYTES;
@@ -68,11 +68,11 @@ pub(crate) fn spoil_frame(fault: Fault, out: &mut Vec<u8>, start: usize) -> Afte
     After::GoOn
 }
 
-/// Instead of the answer: that the request goes on. Such messages are not signed (MS-SMB2 3.3.4.2).
+/// Replaces the answer with interim responses, which are not signed (MS-SMB2 3.3.4.2).
 fn say_pending(out: &mut Vec<u8>, start: usize, times: usize) {
     let mut frame = out.split_off(start);
     if frame[FRAME_BYTES] == 0xfd {
-        return; // Encrypted already; then it says nothing at all.
+        return; // Already encrypted: then nothing is sent.
     }
     frame.truncate(FRAME_BYTES + HEADER_BYTES);
     frame.extend_from_slice(&[9, 0, 0, 0, 0, 0, 0, 0, 0]);

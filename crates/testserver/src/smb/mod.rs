@@ -1,19 +1,20 @@
-//! The reference SMB server: SMB 2.0.2 to 3.1.1 over files in memory, what the generator is measured against, and
-//! the file server where no other is installed.
+//! The reference SMB server: SMB 2.0.2 to 3.1.1 with files in memory. The generator is measured against it,
+//! and it is the file server if no other is installed.
 //!
-//! It reads the protocol on its own account (MS-SMB2, MS-FSCC, MS-FSA), and so checks the generator's codec: of
-//! `dyno-smb` it uses authentication, keys, signatures and encryption, and the names of dialects and ciphers that
-//! these take as arguments. Each thread has an event loop and counters of its own; the files of a share are under
-//! one lock. A request costs one `recv`, one `send` and its share of an `epoll_wait`.
+//! It implements the protocol independently (MS-SMB2, MS-FSCC, MS-FSA), and thereby checks the generator's
+//! codec: from `dyno-smb` it uses authentication, keys, signatures and encryption, and the dialect and
+//! cipher types that these take as arguments. Each thread has its own event loop and counters; the files of
+//! a share are under one lock. A request costs one `recv`, one `send` and its share of an `epoll_wait`.
 //!
-//! `connection.rs` cuts the stream, `dialogue.rs` takes messages apart and answers, `requests` reads and writes
-//! bodies, `volume` is the files, their sharing, oplocks, leases (of directories, too), locks, and durable and
-//! persistent handles. A session may have several connections (`session.rs`). Oplocks and leases are given and
-//! taken back; a FLUSH is answered at once, since nothing is on a disk. `pipes.rs` is IPC$, so that clients can
-//! list the shares. On request the server commits a named fault (`fault.rs`).
+//! `connection.rs` splits the stream, `dialogue.rs` parses messages and answers them, `requests` reads and
+//! writes bodies, `volume` has the files with their sharing modes, oplocks, leases (including directory
+//! leases), locks, and durable and persistent handles. A session may have several connections
+//! (`session.rs`). The server grants and breaks oplocks and leases; it answers a FLUSH immediately, as
+//! there is no disk. `pipes.rs` is IPC$, so that clients can list the shares. On request, the server
+//! injects a named fault (`fault.rs`).
 //!
-//! Not for: SMB 1, Kerberos, streams, security descriptors, other pipes and printers; or serving anybody but a load
-//! generator and its tests.
+//! SMB 1, Kerberos, streams, security descriptors, other pipes and printers are not supported. It only
+//! serves load generators and their tests.
 
 mod bytes;
 mod connection;

@@ -1,4 +1,4 @@
-//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities, contexts; and the check that nobody changed it.
+//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities and contexts; and its validation.
 
 use super::bytes::{length, slice, u128_at, u16_at, u32_at, u8_at, Put};
 use super::host::Host;
@@ -12,19 +12,19 @@ use dyno_smb::auth::offer_token;
 use dyno_smb::crypto::Preauth;
 use dyno_smb::wire::{Cipher, Dialect, SigningAlgorithm};
 
-/// The most that a read, a write or a listing may have; what Windows takes of SMB 2.1 clients.
+/// Maximum size of a read, a write or a listing: the limit of Windows for SMB 2.1 clients.
 pub(crate) const MOST_BYTES: u32 = 1 << 20;
-/// The same, where one credit pays for everything.
+/// The limit without multi-credit requests.
 pub(crate) const CREDIT_BYTES: u32 = 65_536;
 
-/// What the shortest message begins with: a NEGOTIATE of SMB 1.
+/// Header length of the shortest message, an SMB 1 NEGOTIATE.
 pub(super) const SMB1_HEADER_BYTES: usize = 32;
-/// What a message of SMB 1 begins with.
+/// Start of an SMB 1 message.
 pub(crate) const SMB1_ID: [u8; 4] = *b"\xffSMB";
 
 const BODY: usize = HEADER_BYTES;
 const SMB1_NEGOTIATE: u8 = 0x72;
-/// Any version from 2.1 on; which one is agreed on by a second NEGOTIATE.
+/// Any dialect from 2.1 on; a second NEGOTIATE selects it.
 const WILDCARD_DIALECT: u16 = 0x02ff;
 const SIGNING_ENABLED: u16 = 1;
 pub(super) const SIGNING_REQUIRED: u16 = 2;
@@ -42,7 +42,7 @@ const CONTEXT_SIGNING: u16 = 8;
 const SHA_512: u16 = 1;
 const SALT_BYTES: u16 = 32;
 
-/// What was agreed on.
+/// Negotiated properties.
 #[derive(Default)]
 pub(crate) struct Negotiated {
     pub(crate) dialect: Option<Dialect>,
@@ -53,7 +53,7 @@ pub(crate) struct Negotiated {
     signing: Option<SigningAlgorithm>,
     pub(crate) preauth: Preauth,
     began_with_smb1: bool,
-    /// Which contexts are to be answered.
+    /// Whether the response has this negotiate context.
     answers_signing: bool,
     answers_encryption: bool,
 }
@@ -67,7 +67,7 @@ impl Negotiated {
         }
     }
 
-    /// What another connection of the same session has to agree on, too.
+    /// Returns the properties that must be the same for all connections of a session.
     pub(super) fn terms(&self) -> Terms {
         Terms {
             dialect: self.dialect,
@@ -76,7 +76,7 @@ impl Negotiated {
         }
     }
 
-    /// Whether a session may have several connections like this one (MS-SMB2 3.3.5.4).
+    /// Returns whether a session may have several connections like this one (MS-SMB2 3.3.5.4).
     pub(super) fn has_channels(&self) -> bool {
         self.dialect >= Some(Dialect::Smb300) && self.client_capabilities & CAP_MULTI_CHANNEL != 0
     }
@@ -87,7 +87,7 @@ impl Negotiated {
 }
 
 impl Negotiated {
-    /// What is agreed on with who sent `request`, whose answer is appended to `out`.
+    /// Negotiates with the client that sent `request`; appends the answer to `out`.
     pub(super) fn negotiate(
         host: &Host,
         request: &Request<'_>,
@@ -124,8 +124,8 @@ impl Negotiated {
         Ok(negotiated)
     }
 
-    /// Answers a NEGOTIATE of SMB 1 whose sender also speaks SMB 2 (MS-SMB2 3.3.5.3.1). What is agreed on with it is SMB
-    /// 2.0.2 or, where more is possible, nothing yet.
+    /// Answers an SMB 1 NEGOTIATE from a client that also speaks SMB 2 (MS-SMB2 3.3.5.3.1). It selects SMB
+    /// 2.0.2, or leaves the choice of a newer dialect to a second NEGOTIATE.
     pub(super) fn negotiate_from_smb1(
         host: &Host,
         message: &[u8],
@@ -195,7 +195,8 @@ impl Negotiated {
         capabilities
     }
 
-    /// Whether directories are leased: from SMB 3.0 on, to clients that say that they know it (MS-SMB2 3.3.5.4).
+    /// Returns whether directories are leased: from SMB 3.0 on, to clients with that capability (MS-SMB2
+    /// 3.3.5.4).
     pub(crate) fn leases_directories(&self, options: &Options) -> bool {
         options.oplocks
             && options.leases
@@ -251,7 +252,7 @@ impl Negotiated {
             (self.answers_signing, CONTEXT_SIGNING, signing),
         ];
         let mut count = 1;
-        // Each context begins in step; the one before has 46 bytes, and these have 12.
+        // Each context is aligned to 8 bytes; the first one has 46 bytes, the others 12.
         let mut before = 46;
         for (_, kind, code) in choices.into_iter().filter(|choice| choice.0) {
             out.zeros(usize::next_multiple_of(before, 8) - before);
@@ -266,10 +267,11 @@ impl Negotiated {
         count
     }
 
-    /// FSCTL_VALIDATE_NEGOTIATE_INFO (MS-SMB2 3.3.5.15.12): whether the client saw what we said, and said what we saw.
+    /// Handles FSCTL_VALIDATE_NEGOTIATE_INFO (MS-SMB2 3.3.5.15.12): checks that the client's view of the
+    /// negotiation equals the server's.
     pub(super) fn validate(&self, host: &Host, input: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
         if self.began_with_smb1 {
-            // A client that negotiated by SMB 1 alone has said nothing that could be checked.
+            // A client that only negotiated with SMB 1 has sent nothing that could be checked.
             return Err(Status::INVALID_DEVICE_REQUEST);
         }
         let same = u32_at(input, 0)? == self.client_capabilities
@@ -285,7 +287,8 @@ impl Negotiated {
         Ok(())
     }
 
-    /// The contexts of SMB 3.1.1: the hash must be one that we know; of the others, the first that we know is taken.
+    /// Parses the contexts of SMB 3.1.1: there must be a supported hash; of the other algorithms, the first
+    /// supported one is chosen.
     fn read_contexts(&mut self, part: &[u8], options: &Options) -> Result<(), Status> {
         let count = u16_at(part, BODY + 32)?;
         if count > MOST_CONTEXTS {
@@ -330,7 +333,7 @@ fn security_mode(options: &Options) -> u16 {
     }
 }
 
-/// The codes of a context, whose number stands at its beginning.
+/// Returns the codes in a context, which starts with their number.
 fn codes(data: &[u8], from: usize) -> Result<Vec<u16>, Status> {
     let count = usize::from(u16_at(data, 0)?);
     (0..count).map(|index| u16_at(data, from + 2 * index)).collect()

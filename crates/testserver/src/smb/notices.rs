@@ -1,4 +1,4 @@
-//! OPLOCK_BREAK as the server sends it of its own accord (MS-SMB2 2.2.23): plain and unsigned, in no session.
+//! OPLOCK_BREAK notifications by the server (MS-SMB2 2.2.23): unencrypted, unsigned and without a session.
 
 use super::bytes::{length, Put};
 use super::message::{command, AnswerHeader, FRAME_BYTES, HEADER_BYTES};
@@ -7,7 +7,7 @@ use super::volume::{caching, Notice};
 
 const LEASE_ANSWER_NEEDED: u32 = 1;
 
-/// An oplock's level, in the numbers of the wire.
+/// Returns the oplock level for a caching state.
 pub(crate) fn level(state: u8) -> u8 {
     match state {
         state if state & caching::HANDLE != 0 && state & caching::WRITE != 0 => 0x09,
@@ -17,7 +17,7 @@ pub(crate) fn level(state: u8) -> u8 {
     }
 }
 
-/// What a level lets a client keep.
+/// Returns the caching that a level allows.
 pub(crate) fn state_of(level: u8) -> u8 {
     match level {
         0x01 => caching::READ,
@@ -27,7 +27,7 @@ pub(crate) fn state_of(level: u8) -> u8 {
     }
 }
 
-/// Appends a notice as a frame of its own.
+/// Appends a notification in its own frame.
 pub(crate) fn write(notice: Notice, out: &mut Vec<u8>) {
     let start = out.len();
     out.zeros(FRAME_BYTES + HEADER_BYTES);

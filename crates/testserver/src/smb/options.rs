@@ -1,4 +1,4 @@
-//! What a server of files is to be.
+//! Options of an SMB server.
 
 use super::fault::Fault;
 use crate::common::usual;
@@ -7,17 +7,17 @@ use dyno_smb::wire::Dialect;
 use serde::{de, Deserialize, Deserializer};
 use std::net::SocketAddr;
 
-/// What the holder of an oplock or a lease has for giving it back. MS-SMB2 3.3.2.1: implementation-specific; Windows
-/// takes 35 s.
+/// Time for the holder of an oplock or a lease to acknowledge a break. MS-SMB2 3.3.2.1 leaves it to the
+/// implementation; Windows uses 35 s.
 const BREAK_TIMEOUT_NS: u64 = 35 * NS_PER_S;
 
-/// When messages are signed. SMB 2 and 3 know no server that can't.
+/// When messages are signed. Every SMB 2 or 3 server supports signing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signing {
-    /// Where the client wishes it.
+    /// If the client requires it.
     Auto,
-    /// Always; guests are not let in.
+    /// Always; guests are refused.
     Required,
 }
 
@@ -26,58 +26,57 @@ pub enum Signing {
 #[serde(rename_all = "snake_case")]
 pub enum Encryption {
     Off,
-    /// Where the client wishes it.
+    /// If the client wants it.
     Auto,
-    /// Always; who can't is not let in.
+    /// Always; clients without encryption are refused.
     Required,
 }
 
-/// What a server is to be, as the control plane states it: `python/serverdyno/servers/reference_model.py`.
+/// Options of a server, as the control plane defines them: `python/serverdyno/servers/reference_model.py`.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Where it listens; port 0 for any that is free.
+    /// Listening address; port 0 for any free port.
     pub bind: SocketAddr,
     pub threads: usize,
-    /// Names of the shares; each has a tree of its own, empty at first.
+    /// Names of the shares; each has its own tree, which is initially empty.
     pub shares: Vec<String>,
-    /// The one user; without one, everybody is let in as a guest.
+    /// The only user; None: every client is a guest.
     pub user: Option<String>,
     pub password: String,
-    /// The oldest version that is spoken.
+    /// The oldest supported dialect.
     #[serde(deserialize_with = "dialect")]
     pub min_dialect: Dialect,
     #[serde(deserialize_with = "dialect")]
     pub max_dialect: Dialect,
-    /// When messages are signed.
     pub signing: Signing,
-    /// When messages are encrypted.
     pub encryption: Encryption,
-    /// Whether oplocks, and leases, are given.
+    /// Whether to grant oplocks and leases.
     pub oplocks: bool,
-    /// Whether leases are; without oplocks there are none either.
+    /// Whether to grant leases; only with `oplocks`.
     pub leases: bool,
-    /// Whether directories are leased, too; only where files are.
+    /// Whether to grant directory leases; only with `leases`.
     pub directory_leases: bool,
-    /// Whether handles may outlive their connection.
+    /// Whether to grant durable handles.
     pub durable_handles: bool,
-    /// Whether they may outlive a restart of the server, as on a share that is continuously available.
+    /// Whether to grant persistent handles, which survive a restart of the server, as on a continuously
+    /// available share.
     pub continuously_available: bool,
-    /// The memory that all files may have together; what does not fit is refused as by a full disk.
+    /// Memory limit for all files together; beyond it, the disk is full.
     pub capacity_bytes: u64,
-    /// How long whoever is asked to give up caching may take to answer.
+    /// Time for acknowledging a break.
     #[serde(skip, default = "break_timeout_ns")]
     pub break_timeout_ns: u64,
-    /// Files that are there from the beginning, in the root of every share.
+    /// Initial files in the root of every share.
     #[serde(skip)]
     pub files: Vec<(String, Vec<u8>)>,
-    /// What it does wrong.
+    /// Fault to inject.
     pub fault: Option<Fault>,
 }
 
 fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dialect, D::Error> {
     let name = String::deserialize(deserializer)?;
-    Dialect::of_name(&name).ok_or_else(|| de::Error::custom(format!("there is no dialect {name:?}")))
+    Dialect::of_name(&name).ok_or_else(|| de::Error::custom(format!("unknown dialect {name:?}")))
 }
 
 fn break_timeout_ns() -> u64 {
@@ -85,7 +84,7 @@ fn break_timeout_ns() -> u64 {
 }
 
 impl Options {
-    /// The usual options, with one share.
+    /// Returns the default options with one share.
     #[must_use]
     pub fn on_loopback(share: &str) -> Self {
         Self {
@@ -94,7 +93,7 @@ impl Options {
         }
     }
 
-    /// All that can't be, in words.
+    /// Returns a description of invalid options.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let plain = |name: &String| !name.is_empty() && !name.contains(['\\', '/', '\0']);
         if self.shares.is_empty() || !self.shares.iter().all(plain) {

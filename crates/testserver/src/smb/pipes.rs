@@ -1,17 +1,17 @@
-//! IPC$: the one pipe there is, `srvsvc`, and the one question that it answers: which shares there are (MS-SRVS 3.1.4.8
-//! over DCE/RPC, C706 12.6), so that clients can list them.
+//! IPC$ with a single pipe, `srvsvc`, and a single operation, the list of shares (MS-SRVS 3.1.4.8 over
+//! DCE/RPC, C706 12.6), so that clients can list them.
 //!
-//! Not for: any other interface, fragments, or authentication within RPC.
+//! Other interfaces, fragments, and authentication within RPC are not supported.
 
 use super::bytes::{length, slice, u16_at, u32_at, u64_at, units, Put};
 use super::message::{command, write_control, Request, HEADER_BYTES};
 use super::status::Status;
 use super::volume::{attribute, FileId};
 
-/// What the share is called.
+/// Name of the share.
 pub(crate) const NAME: &str = "IPC$";
 
-/// IOCTL: what is written to a pipe, and then read from it.
+/// IOCTL that writes to a pipe and then reads from it.
 pub(crate) const PIPE_TRANSCEIVE: u32 = 0x0011_c017;
 
 const BODY: usize = HEADER_BYTES;
@@ -19,7 +19,7 @@ const PIPE: &str = "srvsvc";
 const MOST_PIPES: usize = 16;
 const MOST_REQUEST_BYTES: usize = 4280;
 
-/// Of a message of RPC: what it is, and the length of what all begin with.
+/// Types of RPC messages, and the length of their common header.
 mod pdu {
     pub(super) const REQUEST: u8 = 0;
     pub(super) const RESPONSE: u8 = 2;
@@ -27,11 +27,11 @@ mod pdu {
     pub(super) const BIND: u8 = 11;
     pub(super) const BIND_ANSWER: u8 = 12;
     pub(super) const HEADER_BYTES: usize = 16;
-    /// It is the first and the last fragment.
+    /// Flags of a message in a single fragment.
     pub(super) const WHOLE: u8 = 3;
 }
 
-/// srvsvc 3.0 (MS-SRVS 1.9) and NDR 2.0 (C706 14), as the wire has them.
+/// Interface IDs of srvsvc 3.0 (MS-SRVS 1.9) and NDR 2.0 (C706 14) in their wire format.
 const SRVSVC: [u8; 20] = *b"\xc8\x4f\x32\x4b\x70\x16\xd3\x01\x12\x78\x5a\x47\xbf\x6e\xe1\x88\x03\0\0\0";
 const NDR: [u8; 20] = *b"\x04\x5d\x88\x8a\xeb\x1c\xc9\x11\x9f\xe8\x08\x00\x2b\x10\x48\x60\x02\0\0\0";
 const CONTEXT_BYTES: usize = 24;
@@ -41,7 +41,7 @@ const INVALID_LEVEL: u32 = 124;
 const OF_FILES: u32 = 0;
 const OF_PIPES_HIDDEN: u32 = 0x8000_0003;
 
-/// The pipes that a session has open.
+/// Open pipes of a session.
 #[derive(Default)]
 pub(crate) struct Pipes {
     pipes: Vec<Pipe>,
@@ -51,13 +51,13 @@ pub(crate) struct Pipes {
 struct Pipe {
     serial: u64,
     owner: u32,
-    /// Answered and not read yet.
+    /// Answers that have not been read yet.
     answer: Vec<u8>,
 }
 
 impl Pipes {
-    /// Carries out a request of the tree `owner`, with the body of its answer appended. `related`: the pipe
-    /// of the request before it in a compound; then that of this one.
+    /// Executes a request in the tree `owner`, and appends the body of its answer. `related`: the pipe of
+    /// the previous request in a compound; set to the pipe of this one.
     pub(crate) fn carry_out(
         &mut self,
         request: &Request<'_>,
@@ -135,7 +135,7 @@ impl Pipes {
         });
         out.u16(89);
         out.zeros(2);
-        out.u32(1); // it was there
+        out.u32(1); // FILE_OPENED
         out.zeros(48);
         out.u32(attribute::NORMAL);
         out.u32(0);
@@ -163,7 +163,7 @@ impl Pipes {
         Ok(place)
     }
 
-    /// Closes those of a session, or of one tree of it.
+    /// Closes the pipes of a session, or of one of its trees.
     pub(crate) fn close_all(&mut self, theirs: impl Fn(u32) -> bool) {
         self.pipes.retain(|pipe| !theirs(pipe.owner));
     }
@@ -178,7 +178,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// The next bytes of the answer, and whether there are more.
+    /// Returns the next bytes of the answer, and a status that says whether there are more.
     fn give(&mut self, most: u32) -> Result<(Vec<u8>, Status), Status> {
         if self.answer.is_empty() {
             return Err(Status::PIPE_EMPTY);
@@ -194,7 +194,7 @@ impl Pipe {
     }
 }
 
-/// The answer to one message of RPC.
+/// Returns the answer to an RPC message.
 fn answer(message: &[u8], shares: &[&str]) -> Result<Vec<u8>, Status> {
     let kind = u16_at(message, 2)? as u8;
     // Version 5, little-endian numbers.
@@ -234,7 +234,7 @@ fn answer(message: &[u8], shares: &[&str]) -> Result<Vec<u8>, Status> {
     Ok(out)
 }
 
-/// Each context is taken where it is srvsvc in NDR.
+/// Accepts each context that has srvsvc and NDR.
 fn bind(message: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
     out.u16(MOST_REQUEST_BYTES as u16);
     out.u16(MOST_REQUEST_BYTES as u16);
@@ -264,9 +264,9 @@ fn bind(message: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
     Ok(())
 }
 
-/// NetrShareEnum at level 1: names, kinds and remarks.
+/// Handles NetrShareEnum at level 1: names, types and remarks.
 fn share_enum(stub: &[u8], shares: &[&str], out: &mut Vec<u8>) -> Result<(), Status> {
-    // The server's name, which may be left out, stands before the level.
+    // The optional server name precedes the level.
     let mut at = 4;
     if u32_at(stub, 0)? != 0 {
         let name_units = u32_at(stub, 12)? as usize;
@@ -306,8 +306,8 @@ fn share_enum(stub: &[u8], shares: &[&str], out: &mut Vec<u8>) -> Result<(), Sta
         string("", out);
     }
     out.u32(length(all.len()));
-    out.u32(0); // no place to go on from
-    out.u32(0); // done
+    out.u32(0); // no resume handle
+    out.u32(0); // success
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Starting and stopping: a thread a CPU, each with a listener and an event loop of its own.
+//! Start and stop of the server: one thread per CPU, each with its own listener and event loop.
 
 use super::connection::serve;
 use super::host::Host;
@@ -13,26 +13,28 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A connection carries out what it has at hand within less.
+/// Longer than a connection needs for its current requests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A running server; it stops when it is dropped.
+/// A running server; dropping it stops it.
 pub type Server = crate::server::Server<Host>;
 
 impl Server {
-    /// Closes every connection. Once this returns, nothing that was asked on one of them will be answered.
+    /// Closes every connection. Once this returns, no outstanding request will be answered.
     pub fn cut_connections(&self) {
         if self.runs() {
             let (told, all_ended) = channel();
             self.service().connections.end(&told);
             drop(told);
-            // Nobody says anything: it ends when all have dropped theirs. A thread that has panicked never does.
+            // Nothing is sent: the wait ends when all connections have dropped their senders. A thread that
+            // has panicked never does.
             let _ = all_ended.recv_timeout(PATIENCE);
         }
     }
 
-    /// Requests so far by command, as MS-SMB2 writes their names, each part of a compound once, but for those that were
-    /// refused because the part before them had failed. A request counts before it is answered.
+    /// Returns the number of requests so far by command, with the names in MS-SMB2. Each part of a compound
+    /// counts once, unless it was refused because of a failed earlier part. A request counts before it is
+    /// answered.
     #[must_use]
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         let commands = command::NAMES.iter().enumerate();
@@ -40,7 +42,7 @@ impl Server {
         commands.map(|(code, name)| (*name, count(code))).collect()
     }
 
-    /// Files that clients have open now, all shares together.
+    /// Returns the number of files that clients have open, in all shares.
     #[must_use]
     pub fn open_files(&self) -> usize {
         let volumes = self.service().volumes.iter();
@@ -59,7 +61,7 @@ impl Service for Host {
         Self::new(options)
     }
 
-    /// From the first on, all listen on the port that it got.
+    /// Starts the threads. All of them use the port that the first one gets.
     fn start(self: &Arc<Self>, mut address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
         let shares_port = self.options.threads > 1;
         for number in 0..self.options.threads {
@@ -81,7 +83,7 @@ impl Service for Host {
         Ok(address)
     }
 
-    /// Files stay, and so do persistent handles, as a cluster keeps them for the node that takes over; all others are gone.
+    /// Files and persistent handles stay, as in a cluster after a failover; all other handles are lost.
     fn lose(&self) -> u64 {
         for volume in &self.volumes {
             volume.lock().restart(Self::moment());

@@ -1,7 +1,8 @@
-//! A session: what all of its connections have in common, its channels (MS-SMB2 3.3.1.8): the keys of its first log-on, its trees
-//! and its pipes. It lives as long as one of its channels, unless it is logged off or replaced.
+//! State shared by the connections of a session, its channels (MS-SMB2 3.3.1.8): the keys of the first
+//! log-on, the trees and the pipes. A session lives as long as one of its channels, unless it is logged off
+//! or replaced.
 //!
-//! Not for: how somebody logs on, and what one channel has of its own (`logon.rs`).
+//! `logon.rs` handles log-ons and the state of a single channel.
 
 use super::pipes::Pipes;
 use super::status::Status;
@@ -13,18 +14,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 const MOST_TREES: usize = 64;
-/// At a time; as many as Windows has by default.
+/// Maximum number of channels: the default of Windows.
 const MOST_CHANNELS: usize = 32;
 
-/// What a tree is of.
+/// Target of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tree {
-    /// Files, in the volume at this place.
+    /// Files, in the volume with this index.
     Volume(usize),
     Pipes,
 }
 
-/// What a first connection has agreed on, and every other has to agree on, too.
+/// Properties negotiated by the first connection, which every other one must share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) dialect: Option<Dialect>,
@@ -32,17 +33,17 @@ pub(crate) struct Terms {
     pub(crate) signing: SigningAlgorithm,
 }
 
-/// What the first log-on came to.
+/// Keys of the first log-on.
 pub(crate) struct FirstKeys {
     pub(crate) keys: Keys,
     pub(crate) signer: Arc<Signer>,
 }
 
-/// A log-on that is done.
+/// A session after its log-on.
 pub(crate) struct Session {
     pub(crate) id: u64,
     terms: Terms,
-    /// A guest has none.
+    /// None for a guest.
     first: Option<FirstKeys>,
     pub(crate) must_sign: bool,
     pub(crate) must_encrypt: bool,
@@ -55,12 +56,12 @@ struct State {
     trees: Vec<(u32, Tree)>,
     next_tree: u32,
     channels: Vec<ConnectionId>,
-    /// Since it began; numbers them.
+    /// Number of channels since the start of the session, for numbering them.
     channels_begun: u16,
 }
 
 impl Session {
-    /// With no channel yet. `first`: what signs and encrypts, unless it is a guest's.
+    /// Creates a session without channels. `first`: the keys, unless it is a guest's session.
     pub(crate) fn new(
         id: u64,
         terms: Terms,
@@ -94,7 +95,7 @@ impl Session {
         lock(&self.pipes)
     }
 
-    /// What signs where a channel has no key of its own yet.
+    /// Returns the signer for channels that have no key of their own yet.
     pub(crate) fn signer(&self) -> Option<&Arc<Signer>> {
         self.first.as_ref().map(|first| &first.signer)
     }
@@ -103,13 +104,13 @@ impl Session {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// On all of its channels.
+    /// Ends the session on all channels.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Whether a connection with these terms may become a channel of it (MS-SMB2 3.3.5.5). What it was signed with is
-    /// looked at first: who signs in another way than it has agreed to with us can't be understood.
+    /// Checks that a connection with these terms may be bound to the session (MS-SMB2 3.3.5.5). Checks the
+    /// signing algorithm first, because the request's signature can't be verified with another one.
     pub(crate) fn check_binding(&self, theirs: Terms) -> Result<(), Status> {
         if self.has_ended() {
             return Err(Status::USER_SESSION_DELETED);
@@ -127,14 +128,14 @@ impl Session {
             return Err(Status::INVALID_PARAMETER);
         }
         if self.first.is_none() {
-            // Guests have no key by which a second connection could prove that it is theirs.
+            // Guests have no key with which a second connection could prove that it is theirs.
             return Err(Status::NOT_SUPPORTED);
         }
         Ok(())
     }
 
-    /// Adds a channel; gives what encrypts there. All channels of a session encrypt under the same keys, each with nonces of
-    /// its own.
+    /// Adds a channel; returns its ciphers. All channels of a session encrypt with the same keys, each with
+    /// its own nonces.
     pub(crate) fn join(&self, channel: ConnectionId) -> Result<Option<(Sealer, Opener)>, Status> {
         let mut state = self.state();
         let begun = state.channels_begun.checked_add(1);
@@ -149,15 +150,15 @@ impl Session {
         Ok(Some((sealer, Opener::new(cipher, &keys.client_to_server))))
     }
 
-    /// The connection is gone. `hand_over` is told which channel stands in for it, or that there is none; until it is done,
-    /// no other goes.
+    /// Removes a channel. Calls `hand_over` with the channel that replaces it, or None; no other channel
+    /// can leave meanwhile.
     pub(crate) fn leave(&self, channel: ConnectionId, hand_over: impl FnOnce(Option<ConnectionId>)) {
         let mut state = self.state();
         state.channels.retain(|known| *known != channel);
         hand_over(state.channels.first().copied());
     }
 
-    /// Gives a tree its number.
+    /// Adds a tree; returns its ID.
     pub(crate) fn add_tree(&self, of: Tree) -> Result<u32, Status> {
         let mut state = self.state();
         if state.trees.len() >= MOST_TREES {
@@ -169,7 +170,7 @@ impl Session {
         Ok(tree)
     }
 
-    /// What it is of.
+    /// Returns the target of a tree.
     pub(crate) fn tree(&self, tree: u32) -> Result<Tree, Status> {
         if self.has_ended() {
             return Err(Status::USER_SESSION_DELETED);
@@ -179,7 +180,7 @@ impl Session {
         found.map(|known| known.1).ok_or(Status::NETWORK_NAME_DELETED)
     }
 
-    /// Forgets a tree; gives what it was of.
+    /// Removes a tree; returns its target.
     pub(crate) fn disconnect_tree(&self, tree: u32) -> Result<Tree, Status> {
         let of = self.tree(tree)?;
         self.state().trees.retain(|known| known.0 != tree);

@@ -1,4 +1,4 @@
-//! The NTSTATUS values (MS-ERREF 2.3.1) that this server answers with.
+//! NTSTATUS values (MS-ERREF 2.3.1) that this server returns.
 
 use crate::pages::Full;
 
@@ -66,11 +66,11 @@ impl From<Full> for Status {
     }
 }
 
-/// Why a request has no answer that says that it was done.
+/// Why a request was not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     Fail(Status),
-    /// Somebody else must act first; it is to be tried again then.
+    /// Another client must act first; then it must be retried.
     Wait,
 }
 

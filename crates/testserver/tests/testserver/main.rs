@@ -1,4 +1,5 @@
-//! The integration tests of the crate but one, as one program: each program is linked by itself.
+//! The integration tests of the crate except one, in one program, because each program is linked
+//! separately.
 
 mod http;
 mod nfs;

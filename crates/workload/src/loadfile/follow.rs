@@ -302,7 +302,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Determines what kind of file an open was for.
+    /// Turns an open whose handle was only used for attributes into an open for attributes.
     fn settle(&mut self, open: &Open) {
         if let FileAction::Open { intent, .. } = &mut self.steps[open.step].action {
             if open.looks && *intent == Intent::Edit {

@@ -27,7 +27,7 @@ use crate::{ClassId, FileAction, FileCatalogue, FileOp, PathId};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// More problems of a file give no new information.
+/// Limit of the problems reported per file; more give no new information.
 const MOST_PROBLEMS: usize = 50;
 /// Write size when making a file.
 const BUILD_BYTES: u32 = 65_536;

@@ -1,4 +1,4 @@
-//! Against servers that do nothing wrong: every operation counted once, at its place, and no error.
+//! With correct servers: every operation is counted once, in its place, and there are no errors.
 
 use super::running::{faults, left, mix, prepared, run};
 use super::server::{Connection, Server, OK};
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::net::Shutdown;
 use std::time::Duration;
 
-/// Runs `mix`; the totals must be what the server counted.
+/// Runs `mix`; the totals must equal the server's counts.
 fn check(server: &Server, mix: MixSpec) -> MixTally {
     let clients = mix.clients;
     let tally = run(mix);
@@ -158,8 +158,8 @@ fn a_server_that_closes_idle_connections_costs_reconnects_and_no_errors() {
     assert_eq!(tally.generator.reconnects, tally.operations_total - 2);
 }
 
-/// Ends its direction after one answer, and reads on without answering, as Apache does when a connection was idle for
-/// too long.
+/// Closes its sending direction after one answer, and keeps reading without answering, like Apache after a
+/// long idle time.
 fn linger(mut connection: Connection) {
     connection.request();
     connection.send(OK);

@@ -1,4 +1,4 @@
-//! Bodies in a content coding that requests ask for: a sample is decoded, whatever carries the requests.
+//! Bodies in a requested content coding: a sample is decoded, however the requests are sent.
 
 use super::http2::peer::{field, frame, Peer, DATA, END_HEADERS, END_STREAM, HEADERS, STATUS_200};
 use super::running::{faults, mix, run, until_all_have_left, with_client};
@@ -51,7 +51,7 @@ fn in_session(mut mix: MixSpec, coding: &str) -> MixSpec {
     mix
 }
 
-/// Every way in which requests are carried, to a server that answers with this body.
+/// Returns every way of sending requests to a server that answers with this body.
 fn all_ways(body: &'static [u8], coding: &str) -> Vec<(&'static str, MixSpec)> {
     let over_1 = || mix(http1(body).address);
     let over_2 = || with_client(mix(http2(body).address), "version", json!("2"));
@@ -67,7 +67,7 @@ fn all_ways(body: &'static [u8], coding: &str) -> Vec<(&'static str, MixSpec)> {
     ]
 }
 
-/// What was counted of bodies.
+/// Returns the counts of bodies.
 fn bodies(tally: &MixTally) -> Vec<(&str, u64)> {
     let rows = tally.requests.iter();
     let rows = rows.map(|row| (row.request.as_str(), row.count));
@@ -93,7 +93,7 @@ fn whole_bodies_are_decoded_in_a_sample_and_counted() {
             panic!("{name}: {:?}", tally.requests)
         };
         assert_eq!(row, "body decoded (gzip)", "{name}");
-        // One in 10 ms of a mix of 200 ms, and the first.
+        // One per 10 ms of a level of 200 ms, and the first.
         assert!((1..=21).contains(&count), "{name}: {count}");
     }
 }

@@ -1,4 +1,5 @@
-//! Against servers that do one thing wrong: it is counted once an operation, by its kind and side, and nothing hangs.
+//! With servers that make one mistake: it is counted once per operation, with its kind and side, and
+//! nothing hangs.
 
 use super::running::{fault, faults, left, mix, run, until_all_have_left};
 use super::server::{Connection, Server, OK};
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 const CLIENTS: usize = 3;
 
-/// Clients leave with their first error: each has exactly one, of the kind and side that are expected.
+/// Checks that each client leaves with exactly one error, of the expected kind and side.
 fn check_mix(server: &Server, mix: MixSpec, fault: Fault, side: Side) {
     let tally = run(until_all_have_left(MixSpec {
         clients: CLIENTS,
@@ -33,7 +34,8 @@ fn check(fault: Fault, serve: impl Fn(Connection) + Send + Sync + 'static) {
     assert_eq!(server.connections(), CLIENTS as u64);
 }
 
-/// To each request the same answer; then the server waits for the client to close.
+/// Checks a server that gives the same answer to each request, and then waits for the client to close the
+/// connection.
 fn check_answer(fault: Fault, answer: &'static str) {
     check(fault, move |mut connection| {
         connection.request();
@@ -42,7 +44,7 @@ fn check_answer(fault: Fault, answer: &'static str) {
     });
 }
 
-/// As `check`, with little time for an operation.
+/// As `check`, with a short time limit per operation.
 fn check_timeout(serve: impl Fn(Connection) + Send + Sync + 'static) {
     let server = Server::start(serve);
     let mut hasty = mix(server.address);
@@ -207,7 +209,7 @@ fn a_port_where_nothing_listens_is_not_hammered() {
         panic!("{:?}", tally.errors)
     };
     assert_eq!((fault, fault.side()), (Fault::ConnectionRefused, Side::Server));
-    // Pauses of 10, 20, 30 ms ... leave room for six attempts of each client in 200 ms.
+    // Pauses of 10, 20, 30 ms ... allow six attempts per client in 200 ms.
     assert!((2..=12).contains(&count), "{count} attempts");
     assert_eq!(tally.generator.connections, 0);
 }
@@ -256,7 +258,7 @@ static DOCUMENTS: LazyLock<HashMap<String, Vec<u8>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A server of the tree, of which `change` spoils the answers.
+/// Checks a server of the tree whose answers `change` spoils.
 fn check_tree(fault: Option<(Fault, Side)>, change: impl Fn(&mut Vec<u8>, &mut u16) + Send + Sync + 'static) {
     let server = Server::start(move |mut connection| {
         while let Some(path) = connection.request() {

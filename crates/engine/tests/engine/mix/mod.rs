@@ -1,4 +1,4 @@
-//! Whole mixes over real sockets, against servers that answer rightly or wrongly in one small way each.
+//! Whole load levels over real sockets, with servers that are correct or make one small mistake.
 
 mod clean;
 mod coding;

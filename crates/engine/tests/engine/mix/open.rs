@@ -1,4 +1,4 @@
-//! Open arrivals over real sockets and on work of which the truth is known: what comes is accounted for, to the request.
+//! Open arrivals over real sockets and with simulated work: every arrival is accounted for.
 
 use super::running::{mix, run, spec};
 use super::server::{Server, OK};
@@ -14,7 +14,7 @@ fn open(rate_per_s: f64, law: Law, queue: usize) -> Arrival {
     }
 }
 
-/// What came, and what became of it: done, failed, overdue, dropped.
+/// Returns the number of arrivals, and how they ended: done, failed, overdue, dropped.
 fn ends(tally: &MixTally) -> (u64, u64, u64, u64, u64) {
     let open = tally.open.as_ref().expect("open arrivals");
     let failed = tally.errors.iter().map(|error| error.count).sum();
@@ -81,7 +81,7 @@ fn what_fails_and_what_is_dropped_is_counted_and_the_rate_goes_on() {
     let (arrivals, done, failed, overdue, dropped) = ends(&tally);
     assert!(done > 0 && failed > 0, "{done} done, {failed} failed");
     assert!((1800..2200).contains(&arrivals), "{arrivals}");
-    // Nothing waits where nothing may: overdue is what a loop had in its hand at the end.
+    // Nothing waits if nothing may: overdue arrivals are those being handled at the end.
     assert!(overdue <= 4, "{overdue} overdue, {dropped} dropped");
     assert_eq!(tally.open.map(|open| open.waited), Some(0));
 }
@@ -126,9 +126,9 @@ fn where_all_have_left_what_comes_is_overdue_or_dropped() {
     assert!((10..=12).contains(&overdue), "{overdue}");
 }
 
-/// A tenth of the operations comes in the stall of 0.2 s, so the 99th percentile is 0.18 s; more on a machine that is slow
-/// to catch up. A generator that waits for its answers reads a millisecond. (`schedule/tests.rs` has the same by a clock
-/// of its own.)
+/// A tenth of the operations arrives in the stall of 0.2 s, so the 99th percentile is 0.18 s, or more on a
+/// machine that is slow to catch up. A generator that waits for its answers would report a millisecond.
+/// (`schedule/tests.rs` tests the same with a simulated clock.)
 #[test]
 fn a_stall_of_a_tenth_of_the_time_is_in_the_response_times() {
     let stall = json!({"name": "null", "delay_s": 0.0001, "stall_at_s": 0.8, "stall_s": 0.2});

@@ -1,10 +1,11 @@
-//! Arrivals and parts, against work on nothing, whose truth is known.
+//! Arrivals and parts with simulated work, whose true values are known.
 
 use super::running::{run, spec};
 use dyno_engine::{Arrival, MixSpec, PartSpec};
 use serde_json::json;
 
-/// Ten clients for two seconds at a pace, each a hundred operations per second. For 0.2 s, a tenth of that, nothing ends.
+/// Returns a level with ten paced clients for two seconds, each with a hundred operations per second. For
+/// 0.2 s, a tenth of that time, no operation ends.
 fn stalled(arrival: Arrival) -> MixSpec {
     let mut mix = spec(json!({
         "version": 1,
@@ -18,9 +19,10 @@ fn stalled(arrival: Arrival) -> MixSpec {
     mix
 }
 
-/// A tenth of the operations is due in the stall. Their response times are spread evenly between 0 and 0.2 s, so the 99th
-/// percentile is 0.18 s, and more on a machine that is slow to catch up. A client that forgets its intended times reads a
-/// millisecond. (`arrival.rs` has the same by a clock of its own.)
+/// A tenth of the operations is due in the stall. Their response times are evenly distributed between 0 and
+/// 0.2 s, so the 99th percentile is 0.18 s, or more on a machine that is slow to catch up. A client that
+/// forgets its intended times would report a millisecond. (`arrival.rs` tests the same with a simulated
+/// clock.)
 #[test]
 fn a_stall_of_a_tenth_of_the_time_is_in_the_response_times_of_paced_clients() {
     let tally = run(stalled(Arrival::Paced { interval_s: 0.01 }));

@@ -1,4 +1,4 @@
-//! The dynamic page under load, against a server of a few lines that answers rightly or wrongly.
+//! The dynamic page under load, with a minimal server that answers correctly or wrongly.
 
 use super::running::{mix, run, until_all_have_left};
 use super::server::Server;
@@ -6,7 +6,7 @@ use dyno_engine::{MixSpec, MixTally};
 use serde_json::json;
 use std::net::SocketAddr;
 
-/// A mix of nothing but dynamic pages.
+/// Returns a load level with only dynamic pages.
 fn pages(address: SocketAddr) -> MixSpec {
     let mut mix = mix(address);
     mix.workload = json!({"name": "webbench-dynamic", "dynamic_share": 1.0});
@@ -29,7 +29,7 @@ fn page(query: &str) -> Vec<u8> {
     })
 }
 
-/// What a mix of pages comes to where `answer` makes the answer to a query.
+/// Returns the result of a level of pages with a server that answers queries by `answer`.
 fn answered_by(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static, ends: bool) -> MixTally {
     let server = Server::start(move |mut connection| {
         while let Some(path) = connection.request() {

@@ -1,4 +1,4 @@
-//! HTTP/1.1 with requests sent ahead: several threads of a client on one connection, answered in their order.
+//! HTTP/1.1 pipelining: several threads of a client on one connection, answered in order.
 
 use super::running::{faults, mix, problems, run, until_all_have_left};
 use super::server::{Connection, Server, OK};
@@ -16,7 +16,8 @@ fn pipelined(server: &Server, requests: usize) -> MixSpec {
     mix
 }
 
-/// How many whole requests came with one read; None once the client has closed.
+/// Returns the number of complete requests received in one read, or None once the client has closed the
+/// connection.
 fn batch(connection: &mut Connection, partial: &mut Vec<u8>) -> Option<usize> {
     let mut buffer = [0; 16 * 1024];
     let count = connection
@@ -60,7 +61,7 @@ fn threads_of_a_client_share_a_connection_and_what_comes_together_is_asked_toget
             "{threads} threads, {pipeline} each"
         );
         assert_eq!(largest.load(Ordering::Relaxed), threads.min(pipeline));
-        // At the end some were asked for whose answers nobody waited for.
+        // At the end, some requests were sent whose answers nobody awaited.
         let under_way = server.requests() - tally.operations_total;
         assert!(under_way <= 2 * threads as u64, "{under_way} more were asked");
     }

@@ -1,4 +1,4 @@
-//! Local ports run out: on loopback further source addresses help; elsewhere it is the generator's own fault.
+//! Local ports run out: on loopback, further source addresses help; otherwise it is the generator's fault.
 
 use super::running::{faults, mix_at, run, run_with, with_client};
 use super::server::{Connection, Server, OK};
@@ -15,13 +15,14 @@ const SERVER_PORT: u16 = 8080;
 
 fn leave_few_ports(namespace: &Namespace) {
     namespace.run(|| {
-        // `/proc/sys/net` shows the namespace of the thread that asks.
+        // `/proc/sys/net` shows the namespace of the calling thread.
         std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40049").expect("root may");
         std::fs::write("/proc/sys/net/ipv4/tcp_tw_reuse", "0").expect("root may");
     });
 }
 
-/// Consents, and answers anything else; the client closes first, which keeps its port.
+/// Serves the consent document, and answers anything else; the client closes first, which keeps its port
+/// occupied.
 fn serve(mut connection: Connection) {
     while let Some(path) = connection.request() {
         let host = format!("{SERVER}:{SERVER_PORT}");
@@ -41,7 +42,7 @@ fn serve(mut connection: Connection) {
 fn connection_per_request(url: &str) -> MixSpec {
     let mut mix = with_client(mix_at(url), "keep_alive", json!(false));
     mix.window.length_s = 1.0;
-    // Elsewhere a bound must be; this one holds nothing back.
+    // Outside loopback a limit is required; this one is never reached.
     mix.max_rate_per_s = Some(1e6);
     mix
 }
@@ -53,7 +54,7 @@ fn on_loopback_further_source_addresses_are_used_and_nothing_fails() {
     let (server, tally) = testbed.server.run(|| {
         let server = Server::start_on(IpAddr::V4(Ipv4Addr::LOCALHOST), SERVER_PORT, serve);
         let url = format!("http://{}/", server.address);
-        // 250 addresses with 50 ports each are enough for this rate.
+        // 250 addresses with 50 ports each suffice for this rate.
         let tally = run(MixSpec {
             max_rate_per_s: Some(5_000.0),
             ..connection_per_request(&url)
@@ -95,6 +96,6 @@ fn elsewhere_it_is_our_own_fault_and_never_the_servers() {
         "{} operations",
         tally.operations_total
     );
-    // One more: the question for consent.
+    // One more: the consent request.
     assert_eq!(server.requests(), tally.operations_total + 1);
 }

@@ -1,4 +1,4 @@
-//! A mix with the parameters of a test, and running it to its end.
+//! Load levels with test parameters, and running them to their end.
 
 use crate::complete::complete;
 use dyno_engine::{Load, Material, MixSpec, MixTally, OpenTarget, PreparedMix, Secrets};
@@ -7,10 +7,11 @@ use serde_json::{json, Value};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// However slow the machine: what has not ended by then hangs.
+/// Time limit on any machine: a level that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Two clients with one thread each that ask for one URL on kept connections for 200 ms, all of which counts.
+/// Returns a level of 200 ms, without ramps, in which two clients with one thread each request one URL on
+/// persistent connections.
 pub fn mix(address: SocketAddr) -> MixSpec {
     mix_at(&format!("http://{address}/"))
 }
@@ -31,28 +32,29 @@ pub fn spec(document: Value) -> MixSpec {
     MixSpec::parse(&complete(document).to_string()).expect("a document")
 }
 
-/// `mix` with every section complete.
+/// Returns `mix` with every section complete.
 fn completed(mix: &MixSpec) -> MixSpec {
     spec(serde_json::to_value(mix).expect("a document"))
 }
 
-/// `mix` with an option of its clients changed.
+/// Returns `mix` with one changed client option.
 pub fn with_client(mut mix: MixSpec, option: &str, value: Value) -> MixSpec {
     mix.client[option] = value;
     mix
 }
 
-/// `mix`, of which clients leave with their first error: it ends once all have left, long before its length.
+/// Returns `mix` with clients that leave after their first error: it ends once all have left, long before
+/// its length.
 pub fn until_all_have_left(mut mix: MixSpec) -> MixSpec {
     mix.window.length_s = 50.0;
-    // A time limit that ends after the window makes an operation unanswered, not late.
+    // With a time limit that ends after the window, an operation counts as unanswered rather than late.
     let closes_s = if mix.timeout_s < 1.0 { 1.5 } else { 0.001 };
     mix.window.ramp_down_s = mix.window.length_s - closes_s;
     mix.leave_after_errors = Some(1);
     mix
 }
 
-/// The mix for its target, which needs no consent or is asked with `token`.
+/// Prepares the level for its target, which needs no consent or is opened with `token`.
 pub fn prepared(mix: &MixSpec, token: Option<&str>) -> PreparedMix {
     let secrets = Secrets {
         consent_token: token.map(str::to_owned),
@@ -63,7 +65,8 @@ pub fn prepared(mix: &MixSpec, token: Option<&str>) -> PreparedMix {
     PreparedMix::new(mix, &target, &Material::default()).expect("a mix that makes sense")
 }
 
-/// What was told while it ran is the percentile of the result, an eighth too high at most, where all of it counts.
+/// Checks that the percentile reported during the run equals the final one, or is at most an eighth higher,
+/// if the whole run counts.
 fn check_p99_so_far(told_ms: Option<f64>, tally: &MixTally) {
     assert_eq!(told_ms.is_some(), tally.operations_total >= 1000);
     let response_time = &tally.response_time;
@@ -80,7 +83,7 @@ pub fn run(mix: MixSpec) -> MixTally {
     run_with(mix, None)
 }
 
-/// Runs it to its end, and checks what must hold of any tally.
+/// Runs the level to its end, and checks properties of every tally.
 pub fn run_with(mix: MixSpec, token: Option<&str>) -> MixTally {
     let mut load = Load::start(&prepared(&mix, token)).expect("the mix starts");
     assert!(load.wait(PATIENCE), "the mix hangs");
@@ -111,13 +114,13 @@ pub fn run_with(mix: MixSpec, token: Option<&str>) -> MixTally {
     tally
 }
 
-/// The kinds of failure, and how often each occurred.
+/// Returns the kinds of failures and their counts.
 pub fn faults(tally: &MixTally) -> Vec<(Fault, u64)> {
     let errors = tally.errors.iter();
     errors.map(|error| (fault(&error.fault), error.count)).collect()
 }
 
-/// The kind of that name.
+/// Returns the fault with this name.
 pub fn fault(name: &str) -> Fault {
     let found = Fault::ALL.iter().find(|fault| fault.name() == name);
     *found.expect("a name of a fault")
@@ -131,7 +134,7 @@ pub fn left(tally: &MixTally) -> usize {
         .count()
 }
 
-/// What is wrong with a mix for a target that can be opened.
+/// Returns the problems of a level whose target can be opened.
 pub fn problems(mix: &MixSpec) -> String {
     let mix = &completed(mix);
     let target = OpenTarget::open(&mix.protocol, mix.target.clone(), &Secrets::default());

@@ -1,4 +1,4 @@
-//! A server of a few lines: what it does with a connection is a function; it counts what it was asked.
+//! A minimal server: a function handles its connections; it counts requests.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 pub const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// One connection, as the server sees it.
+/// One connection, on the server's side.
 pub struct Connection {
     pub stream: TcpStream,
     requests: Arc<AtomicU64>,
 }
 
 impl Connection {
-    /// The path of the next request; None once the client has closed.
+    /// Returns the path of the next request, or None once the client has closed the connection.
     pub fn request(&mut self) -> Option<String> {
         let mut head = Vec::new();
         let mut buffer = [0; 1024];
@@ -31,23 +31,23 @@ impl Connection {
         head.split(' ').nth(1).map(str::to_owned)
     }
 
-    /// Sends; a client that has gone is not this server's concern.
+    /// Sends bytes; returns false if the client has disconnected, which is not an error here.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).is_ok()
     }
 
-    /// One more request.
+    /// Counts a request.
     pub fn count(&mut self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reads what comes until the client closes.
+    /// Discards received data until the client closes the connection.
     pub fn outwait(&mut self) {
         let _ = std::io::copy(&mut self.stream, &mut std::io::sink());
     }
 }
 
-/// A server under way. Its threads end with the connections of its clients and with the process.
+/// A running server. Its threads end with its clients' connections, or with the process.
 pub struct Server {
     pub address: SocketAddr,
     requests: Arc<AtomicU64>,
@@ -55,12 +55,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// One on loopback; `serve` has each connection on a thread of its own.
+    /// Starts a server on loopback; `serve` handles each connection on its own thread.
     pub fn start(serve: impl Fn(Connection) + Send + Sync + 'static) -> Self {
         Self::start_on(Ipv4Addr::LOCALHOST.into(), 0, serve)
     }
 
-    /// One on an address of the namespace that the thread is in.
+    /// Starts a server on an address in the thread's namespace.
     pub fn start_on(address: IpAddr, port: u16, serve: impl Fn(Connection) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((address, port)).expect("the port is free");
         let server = Self {
@@ -81,12 +81,12 @@ impl Server {
         server
     }
 
-    /// One that answers every request with `answer` until the client closes.
+    /// Starts a server that answers every request with `answer` until the client closes the connection.
     pub fn answering(answer: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self::start(move |mut connection| while connection.request().is_some() && connection.send(&answer) {})
     }
 
-    /// Whole requests that were read.
+    /// Returns the number of complete requests received.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -95,8 +95,8 @@ impl Server {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Returns the connections once there are `count`: the kernel takes one before this server does. After a minute,
-    /// those so far.
+    /// Returns the number of connections once there are `count`, as the kernel accepts one before this
+    /// server does. After a minute, returns the current number.
     pub fn connections_once(&self, count: u64) -> u64 {
         let begun = Instant::now();
         while self.connections() < count && begun.elapsed() < PATIENCE {

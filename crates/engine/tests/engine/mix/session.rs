@@ -1,5 +1,5 @@
-//! Sessions under load: what steps send, and what hostile answers come to. The servers are of a few lines each; a whole
-//! application is in `tests/whole/test_sessions.py`.
+//! Sessions under load: what the steps send, and the effects of hostile answers. The servers are minimal;
+//! `tests/whole/test_sessions.py` uses a whole application.
 
 use super::http2::peer::{
     field, frame, Peer, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, STATUS_200,
@@ -10,7 +10,7 @@ use dyno_engine::{MixSpec, MixTally};
 use serde_json::{json, Value};
 use std::sync::{Arc, Mutex};
 
-/// What clients and servers of a test speak.
+/// Protocol of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spoken {
     Http1,
@@ -19,7 +19,7 @@ enum Spoken {
 
 const BOTH: [Spoken; 2] = [Spoken::Http1, Spoken::Http2];
 
-/// An answer of either version.
+/// An answer in either version.
 #[derive(Debug, Clone)]
 struct Answer {
     status: u16,
@@ -67,7 +67,7 @@ impl Answer {
     }
 }
 
-/// A server that answers by the path of a request; None: it hangs up.
+/// Starts a server that answers by the request's path; None: it closes the connection.
 fn server(spoken: Spoken, answer: impl Fn(&str) -> Option<Answer> + Send + Sync + 'static) -> Server {
     Server::start(move |mut connection: Connection| match spoken {
         Spoken::Http1 => {
@@ -108,7 +108,8 @@ fn taking(name: &str, path: &str, take: Value) -> Value {
     step
 }
 
-/// What a session of two steps comes to whose first answer is `answer`, and the paths of the second.
+/// Returns the tally of a session of two steps whose first answer is `answer`, and the paths requested by
+/// the second step.
 fn after(spoken: Spoken, answer: Answer, take: Value, second: &str, ends: bool) -> (MixTally, Vec<String>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = asked.clone();
@@ -303,7 +304,7 @@ fn fields_of_interim_answers_and_of_trailers_are_no_values() {
 
 #[test]
 fn a_broken_answer_ends_the_session_and_the_next_one_keeps_nothing() {
-    // That of the second step breaks a rule of its stream, then one of the connection.
+    // The answer to the second step first breaks a rule of its stream, then of the connection.
     for (fault, block, connections) in [
         ("malformed_head", field("No-Name", "x"), 1..=1),
         ("broken_compression", vec![0x80], 2..=u64::MAX),
@@ -388,7 +389,7 @@ fn think_time_comes_before_its_step_and_is_no_response_time() {
     mix.window.length_s = 1.0;
     let tally = run(mix);
     assert_eq!(tally.errors, []);
-    // In a second, a user that waits a tenth each time can make the second step nine times at most.
+    // In one second, a user who waits 0.1 s each time can reach the second step at most nine times.
     let counts: Vec<u64> = tally.by_operation.iter().map(|row| row.count).collect();
     assert!((1..=9).contains(&counts[1]) && counts[0] <= 10, "{counts:?}");
 }

@@ -1,4 +1,4 @@
-//! Delegations without a socket: what an open brings, what the server's calls become, and calls that are not to be obeyed.
+//! Delegations without a socket: results of opens, effects of the server's calls, and invalid calls.
 
 use super::rig::*;
 use dyno_files::{Access, Ask, Break, Caching, Call, Disposition, Grant, Handle, LeaseKey, Open, Reply};
@@ -31,7 +31,7 @@ fn lost(acknowledge: bool) -> Option<Break> {
     })
 }
 
-/// A recall of a state of the file, as a record.
+/// Returns a recall of a state ID of the file, as a record.
 fn recall(number: u32, other: [u8; 12]) -> Vec<u8> {
     let mut message = Message::default();
     let mut writer = message.begin(99, CALLBACKS, 1, None);
@@ -50,7 +50,7 @@ fn recall(number: u32, other: [u8; 12]) -> Vec<u8> {
     message.bytes()[4..].to_vec()
 }
 
-/// The status that the server is answered with.
+/// Returns the status of the reply to the server's call.
 fn called(rig: &mut Rig, record: &[u8]) -> u32 {
     rig.take(record);
     assert!(rig.receive().expect("a call").is_none());

@@ -1,5 +1,5 @@
-//! What a client makes of the answers of a server of NFSv4.1, without a socket: slots and their numbers, sessions that are
-//! lost, states of files, and answers that are wrong.
+//! An NFSv4.1 client's reactions to a server's answers, without a socket: slots and their sequence numbers,
+//! lost sessions, states of files, and wrong answers.
 
 mod delegations;
 mod rig;
@@ -157,7 +157,7 @@ fn a_file_is_closed_with_the_last_of_its_handles_and_one_that_was_opened_meanwhi
     assert_eq!(ended.expect("it has ended").result, Ok(Reply::Done));
 }
 
-/// A file of which two ranges are locked, and its close, which has been sent.
+/// Locks two ranges of a file, closes it, and returns the CLOSE that was sent.
 fn close_locked(rig: &mut Rig) -> Seen {
     let handle = rig.open("file");
     for offset in [0, 20] {
@@ -212,7 +212,7 @@ fn what_was_unlocked_is_not_given_back_once_more() {
     assert_eq!(rig.only().operation, CLOSE);
 }
 
-/// The server has lost the locks in a restart, and not the open: its answer ends before CLOSE.
+/// After a restart, the server has lost the locks but not the open: its answer ends before CLOSE.
 #[test]
 fn a_file_whose_locks_cannot_be_given_back_is_closed_alone() {
     for (last, is_done) in [(0, true), (BAD_STATEID, false)] {
@@ -231,7 +231,8 @@ fn a_file_whose_locks_cannot_be_given_back_is_closed_alone() {
     }
 }
 
-/// Its answer was lost with the session: whether the server has carried it out or has forgotten the client, it is closed.
+/// The answer was lost with the session: whether the server executed the request or forgot the client, the
+/// file is closed.
 #[test]
 fn a_close_with_locks_that_is_sent_again_in_another_session_has_closed_the_file() {
     for status in [0, BAD_STATEID] {
@@ -276,7 +277,7 @@ fn a_lock_that_another_has_is_a_conflict_and_a_name_that_is_not_there_is_an_answ
     assert_eq!(ended.result, Ok(Reply::NotThere));
 }
 
-/// A lock that was under way when the session was lost names what the server had called the file's locks before.
+/// A lock that was outstanding when the session was lost contains the file's old lock state ID.
 #[test]
 fn a_lock_that_names_those_of_a_lost_session_is_written_anew_once() {
     for (answers, is_done) in [
@@ -370,7 +371,7 @@ fn what_breaks_the_protocol_ends_the_session() {
     }
 }
 
-/// Some of each kind of call, with what a handle allows.
+/// Returns several calls of each kind, with those that use `handle`.
 fn calls(handle: Option<Handle>) -> Vec<Call<'static>> {
     let mut calls = vec![
         open("d/file", Disposition::Create),
@@ -419,7 +420,7 @@ fn calls(handle: Option<Handle>) -> Vec<Call<'static>> {
 }
 
 proptest! {
-    /// Right answers of which some bytes are changed, cut or sent twice.
+    /// Correct answers of which some bytes are changed, cut or repeated.
     #[test]
     fn whatever_becomes_of_an_answer_calls_end_or_fail(changes in prop::collection::vec(
         (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>(), 0..6_u8), 1..60,

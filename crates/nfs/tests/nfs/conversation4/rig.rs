@@ -1,4 +1,4 @@
-//! A client of NFSv4.1 without a socket, and a server's side of it: requests as they are seen, and right answers to them.
+//! An NFSv4.1 client without a socket, and the server side: parsed requests, and correct answers to them.
 
 use dyno_files::{Access, Ask, Call, Disposition, Handle, Open, Reply};
 use dyno_measure::Fault;
@@ -46,14 +46,15 @@ pub struct Seen {
     pub number: u32,
     pub slot: u32,
     pub highest: u32,
-    /// What is asked for; of a compound of SEQUENCE alone nothing.
+    /// The main operation; 0 for a compound with only SEQUENCE.
     pub operation: u32,
     /// Its arguments and what follows.
     pub arguments: Vec<u8>,
 }
 
 impl Seen {
-    /// Whether CLOSE stands behind LOCKU, whose arguments have a kind, a number, a name, an offset and a length.
+    /// Returns whether CLOSE follows a LOCKU, whose arguments are a type, a sequence number, a state ID, an
+    /// offset and a length.
     fn closes(&self) -> bool {
         const LOCKU_BYTES: usize = 4 + 4 + 16 + 8 + 8;
         self.operation == LOCKU && self.arguments.len() > LOCKU_BYTES
@@ -104,7 +105,7 @@ impl Rig {
         }
     }
 
-    /// One that asks for delegations.
+    /// Creates a client that requests delegations.
     pub fn holding() -> Self {
         let options = Options {
             version: Version::V4_1,
@@ -118,7 +119,7 @@ impl Rig {
         self.conversation.begin(call, self.now_ns).expect("a session");
     }
 
-    /// The requests that are sent now.
+    /// Returns the requests that are sent now.
     pub fn sent(&mut self) -> Vec<Seen> {
         let mut sent = Vec::new();
         while let Some((message, _)) = self.conversation.next_departure(self.now_ns) {
@@ -127,7 +128,7 @@ impl Rig {
         sent
     }
 
-    /// The only request that is sent now.
+    /// Returns the only request that is sent now.
     pub fn only(&mut self) -> Seen {
         let mut sent = self.sent();
         assert_eq!(sent.len(), 1, "{sent:?}");
@@ -158,7 +159,7 @@ impl Rig {
         self.receive()
     }
 
-    /// The end of the only call under way, whose requests succeed.
+    /// Returns the end of the only running call, whose requests succeed.
     pub fn ends(&mut self) -> Ended {
         loop {
             let asked = self.only();
@@ -222,7 +223,7 @@ pub fn reply(asked: &Seen, status: u32, target: u32, results: &[u8]) -> Vec<u8> 
     record
 }
 
-/// A reply whose SEQUENCE is refused.
+/// Returns a reply in which SEQUENCE is refused.
 pub fn refused(asked: &Seen, status: u32) -> Vec<u8> {
     let mut record = Vec::new();
     let mut writer = Writer(&mut record);
@@ -247,7 +248,7 @@ pub fn open(path: &str, disposition: Disposition) -> Call<'_> {
     })
 }
 
-/// GETATTR of type, change, size, number, permissions and room.
+/// Writes GETATTR results: type, change, size, file ID, mode and space used.
 pub fn attributes(writer: &mut Writer<'_>, kind: u32) {
     let mut values = Vec::new();
     let mut of_values = Writer(&mut values);
@@ -262,14 +263,14 @@ pub fn stateid(writer: &mut Writer<'_>) {
     writer.u32(1).bytes(&[9; 12]);
 }
 
-/// Results of an open, with the delegation that is given.
+/// Returns the results of an open, with a delegation.
 pub fn opened(delegation: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer(&mut bytes);
     writer.u32(PUTFH).u32(0).u32(OPEN).u32(0);
     stateid(&mut writer);
     writer.u32(1).u64(1).u64(2).u32(0); // the directory changed
-    writer.u32(2).u32(0).u32(1 << 1); // permissions were set
+    writer.u32(2).u32(0).u32(1 << 1); // the mode was set
     writer.u32(delegation);
     match delegation {
         1 => {
@@ -286,7 +287,7 @@ pub fn opened(delegation: u32) -> Vec<u8> {
     bytes
 }
 
-/// Results of a request that has succeeded.
+/// Returns the results of a successful request.
 pub fn right(asked: &Seen) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer(&mut bytes);

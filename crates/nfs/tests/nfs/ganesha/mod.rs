@@ -1,11 +1,12 @@
-//! Two and three clients over NFSv3 on the same few files of a real Ganesha, private and in a network of its own. Without a
-//! cache every answer is that of one plain file system. With close-to-open rules each open sees what was written before
-//! the last close of anybody: any histories of turns, in which one client opens, works and closes, are held against the
-//! plain file system, and in the end the server's own directory is, too. PROPTEST_CASES makes the run longer. Without root
-//! or Ganesha the tests say so and do nothing.
+//! Two and three clients over NFSv3 and NFSv4.1 use the same few files of a real Ganesha, which is private
+//! and in its own network. Without a cache, every answer equals that of a plain file system. With
+//! close-to-open rules, each open sees everything written before the last close by any client: random
+//! histories of turns, in which one client opens, works and closes, are compared with the plain file
+//! system, and at the end with the server's own directory. PROPTEST_CASES lengthens the run. Without root
+//! or Ganesha, the tests print a note and pass.
 
 mod server;
-/// What is asked of every cache, whatever the server.
+/// Requirements on every cache with any server.
 #[allow(dead_code)]
 #[path = "../../../../files/tests/files/stage.rs"]
 mod stage;
@@ -30,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
 const PATIENCE_NS: u64 = 20_000_000_000;
-/// How often a client looks whether it is its turn.
+/// How often a client checks whether it is its turn.
 const SLICE_NS: u64 = 200_000;
 const MOST_IDLE_MS: u64 = 5;
 
@@ -55,12 +56,12 @@ fn fresh_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Runs tasks to their ends, on a thread that is in the server's network.
+/// Runs tasks to their ends on a thread in the server's network.
 fn run(executor: &Executor) {
     executor.run(|| false).expect("the loop runs");
 }
 
-/// A client that waits for nothing for ever.
+/// A client that never waits without limit.
 struct Patient<F> {
     files: F,
     executor: Executor,
@@ -99,7 +100,7 @@ fn session(executor: &Executor, target: &NfsTarget) -> Session {
     target.session(executor, &dialer, &target.exports()[0], fresh_number())
 }
 
-/// Plays a history; gives what was wrong.
+/// Runs a history; returns the errors.
 fn played(
     server: &Ganesha,
     target: &NfsTarget,
@@ -145,11 +146,11 @@ fn played(
     }
 }
 
-/// What a client that comes afterwards reads.
+/// Checks what a client reads afterwards.
 fn in_the_end(server: &Ganesha, stage: &Rc<RefCell<Stage>>) -> Result<(), String> {
     let executor = Executor::new().expect("an epoll instance");
     let files = Patient {
-        // By NFSv3, whatever the others have spoken.
+        // Uses NFSv3, whatever the other clients use.
         files: Uncached::new(session(&executor, &server.v3)),
         executor: executor.clone(),
     };
@@ -163,7 +164,7 @@ fn in_the_end(server: &Ganesha, stage: &Rc<RefCell<Stage>>) -> Result<(), String
     result.replace(Ok(()))
 }
 
-/// Files by name, from the server's own side.
+/// Returns the files by name, read on the server's side.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(directory).expect("the directory").map(|file| {
         let file = file.expect("readable");
@@ -173,7 +174,8 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-/// Locks are granted by each client to itself, and attributes by path may be some seconds old: neither is asked for.
+/// Excludes locks, which each client grants itself, and queries by path, whose attributes may be some
+/// seconds old.
 fn met(act: Act) -> Act {
     match act {
         Act::Idle { ms } => Act::Idle {
@@ -185,7 +187,8 @@ fn met(act: Act) -> Act {
     }
 }
 
-/// What one client does in a row, while nobody else has a file open: it opens one that all use, works and closes.
+/// Returns a turn of one client while no other has a file open: it opens a shared file, works and closes
+/// it.
 fn turn(clients: usize) -> impl Strategy<Value = Vec<Step>> {
     let acts = prop::collection::vec(act().prop_map(met), 1..12);
     (0..clients, acts).prop_map(|(client, acts)| {
@@ -201,8 +204,8 @@ fn turn(clients: usize) -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Whether the kernel gives two writes within one tick of its clock two times (multigrain timestamps, Linux 6.13): NFSv3
-/// has nothing else to tell them by, and so no client can.
+/// Returns whether the kernel gives two writes within one clock tick different times (multigrain
+/// timestamps, Linux 6.13). NFSv3 clients can detect changes only by times and sizes.
 fn tells_writes_apart() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
@@ -227,7 +230,7 @@ fn check(target: fn(&Ganesha) -> &NfsTarget, clients: usize, cases: u32, cache: 
         });
         result.unwrap_or_else(|error| panic!("{error}"));
     };
-    // On a thread of its own: who has entered a namespace doesn't come back.
+    // Uses a separate thread, because a thread that enters a namespace does not return.
     std::thread::scope(|scope| scope.spawn(checking).join()).expect("histories agree");
     let hits = server.reads_hit.load(Ordering::Relaxed);
     assert!(
@@ -275,14 +278,15 @@ fn by_close_to_open_rules_three_clients_see_what_any_has_closed() {
     check(v3, 3, 16, Some(small));
 }
 
-/// What is written in the outage: no two pages alike.
+/// Returns the data written during the outage; all pages differ.
 fn content() -> Vec<u8> {
     (0..3_u32 << 20)
         .map(|place| (place / 4096 * 7 + place % 251) as u8)
         .collect()
 }
 
-/// Writes a file, waits until the server has it without having promised anything, and closes it after `pause`.
+/// Writes a file, waits until the server has the data without having committed it, and closes it after
+/// `pause`.
 async fn write_around<C: FileClient>(files: &mut Patient<Cache<C>>, pause: impl FnOnce()) {
     files.connect().await.expect("a session");
     let open = Call::Open(Open {
@@ -349,7 +353,8 @@ fn survives_a_kill(target: fn(&Ganesha) -> &NfsTarget) {
             };
             write_around(&mut files, pause).await;
             let requests: BTreeMap<_, _> = files.files.client().requests_by_name().into_iter().collect();
-            // Three are enough for all of it: what was answered under another verifier, or not at all, is written again.
+            // Three would suffice for all data: what was answered under another verifier, or not at all, is
+            // written again.
             assert!(requests["WRITE"] > 3, "{requests:?}");
         });
         run(&executor);
@@ -361,7 +366,7 @@ fn survives_a_kill(target: fn(&Ganesha) -> &NfsTarget) {
     assert!(fs::read(server.export().join("outage")).expect("is there") == content());
 }
 
-/// A place of `file` that is locked, or a refusal.
+/// Locks a range of `file` and writes to it; returns the handle, or the refusal.
 async fn locks<F: Files>(files: &mut F, offset: u64, data: &[u8]) -> Result<Handle, Failure> {
     let open = Call::Open(Open {
         path: "locked",
@@ -394,7 +399,7 @@ async fn writes<F: Files>(files: &mut F, handle: Handle, offset: u64, data: &[u8
     files.call(&write, &mut |_: &[u8]| {}).await.map(|_| ())
 }
 
-/// Carries out what a client of a thread of its own does.
+/// Runs the work of a client on its own thread.
 fn client<W: std::future::Future<Output = ()> + 'static>(
     target: &NfsTarget,
     work: impl FnOnce(Patient<Uncached<Session>>) -> W,

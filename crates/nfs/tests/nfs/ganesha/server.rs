@@ -1,5 +1,6 @@
-//! A private Ganesha for tests, in namespaces of its own. It ends with the test process: the shell that is the first
-//! process of its namespace reads its standard input, and the kernel ends everything with it.
+//! A private Ganesha for tests in its own namespaces. It ends with the test process: the shell, which is
+//! the first process of its PID namespace, ends with its standard input, and the kernel then ends
+//! everything in the namespace.
 
 use dyno_nfs::{NfsTarget, Options};
 use std::fs;
@@ -13,15 +14,15 @@ use std::time::{Duration, Instant};
 const NOBODY: u32 = 65_534;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
-/// Ganesha's verifier is the second of its start: another one needs another second.
+/// Ganesha's verifier is the second of its start: a new verifier requires another second.
 const VERIFIER_AGE: Duration = Duration::from_millis(1100);
 
-/// One that runs.
+/// A running server.
 pub struct Ganesha {
-    /// Its export by NFSv3 and by NFSv4.1.
+    /// Its export over NFSv3 and NFSv4.1.
     pub v3: NfsTarget,
     pub v4: NfsTarget,
-    /// Reads that caches of its clients have answered.
+    /// Reads answered by clients' caches.
     pub reads_hit: AtomicU64,
     directory: PathBuf,
     process: Child,
@@ -29,12 +30,13 @@ pub struct Ganesha {
 }
 
 impl Ganesha {
-    /// One that grants nothing to those that had something before a restart. None where it can't be had, which is said.
+    /// Starts a server without a grace period, so that clients can't reclaim state after a restart. Returns
+    /// None, after printing the reason, if that is impossible.
     pub fn start() -> Option<Self> {
         Self::start_with("Graceless = true;")
     }
 
-    /// One with these lines in the block `NFSv4` of its configuration.
+    /// Starts a server with these lines in the block `NFSv4` of its configuration.
     pub fn start_with(lines: &str) -> Option<Self> {
         let installed = ["ganesha.nfsd", "rpcbind", "unshare", "ip"].map(is_installed);
         if installed.contains(&false) || !rustix::process::geteuid().is_root() {
@@ -71,17 +73,17 @@ impl Ganesha {
         })
     }
 
-    /// Its export by another version.
+    /// Opens its export with another version.
     pub fn open(&self, version: &str) -> NfsTarget {
         wait_for_target(&self.directory, self.process.id(), version)
     }
 
-    /// What clients see as the export's root, from the server's side.
+    /// Returns the directory that clients see as the export's root.
     pub fn export(&self) -> PathBuf {
         self.directory.join("export")
     }
 
-    /// Makes a directory that clients may write.
+    /// Creates a directory that clients may write.
     pub fn make_directory(&self, name: &str) -> PathBuf {
         let path = self.export().join(name);
         fs::create_dir(&path).expect("a directory");
@@ -89,7 +91,7 @@ impl Ganesha {
         path
     }
 
-    /// Kills it with SIGKILL, and starts another one in its place. Returns once the first has ended.
+    /// Kills the server with SIGKILL and starts another one in its place. Returns once the first has ended.
     pub fn kill_and_start_again(&mut self) {
         std::thread::sleep(VERIFIER_AGE.saturating_sub(self.started.elapsed()));
         let kills = || fs::metadata(self.directory.join("killed")).map_or(0, |file| file.len());
@@ -125,7 +127,7 @@ fn wait_for_target(directory: &Path, holder: u32, version: &str) -> NfsTarget {
     loop {
         let url = format!("nfs://127.0.0.1/export?vers={version}");
         match NfsTarget::open(&url, vec![], Options::default(), Some(&namespace), None) {
-            // Before unshare has made the namespace, its process is in ours.
+            // Before unshare has created the namespace, its process is in this one.
             Ok(target) if is_another_network(&namespace) => return target,
             Ok(_) | Err(_) if started.elapsed() < START_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(20));

@@ -1,5 +1,5 @@
-//! What one connection of a session has to do with another: it borrows the files of the first, takes the place of one that was
-//! lost, and sends once more what was not answered there.
+//! Relations between the connections of a session: a connection borrows the files of the first one,
+//! replaces a lost one, and sends its unanswered calls again.
 
 use super::{Conversation, Incoming, Owner};
 use crate::session::calls::Writer;
@@ -11,21 +11,21 @@ use dyno_files::{Call, CallId, Reply};
 use dyno_measure::{Failure, Fault};
 use std::collections::VecDeque;
 
-/// What a lost connection has left: files and calls that may go on with the next.
+/// State of a lost connection: files and calls that may continue on the next one.
 #[derive(Debug, Default)]
 pub struct LeftBehind {
-    /// The session that the next one takes the place of.
+    /// The session that the next one replaces.
     pub session_id: u64,
-    /// All that was open; what the server did not promise to keep can't be used any more.
+    /// All open files; those that the server did not promise to keep are unusable.
     pub handles: Handles,
-    /// Calls without their end, in the order in which they were begun.
+    /// Unfinished calls in the order in which they started.
     pub calls: Vec<(CallId, Option<Again>)>,
-    /// Ends of calls that have yet to be told.
+    /// Results of calls that are not reported yet.
     pub ended: VecDeque<(CallId, Result<Reply, Failure>)>,
 }
 
 impl Conversation {
-    /// The connection is lost: takes out what may go on with the next one.
+    /// Takes the state that may continue on the next connection out of a lost one.
     pub(in crate::session) fn leave_behind(&mut self) -> LeftBehind {
         let session_id = self.link.session_id;
         let running = self.running.iter_mut().filter_map(Option::take);
@@ -40,7 +40,8 @@ impl Conversation {
         }
     }
 
-    /// Queues the calls of a lost connection once more. What may not be sent twice, and what has lost its handle, ends.
+    /// Queues the calls of a lost connection again. Calls that may not be repeated, or have lost their
+    /// handle, end.
     pub(in crate::session) fn send_again(&mut self, left: &mut LeftBehind) {
         self.ended_at_once.append(&mut left.ended);
         for (id, again) in std::mem::take(&mut left.calls) {
@@ -56,14 +57,14 @@ impl Conversation {
         }
     }
 
-    /// Queues one of them; false where there is nothing to be sent.
+    /// Queues a call again; returns false if there is nothing to send.
     pub(in crate::session) fn send_once_more(&mut self, id: CallId, again: Again) -> Result<bool, Failure> {
         let agreed = self.agreed.ok_or(Fault::SessionLost)?;
         if let Again::Close(handle) = again {
             match self.handles.get(handle) {
                 Some(open) if open.durable.is_some() || self.outlives_connections => open.closing = false,
                 _ => {
-                    // The server has nothing to close any more, which is all that was wanted.
+                    // The file is already closed on the server.
                     self.handles.remove(handle);
                     self.ended_at_once.push_back((id, Ok(Reply::Done)));
                     return Ok(false);
@@ -97,8 +98,8 @@ impl Conversation {
         Ok(true)
     }
 
-    /// Begins `call`, which is about an open file, on this connection of the session whose first has the conversation
-    /// `first`, with its files and its numbers of calls.
+    /// Starts `call`, which uses an open file, on this connection of the session. `first` is the
+    /// conversation of the first connection, which has the files and the call numbers.
     ///
     /// # Errors
     /// As `begin`.
@@ -111,7 +112,7 @@ impl Conversation {
         begun
     }
 
-    /// `receive`, on such a connection: breaks come over any of them.
+    /// As `receive` for such a connection: breaks arrive on any of them.
     ///
     /// # Errors
     /// As `receive`.
@@ -122,8 +123,8 @@ impl Conversation {
         told
     }
 
-    /// This connection becomes the session's first in the place of that of `lost`, which is gone: takes its files, counts
-    /// and numbers over. Gives what was not answered there.
+    /// Makes this connection the session's first in place of the lost one: takes over its files, counts and
+    /// numbers. Returns its unfinished calls.
     pub(in crate::session) fn succeed(&mut self, lost: &mut Self) -> LeftBehind {
         let mut left = lost.leave_behind();
         self.handles = std::mem::take(&mut left.handles);

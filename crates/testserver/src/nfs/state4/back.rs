@@ -1,5 +1,5 @@
-//! The back channel of a session (RFC 8881, 2.10.3.1), with one slot, so one call under way at once; and the connection that
-//! carries it, as far as others have to do with it. Data alone.
+//! The back channel of a session (RFC 8881, 2.10.3.1), with one slot, so with one outstanding call; and the
+//! handle of the connection that carries it. Only data.
 
 use super::opens::Stateid;
 use crate::common::lock;
@@ -12,16 +12,16 @@ use std::task::Context;
 
 pub(in crate::nfs) type SessionId = [u8; 16];
 
-/// Recalls of one session that wait: one more is left to the next who is in the way.
+/// Maximum number of waiting recalls per session: a further one must be requested by a later conflict.
 pub(super) const MOST_WAITING: usize = 4096;
 
-/// A connection, as who has to call its client knows it.
+/// A connection, as seen by others that must call its client.
 #[derive(Debug, Default)]
 pub(in crate::nfs) struct ConnectionHandle {
-    /// A session's calls go over it.
+    /// Whether it carries the calls of a session.
     is_bound: AtomicBool,
     sessions: Mutex<Vec<SessionId>>,
-    /// The connection's task is to look for calls.
+    /// Wakes the connection's task to send calls.
     pub(super) wakeup: Wakeup,
 }
 
@@ -38,12 +38,12 @@ impl ConnectionHandle {
         self.is_bound.store(true, Ordering::Relaxed);
     }
 
-    /// Those whose calls have gone over it.
+    /// Returns the sessions whose calls use this connection.
     pub(super) fn sessions(&self) -> Vec<SessionId> {
         lock(&self.sessions).clone()
     }
 
-    /// Whether it has been woken since; if not, the task is called when it is.
+    /// Returns whether the connection has been woken since the last call; otherwise, registers the task.
     pub(in crate::nfs) fn poll_woken(&self, context: &Context<'_>) -> bool {
         self.is_bound() && self.wakeup.poll(context) && self.wakeup.take()
     }
@@ -55,23 +55,23 @@ pub(super) struct Recall {
     pub(super) file: FileHandle,
 }
 
-/// The back channel of a session, whether or not a connection carries it.
+/// The back channel of a session, with or without a connection.
 #[derive(Debug)]
 pub(in crate::nfs) struct Back {
     pub(super) program: u32,
     pub(super) credential: Option<Credential>,
-    /// Of the last call in its slot.
+    /// Sequence number of the last call in its slot.
     pub(super) number: u32,
-    /// The call without its answer, by its number (`xid`).
+    /// The outstanding call with its XID.
     pub(super) under_way: Option<(u32, Recall)>,
     pub(super) waiting: VecDeque<Recall>,
-    /// Recalls that the client has understood: nothing more is to be said.
+    /// Recalls that the client has accepted, which need no repetition.
     pub(super) understood: Vec<Stateid>,
     pub(super) connection: Weak<ConnectionHandle>,
 }
 
 impl Back {
-    /// Of a client's program, to be called as it says.
+    /// Creates the back channel to a client's program.
     pub(in crate::nfs) fn new(program: u32, credential: Option<Credential>) -> Self {
         Self {
             program,
@@ -88,7 +88,7 @@ impl Back {
         self.connection.strong_count() == 0
     }
 
-    /// Whether a recall waits, is under way, or was understood.
+    /// Returns whether a recall is waiting, outstanding or accepted.
     pub(super) fn knows(&self, recall: &Recall) -> bool {
         self.waiting.contains(recall)
             || self.under_way.is_some_and(|(_, under_way)| under_way == *recall)

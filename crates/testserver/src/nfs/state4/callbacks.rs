@@ -1,6 +1,7 @@
-//! The calls to clients (RFC 8881, 2.10.3.1): by which session a client is called, over which connection, and when. One slot a session, so one call under way at once.
+//! Calls to clients (RFC 8881, 2.10.3.1): the session and connection over which a client is called, and
+//! when. Each session has one slot, so one outstanding call.
 //!
-//! Not for: the bytes of those calls (`../v4/callbacks.rs`).
+//! `../v4/callbacks.rs` encodes these calls.
 
 use super::back::{Back, ConnectionHandle, Recall, MOST_WAITING};
 use super::clients::{Clients, SessionId};
@@ -9,21 +10,21 @@ use super::opens::Stateid;
 use dyno_nfs::wire::{Credential, FileHandle};
 use std::sync::Arc;
 
-/// A recall that is to be sent now.
+/// A recall to send now.
 #[derive(Debug)]
 pub(in crate::nfs) struct Due {
     pub(in crate::nfs) xid: u32,
     pub(in crate::nfs) program: u32,
     pub(in crate::nfs) credential: Option<Credential>,
     pub(in crate::nfs) session: SessionId,
-    /// In the session's slot.
+    /// Sequence number in the session's slot.
     pub(in crate::nfs) number: u32,
     pub(in crate::nfs) stateid: Stateid,
     pub(in crate::nfs) file: FileHandle,
 }
 
 impl Clients {
-    /// Has the calls of a session go over a connection from now on. Whether the session may be called.
+    /// Binds the calls of a session to a connection. Returns whether the session accepts calls.
     pub(in crate::nfs) fn bind(&mut self, id: &SessionId, connection: &Arc<ConnectionHandle>) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
@@ -31,7 +32,7 @@ impl Clients {
         let Some(back) = &mut session.back else {
             return false;
         };
-        // What was under way on another connection has got lost with it, or its answer will.
+        // The outstanding call on another connection, or its reply, is lost.
         if let Some((_, lost)) = back.under_way.take() {
             back.waiting.push_front(lost);
         }
@@ -44,19 +45,19 @@ impl Clients {
         true
     }
 
-    /// Whether a session's calls have no connection to go over.
+    /// Returns whether a session's calls have no connection.
     pub(in crate::nfs) fn path_is_down(&self, id: &SessionId) -> bool {
         let back = self.sessions.get(id).and_then(|session| session.back.as_ref());
         back.is_some_and(Back::is_down)
     }
 
-    /// Whether a client can be called.
+    /// Returns whether a client can be called.
     pub(in crate::nfs) fn can_be_called(&self, client: u64) -> bool {
         let session = self.clients.get(&client).and_then(|client| client.called_by);
         session.is_some_and(|id| self.sessions.contains_key(&id) && !self.path_is_down(&id))
     }
 
-    /// Has a client asked for a delegation, `times` over, unless it has been.
+    /// Queues a recall of a delegation `times` times, unless it is already known.
     pub(in crate::nfs) fn call_back(&mut self, delegation: &Delegation, times: usize) {
         let Delegation {
             client,
@@ -78,7 +79,7 @@ impl Clients {
         }
     }
 
-    /// The calls that a connection is to carry now.
+    /// Returns the calls that are due on a connection.
     pub(in crate::nfs) fn due_calls(&mut self, connection: &ConnectionHandle) -> Vec<Due> {
         let mut due = Vec::new();
         for id in connection.sessions() {
@@ -111,8 +112,8 @@ impl Clients {
         due
     }
 
-    /// A client has answered a call, `understood` or with a refusal, after which it is asked again when somebody is in the
-    /// way once more. False: nobody has called it so.
+    /// Handles a client's reply to a call: `understood`, or a refusal, after which the next conflict
+    /// repeats the recall. Returns false if there was no such call.
     pub(in crate::nfs) fn answered(
         &mut self,
         connection: &ConnectionHandle,
@@ -135,7 +136,7 @@ impl Clients {
         false
     }
 
-    /// A delegation was given back, or freed: nothing more is said of it.
+    /// Forgets the recalls of a delegation that was returned or freed.
     pub(in crate::nfs) fn given_back(&mut self, client: u64, stateid: Stateid) {
         let session = self.clients.get(&client).and_then(|client| client.called_by);
         let session = session.and_then(|id| self.sessions.get_mut(&id));

@@ -1,7 +1,9 @@
-//! Who is known to the server (RFC 8881, 18.35 and 18.36), their sessions, and the replies that a slot keeps (2.10.6).
+//! Known clients (RFC 8881, 18.35 and 18.36), their sessions, and the replies cached in their slots
+//! (2.10.6).
 //!
-//! A client that was not heard of for a lease is forgotten with all it has open, once somebody else asks for something. After
-//! a restart nobody is known; who was has a time of grace to come back and reclaim (8.4.2).
+//! A client that is silent for longer than its lease is forgotten with all its opens as soon as another
+//! client makes a request. After a restart all clients are unknown; the earlier ones have a grace period to
+//! return and reclaim (8.4.2).
 
 pub(in crate::nfs) use super::back::SessionId;
 
@@ -17,10 +19,10 @@ use std::collections::{HashMap, HashSet};
 
 const LEASE_NS: u64 = LEASE_S as u64 * NS_PER_S;
 const MOST_CLIENTS: usize = 16_384;
-const MOST_SESSIONS: usize = 64; // of a client
+const MOST_SESSIONS: usize = 64; // per client
 pub(in crate::nfs) const MOST_SLOTS: u32 = 64;
 
-/// How large messages of a session may be, and how many under way.
+/// Message sizes and number of concurrent requests of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) struct Channel {
     pub(in crate::nfs) request_bytes: u32,
@@ -30,11 +32,11 @@ pub(in crate::nfs) struct Channel {
     pub(in crate::nfs) slots: u32,
 }
 
-/// A slot: the number of its last request, and what became of it.
+/// A slot: the sequence number and state of its last request.
 #[derive(Debug, Default)]
 struct Slot {
     number: u32,
-    /// Of the last request, so that another one under its number is told from it.
+    /// Digest of the last request, to detect a different one with the same number.
     digest: u64,
     under_way: bool,
     reply: Option<Box<[u8]>>,
@@ -45,7 +47,7 @@ pub(super) struct Session {
     pub(super) client: u64,
     channel: Channel,
     slots: Vec<Slot>,
-    /// How its client is called; None: not at all.
+    /// Back channel; None: its client accepts no calls.
     pub(super) back: Option<Back>,
 }
 
@@ -54,19 +56,19 @@ pub(super) struct Client {
     owner: Box<[u8]>,
     verifier: u64,
     uid: u32,
-    /// It has made a session.
+    /// Whether the client has created a session.
     confirmed: bool,
-    /// The number of its next CREATE_SESSION, and the reply to the last one.
+    /// Sequence number of its next CREATE_SESSION, and the reply to the last one.
     next: u32,
     last_created: Option<Box<[u8]>>,
     sessions: usize,
     complete: bool,
     heard_ns: u64,
-    /// By which of its sessions it is called.
+    /// The session over which it is called.
     pub(super) called_by: Option<SessionId>,
 }
 
-/// The time after a restart in which clients reclaim.
+/// The grace period after a restart, in which clients reclaim.
 #[derive(Debug)]
 struct Grace {
     ends_ns: u64,
@@ -81,33 +83,34 @@ pub(in crate::nfs) struct Exchanged {
     pub(in crate::nfs) confirmed: bool,
 }
 
-/// What becomes of a CREATE_SESSION.
+/// Decision about a CREATE_SESSION.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::nfs) enum Creation {
-    /// It is to be made.
+    /// The session must be created.
     New,
-    /// It was made by the same request before.
+    /// The same request has already created it.
     Repeated(Box<[u8]>),
 }
 
-/// What becomes of a SEQUENCE.
+/// Decision about a SEQUENCE.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::nfs) enum Sequenced {
-    /// It is to be carried out, for that client.
+    /// The request must be executed, for this client.
     New(u64, Channel),
-    /// It was, with that reply.
+    /// The request was already executed, with this reply.
     Repeated(Box<[u8]>),
 }
 
-/// All of them, with what they have open.
+/// All clients and their opens.
 #[derive(Debug, Default)]
 pub(in crate::nfs) struct Clients {
-    /// Another one for each start of a server, so that numbers of clients and sessions are not those of another start.
+    /// Differs for each start of a server, so that IDs of clients and sessions don't match those of another
+    /// start.
     start: u32,
     last_number: u32,
     pub(super) clients: HashMap<u64, Client>,
     pub(super) sessions: HashMap<SessionId, Session>,
-    /// The number of the last call to any client.
+    /// XID of the last call to any client.
     pub(super) last_call: u32,
     grace: Option<Grace>,
     pub(in crate::nfs) opens: Opens,
@@ -122,7 +125,7 @@ impl Clients {
         }
     }
 
-    /// Forgets everybody, as a restart does; who had confirmed a session may reclaim.
+    /// Forgets all clients, as a restart does; those with a confirmed session may reclaim.
     pub(in crate::nfs) fn restart(&mut self, now_ns: u64) {
         let confirmed = self.clients.values().filter(|client| client.confirmed);
         let known: HashSet<Box<[u8]>> = confirmed.map(|client| client.owner.clone()).collect();
@@ -210,7 +213,7 @@ impl Clients {
         })
     }
 
-    /// CREATE_SESSION, before anything is made.
+    /// Checks a CREATE_SESSION before anything is created.
     pub(in crate::nfs) fn begin_session(&self, client: u64, number: u32, uid: u32) -> Outcome<Creation> {
         let client = self.clients.get(&client).ok_or(Status4::StaleClientId)?;
         if client.uid != uid {
@@ -224,7 +227,8 @@ impl Clients {
         }
     }
 
-    /// Makes a session. With its first one a client is confirmed, and takes the place of what had its name before.
+    /// Creates a session. The first one confirms a client, which then replaces an earlier one with the same
+    /// name.
     pub(in crate::nfs) fn make_session(
         &mut self,
         number: u64,
@@ -265,26 +269,27 @@ impl Clients {
         Ok(id)
     }
 
-    /// Keeps the reply to the last CREATE_SESSION.
+    /// Caches the reply to the last CREATE_SESSION.
     pub(in crate::nfs) fn keep_created(&mut self, client: u64, reply: &[u8]) {
         if let Some(client) = self.clients.get_mut(&client) {
             client.last_created = Some(reply.into());
         }
     }
 
-    /// The client of a session.
+    /// Returns the client of a session.
     pub(in crate::nfs) fn client_of(&self, session: &SessionId) -> Outcome<u64> {
         let session = self.sessions.get(session).ok_or(Status4::BadSession)?;
         Ok(session.client)
     }
 
-    /// What was granted to a session.
+    /// Returns the granted properties of a session.
     pub(in crate::nfs) fn channel_of(&self, session: &SessionId) -> Outcome<Channel> {
         let session = self.sessions.get(session).ok_or(Status4::BadSession)?;
         Ok(session.channel)
     }
 
-    /// SEQUENCE: `slot`, `highest` and `number` as the client says; `digest` of its whole request.
+    /// Handles SEQUENCE: `slot`, `highest` and `number` as sent by the client; `digest` of the whole
+    /// request.
     pub(in crate::nfs) fn sequence(
         &mut self,
         id: &SessionId,
@@ -323,7 +328,7 @@ impl Clients {
         Ok(Sequenced::New(client, channel))
     }
 
-    /// The request of a slot was carried out; `reply`: what is kept of it.
+    /// Completes the request of a slot; `reply`: the reply to cache, if any.
     pub(in crate::nfs) fn done(&mut self, id: &SessionId, slot: u32, reply: Option<&[u8]>) {
         let session = self.sessions.get_mut(id);
         if let Some(slot) = session.and_then(|session| session.slots.get_mut(slot as usize)) {
@@ -332,7 +337,7 @@ impl Clients {
         }
     }
 
-    /// The request of a slot was not carried out, and will be under the same number.
+    /// Undoes the request of a slot, which will be executed later with the same sequence number.
     pub(in crate::nfs) fn undo(&mut self, id: &SessionId, slot: u32) {
         let session = self.sessions.get_mut(id);
         if let Some(slot) = session.and_then(|session| session.slots.get_mut(slot as usize)) {
@@ -358,7 +363,7 @@ impl Clients {
         Ok(())
     }
 
-    /// RECLAIM_COMPLETE. With the last one that is waited for the time of grace ends.
+    /// Handles RECLAIM_COMPLETE. The grace period ends with the last expected client.
     pub(in crate::nfs) fn complete(&mut self, number: u64) -> Outcome {
         let client = self.clients.get_mut(&number).ok_or(Status4::StaleClientId)?;
         if std::mem::replace(&mut client.complete, true) {
@@ -370,7 +375,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Whether a client may open or lock now: by reclaiming alone while clients are waited for, and only who had something.
+    /// Checks whether a client may open or lock now: during the grace period only by reclaiming, and
+    /// reclaiming only if it had state before.
     pub(in crate::nfs) fn may_claim(&mut self, number: u64, reclaims: bool, now_ns: u64) -> Outcome {
         let over = |grace: &Grace| grace.waited_for.is_empty() || now_ns >= grace.ends_ns;
         if self.grace.as_ref().is_some_and(over) {
@@ -385,7 +391,7 @@ impl Clients {
         }
     }
 
-    /// Forgets who was not heard of for a lease.
+    /// Forgets clients that were silent for longer than the lease.
     pub(in crate::nfs) fn forget_silent(&mut self, now_ns: u64) {
         let is_silent = |client: &Client| now_ns.saturating_sub(client.heard_ns) > LEASE_NS;
         let silent: Vec<u64> = self

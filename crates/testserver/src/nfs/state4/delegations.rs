@@ -1,6 +1,7 @@
-//! Read delegations (RFC 8881, 10.2 and 10.4): who has one of which file, and what becomes of one that is in somebody's way.
+//! Read delegations (RFC 8881, 10.2 and 10.4): their holders and files, and conflicts with them.
 //!
-//! A delegation is a state as an open is (`opens.rs`). Not for: telling clients (`callbacks.rs`). None is given for writing.
+//! A delegation is a state, like an open (`opens.rs`). `callbacks.rs` calls the clients. There are no write
+//! delegations.
 
 use super::opens::{Kind, Opens, Recall, State, Stateid, WRITE};
 use super::status::Outcome;
@@ -8,13 +9,13 @@ use dyno_measure::NS_PER_S;
 use dyno_nfs::status::Status4;
 use dyno_nfs::wire::FileHandle;
 
-/// After a recall a file is not delegated for so long, so that who waits for it comes before who opens it again. Longer
-/// than the pauses of clients that were told to wait.
+/// After a recall, a file is not delegated for this long, so that the waiting client gets it before others
+/// reopen it. Longer than the retry delay of clients.
 const CONTENDED_NS: u64 = 5 * NS_PER_S;
-/// Files that are remembered as such.
+/// Maximum number of such files.
 const MOST_CONTENDED: usize = 4096;
 
-/// A delegation that is in somebody's way.
+/// A delegation that conflicts with an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) struct Delegation {
     pub(in crate::nfs) client: u64,
@@ -23,7 +24,8 @@ pub(in crate::nfs) struct Delegation {
 }
 
 impl Opens {
-    /// Gives a client a delegation of a file that nobody has open for writing; None where that can't be.
+    /// Delegates a file to a client; returns None if that is impossible, for example because the file is
+    /// open for writing.
     pub(in crate::nfs) fn delegate(&mut self, client: u64, file: FileHandle, now_ns: u64) -> Option<Stateid> {
         let is_contended = |since_ns: &u64| now_ns < since_ns.saturating_add(CONTENDED_NS);
         if self.contended.get(&file).is_some_and(is_contended) {
@@ -47,8 +49,8 @@ impl Opens {
         Some(self.stateid(number))
     }
 
-    /// What other clients than `by` have of a file that is to be changed, and have to give back first. What was not given
-    /// back within `limit_ns` is revoked.
+    /// Returns the delegations of a file that clients other than `by` must return before a change. Revokes
+    /// those that were not returned within `limit_ns`.
     pub(in crate::nfs) fn recall(
         &mut self,
         by: Option<u64>,
@@ -111,12 +113,12 @@ impl Opens {
         Ok(())
     }
 
-    /// Whether a client has delegations that were revoked, and has not freed them.
+    /// Returns whether a client has revoked delegations that it has not freed.
     pub(in crate::nfs) fn has_revoked(&self, client: u64) -> bool {
         !self.revoked.is_empty() && self.revoked.contains_key(&client)
     }
 
-    /// A client has freed one of them.
+    /// Records that a client has freed a revoked delegation.
     pub(super) fn freed_revoked(&mut self, client: u64) {
         if let Some(count) = self.revoked.get_mut(&client) {
             *count -= 1;

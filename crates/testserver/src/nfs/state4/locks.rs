@@ -1,4 +1,4 @@
-//! Ranges of files that clients have locked (RFC 8881, 9.1 and 18.10 to 18.12).
+//! Byte-range locks of clients (RFC 8881, 9.1 and 18.10 to 18.12).
 
 use super::opens::{Kind, Opens, Owner, State, Stateid, READ, WRITE};
 use super::range::Range;
@@ -6,10 +6,10 @@ use super::status::Outcome;
 use dyno_nfs::status::Status4;
 use dyno_nfs::wire::FileHandle;
 
-/// Of one lock owner on one file.
+/// Limit per lock owner and file.
 const MOST_RANGES: usize = 4096;
 
-/// A lock that is in the way: whose, and which.
+/// A conflicting lock and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::nfs) struct InTheWay {
     pub(in crate::nfs) owner: Owner,
@@ -17,7 +17,7 @@ pub(in crate::nfs) struct InTheWay {
 }
 
 impl Opens {
-    /// The lock of somebody else that meets a range.
+    /// Returns a conflicting lock of another owner in the range.
     pub(in crate::nfs) fn in_the_way(
         &self,
         owner: &Owner,
@@ -38,7 +38,7 @@ impl Opens {
         })
     }
 
-    /// Who locks by a state of locks.
+    /// Returns the owner of a lock state.
     pub(in crate::nfs) fn lock_owner(&self, client: u64, lock: Stateid, file: &FileHandle) -> Outcome<Owner> {
         match self.of(client, lock, file)?.1 {
             State {
@@ -50,7 +50,7 @@ impl Opens {
         }
     }
 
-    /// Locks for an owner that has no locks by this open yet. Nothing may be in the way (`in_the_way`).
+    /// Locks a range for an owner without locks under this open. There must be no conflict (`in_the_way`).
     pub(in crate::nfs) fn lock_first(
         &mut self,
         owner: Owner,
@@ -79,7 +79,7 @@ impl Opens {
         self.set_range(number, range, true)
     }
 
-    /// Locks one range more. Nothing may be in the way (`in_the_way`).
+    /// Locks a further range. There must be no conflict (`in_the_way`).
     pub(in crate::nfs) fn lock_more(
         &mut self,
         client: u64,
@@ -118,7 +118,7 @@ impl Opens {
         }
     }
 
-    /// Takes the range out of all ranges, and puts it in where it is locked.
+    /// Removes the range from all ranges, and adds it if `locked`.
     fn set_range(&mut self, number: u64, range: Range, locked: bool) -> Outcome<Stateid> {
         let state = self.states.get_mut(&number).ok_or(Status4::BadStateid)?;
         let Kind::Lock { ranges, .. } = &mut state.kind else {

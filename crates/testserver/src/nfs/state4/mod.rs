@@ -1,9 +1,9 @@
-//! What an NFSv4.1 server knows (RFC 8881): data and rules, without messages.
+//! State of an NFSv4.1 server (RFC 8881): data and rules, without messages.
 //!
-//! `clients.rs` has clients, sessions, slots and their replies; `opens.rs` opens, `locks.rs` locks, `range.rs` what those
-//! cover; `delegations.rs` who has which delegation, `back.rs` what a session's back channel is to carry,
-//! `callbacks.rs` how and when;
-//! `pseudo.rs` the directories that lead to the exports. `operation.rs` and `status.rs` are numbers with their names.
+//! `clients.rs` has clients, sessions, slots and cached replies; `opens.rs` opens, `locks.rs` locks,
+//! `range.rs` their ranges; `delegations.rs` delegations, `back.rs` the calls of a session's back channel,
+//! `callbacks.rs` their delivery; `pseudo.rs` the directories above the exports. `operation.rs` and
+//! `status.rs` have numbers with their names.
 
 pub(super) mod back;
 pub(super) mod callbacks;

@@ -1,8 +1,8 @@
-//! What clients have open (RFC 8881, 9 and 10), and the states of all kinds: data and rules, without bytes.
+//! Opens of clients (RFC 8881, 9 and 10), and states of all kinds: data and rules, without encoding.
 //!
-//! An open is of an owner and a file; locks are of a lock owner and an open. Each has a state with a number that clients
-//! name it by, and a version that counts its changes. Locks are set and given back in `locks.rs`, delegations in
-//! `delegations.rs`.
+//! An open belongs to an owner and a file; locks belong to a lock owner and an open. Each has a state with
+//! a number in its state ID, and a version that counts its changes. `locks.rs` sets and releases locks,
+//! `delegations.rs` handles delegations.
 
 use super::range::Range;
 use super::status::Outcome;
@@ -10,13 +10,13 @@ use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::FileHandle;
 use std::collections::{HashMap, HashSet};
 
-/// Of all clients together.
+/// Limit for all clients together.
 const MOST_STATES: usize = 1 << 20;
 
 pub(in crate::nfs) const READ: u32 = 1;
 pub(in crate::nfs) const WRITE: u32 = 2;
 
-/// A name of a state.
+/// Identifier of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) struct Stateid {
     pub(in crate::nfs) version: u32,
@@ -28,33 +28,33 @@ impl Stateid {
         version: 0,
         other: [0; 12],
     };
-    /// Of nobody, for reading past locks.
+    /// Special state ID that bypasses locks when reading.
     const BYPASS: Self = Self {
         version: u32::MAX,
         other: [u8::MAX; 12],
     };
-    /// The one that the last operation of the compound has made.
+    /// Special state ID for the one that the previous operations of the compound returned.
     pub(in crate::nfs) const CURRENT: Self = Self {
         version: 1,
         other: [0; 12],
     };
-    /// What CLOSE gives back: good for nothing.
+    /// The state ID that CLOSE returns, which is invalid.
     pub(in crate::nfs) const INVALID: Self = Self {
         version: u32::MAX,
         other: [0; 12],
     };
 }
 
-/// Who opens or locks: the client, and the name that it gives.
+/// Owner of an open or lock: the client, and a name chosen by the client.
 pub(in crate::nfs) type Owner = (u64, Box<[u8]>);
 
-/// How far a delegation has been asked back.
+/// Progress of a delegation's recall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) enum Recall {
     No,
-    /// For the first time then.
+    /// Time of the first recall.
     Since(u64),
-    /// It was not given back in time, and counts for nothing.
+    /// Not returned in time, and therefore invalid.
     Revoked,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Kind {
         access: u32,
         deny: u32,
     },
-    /// Of an open, whose number it is.
+    /// Locks under the open with this number.
     Lock {
         open: u64,
         ranges: Vec<Range>,
@@ -87,9 +87,9 @@ pub(in crate::nfs) struct Opens {
     pub(super) states: HashMap<u64, State>,
     by_file: HashMap<FileHandle, Vec<u64>>,
     by_client: HashMap<u64, HashSet<u64>>,
-    /// How many revoked delegations a client has not freed.
+    /// Number of revoked delegations that each client has not freed.
     pub(super) revoked: HashMap<u64, usize>,
-    /// When a delegation of a file was in somebody's way for the last time.
+    /// Time of the last conflict with a delegation, per file.
     pub(super) contended: HashMap<FileHandle, u64>,
 }
 
@@ -105,7 +105,7 @@ impl Opens {
         self.by_client.contains_key(&client)
     }
 
-    /// All states of a client.
+    /// Forgets all states of a client.
     pub(in crate::nfs) fn forget(&mut self, client: u64) {
         for number in self.by_client.remove(&client).unwrap_or_default() {
             self.remove(number);
@@ -159,7 +159,7 @@ impl Opens {
         let start = u32::from_be_bytes(stateid.other[..4].try_into().unwrap_or_default());
         let number = u64::from_be_bytes(stateid.other[4..].try_into().unwrap_or_default());
         if start != self.start {
-            // Of another start of the server.
+            // From another start of the server.
             return Err(Status4::BadStateid.into());
         }
         let state = self.states.get(&number).filter(|state| state.owner.0 == client);
@@ -180,7 +180,8 @@ impl Opens {
         }
     }
 
-    /// That a file can be opened so by that owner: nobody else keeps others out, or has what is to be kept from others.
+    /// Checks that the owner may open the file like this: no other open denies it, or has an access that it
+    /// denies.
     pub(in crate::nfs) fn may_open(
         &self,
         owner: &Owner,
@@ -201,7 +202,7 @@ impl Opens {
         }
     }
 
-    /// Opens, or adds to what the owner has open of the file.
+    /// Opens a file, or extends the owner's existing open of it.
     pub(in crate::nfs) fn open(
         &mut self,
         owner: Owner,
@@ -268,7 +269,7 @@ impl Opens {
         }
     }
 
-    /// Closes, with all locks that were taken by that open.
+    /// Closes an open, with all locks under it.
     pub(in crate::nfs) fn close(&mut self, client: u64, stateid: Stateid, file: &FileHandle) -> Outcome {
         let number = self.open_of(client, stateid, file)?;
         let locks: Vec<u64> = self
@@ -282,7 +283,7 @@ impl Opens {
         Ok(())
     }
 
-    /// That a file may be written to, or read, in the name of a state.
+    /// Checks that a file may be written or read with a state ID.
     pub(in crate::nfs) fn may_use(
         &self,
         client: u64,
@@ -304,7 +305,7 @@ impl Opens {
             Kind::Delegation(Recall::Revoked) => return Err(Status4::DelegationRevoked.into()),
             Kind::Delegation(_) => READ,
         };
-        // Who may write may read, since it may have to read what it writes into (RFC 8881, 9.1.2).
+        // A writer may also read, because a write may require a read first (RFC 8881, 9.1.2).
         match !write || access & WRITE != 0 {
             true => Ok(()),
             false => Err(Status4::OpenMode.into()),
@@ -318,7 +319,7 @@ impl Opens {
         }
     }
 
-    /// TEST_STATEID: what it would be refused with.
+    /// Handles TEST_STATEID: returns the error that the state ID would cause.
     pub(in crate::nfs) fn test(&self, client: u64, stateid: Stateid) -> Outcome {
         match self.named(client, stateid)?.1.kind {
             Kind::Delegation(Recall::Revoked) => Err(Status4::DelegationRevoked.into()),
@@ -326,7 +327,7 @@ impl Opens {
         }
     }
 
-    /// FREE_STATEID: of locks that are all gone, and of a delegation that was revoked.
+    /// Handles FREE_STATEID for locks without ranges, and for revoked delegations.
     pub(in crate::nfs) fn free(&mut self, client: u64, stateid: Stateid) -> Outcome {
         let (number, state) = self.named(client, stateid)?;
         let is_revoked = matches!(state.kind, Kind::Delegation(Recall::Revoked));

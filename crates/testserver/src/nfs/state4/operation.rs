@@ -1,4 +1,4 @@
-//! The operations of a compound by number and name (RFC 8881, 16.2).
+//! Operations of a compound by number and name (RFC 8881, 16.2).
 
 /// One more than the highest number.
 pub(in crate::nfs) const OPERATIONS: usize = 59;
@@ -45,7 +45,7 @@ pub(in crate::nfs) const TEST_STATEID: u32 = 55;
 pub(in crate::nfs) const DESTROY_CLIENTID: u32 = 57;
 pub(in crate::nfs) const RECLAIM_COMPLETE: u32 = 58;
 
-/// Names of all, also of those that are not carried out.
+/// Names of all operations, including unsupported ones.
 pub(in crate::nfs) const NAMES: [&str; OPERATIONS] = [
     "",
     "",
@@ -108,12 +108,12 @@ pub(in crate::nfs) const NAMES: [&str; OPERATIONS] = [
     "RECLAIM_COMPLETE",
 ];
 
-/// Whether carrying it out twice comes to the same, whatever stands behind it.
+/// Returns whether repeating the operation has the same result, whatever follows it.
 pub(in crate::nfs) fn is_harmless(number: u32) -> bool {
     weight(number) < 4 || matches!(number, LOOKUP | LOOKUPP | ACCESS)
 }
 
-/// A compound is counted by the first of its operations that weighs most: the others stand around it.
+/// Returns the weight of an operation: a compound is counted by the first of its heaviest operations.
 pub(in crate::nfs) fn weight(number: u32) -> u32 {
     match number {
         SEQUENCE => 1,

@@ -1,19 +1,19 @@
-//! The directories that lead from the server's root to its exports (RFC 8881, 7.3). They are read alone.
+//! Directories from the server's root to its exports (RFC 8881, 7.3). They are read-only.
 
 use super::status::Outcome;
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{Attributes3, FileHandle, Time, DIRECTORY};
 
-/// In the place of an export's number in a handle.
+/// Replaces an export's number in a handle.
 const NO_EXPORT: u32 = u32::MAX;
 const HANDLE_BYTES: usize = 16;
 const MODE: u32 = 0o555;
 
-/// What a name leads to.
+/// Target of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) enum Step {
     Directory(usize),
-    /// Its place among the exports.
+    /// Index of the export.
     Export(usize),
 }
 
@@ -31,7 +31,7 @@ pub(in crate::nfs) struct Pseudo {
 }
 
 impl Pseudo {
-    /// `server`: another one for each start of a server.
+    /// Creates the directories; `server` differs for each start of a server.
     pub(in crate::nfs) fn new<'a>(server: u64, made: Time, exports: impl Iterator<Item = &'a str>) -> Self {
         let mut tree = Self {
             server,
@@ -52,7 +52,7 @@ impl Pseudo {
                         at = below;
                     }
                     (Some(Step::Directory(below)), Some(_)) => at = below,
-                    // Below another export, or above one: it is reached by NFSv3 alone.
+                    // Below or above another export: only reachable with NFSv3.
                     _ => break,
                 }
             }
@@ -79,7 +79,7 @@ impl Pseudo {
         FileHandle::of(&bytes).ok_or_else(|| Status::ServerFault.into())
     }
 
-    /// The directory that a handle names; None: it is not of this tree.
+    /// Returns the directory of a handle; None if the handle is not from this tree.
     pub(in crate::nfs) fn find(&self, handle: &FileHandle) -> Option<usize> {
         let bytes: [u8; HANDLE_BYTES] = handle.as_bytes().try_into().ok()?;
         let of_tree = bytes[..8] == self.server.to_be_bytes() && bytes[8..12] == NO_EXPORT.to_be_bytes();
@@ -95,12 +95,12 @@ impl Pseudo {
             .map(|(_, step)| *step)
     }
 
-    /// The directory above one; None: it is the root.
+    /// Returns the parent directory; None for the root.
     pub(in crate::nfs) fn parent(&self, at: usize) -> Option<usize> {
         (at != 0).then(|| self.directories[at].parent)
     }
 
-    /// The directory that has the export in it.
+    /// Returns the directory that contains the export.
     pub(in crate::nfs) fn above_export(&self, number: usize) -> usize {
         let has = |directory: &Directory| {
             directory
@@ -111,7 +111,7 @@ impl Pseudo {
         self.directories.iter().position(has).unwrap_or(0)
     }
 
-    /// Names from `place` on.
+    /// Returns the names from index `place` on.
     pub(in crate::nfs) fn names(&self, at: usize, place: usize) -> impl Iterator<Item = (&[u8], Step)> {
         let names = self.directories[at].names.iter().skip(place);
         names.map(|(name, step)| (&**name, *step))

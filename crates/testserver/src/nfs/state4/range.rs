@@ -1,19 +1,19 @@
-//! A range of bytes that is locked.
+//! A locked range of bytes.
 
 use super::status::Outcome;
 use dyno_nfs::status::Status;
 
-/// A range of bytes: from, up to, and whether for writing.
+/// A range of bytes, and whether it is locked for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) struct Range {
     pub(in crate::nfs) begin: u64,
-    /// Behind the last; `u64::MAX`: without end.
+    /// Exclusive; `u64::MAX`: unlimited.
     pub(in crate::nfs) end: u64,
     pub(in crate::nfs) write: bool,
 }
 
 impl Range {
-    /// As a client names it.
+    /// Returns the range for an offset and a length in a request.
     pub(in crate::nfs) fn of(offset: u64, length: u64, write: bool) -> Outcome<Self> {
         let end = match length {
             0 => return Err(Status::Inval.into()),
@@ -28,7 +28,7 @@ impl Range {
         self.begin < other.end && other.begin < self.end
     }
 
-    /// What is left of ranges without this one.
+    /// Returns what remains of `ranges` without this range.
     pub(in crate::nfs) fn taken_out_of(&self, ranges: &[Self]) -> Vec<Self> {
         let mut left = Vec::with_capacity(ranges.len() + 2);
         for old in ranges {

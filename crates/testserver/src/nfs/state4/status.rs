@@ -1,4 +1,4 @@
-//! Why an operation is refused: a number of `nfsstat4`.
+//! Refusal of an operation by its `nfsstat4` number.
 
 use crate::nfs::volume::Refused;
 use dyno_nfs::status::{Status, Status4};
@@ -7,10 +7,10 @@ use dyno_nfs::wire::Malformed;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) struct Refused4(pub(in crate::nfs) u32);
 
-/// What an operation comes to.
+/// Result of an operation.
 pub(in crate::nfs) type Outcome<T = ()> = Result<T, Refused4>;
 
-// Those that no client of ours needs a name for.
+// Statuses without a name in `dyno-nfs`.
 pub(in crate::nfs) const SAME: Refused4 = Refused4(10_009);
 pub(in crate::nfs) const NOT_SAME: Refused4 = Refused4(10_027);
 pub(in crate::nfs) const SYMLINK: Refused4 = Refused4(10_029);
@@ -25,7 +25,7 @@ pub(in crate::nfs) const NOT_ONLY_OPERATION: Refused4 = Refused4(10_081);
 
 impl From<Status> for Refused4 {
     fn from(status: Status) -> Self {
-        // What NFSv3 knows has the same number (JUKEBOX is DELAY).
+        // Statuses of NFSv3 have the same numbers (JUKEBOX is DELAY).
         Self(status as u32)
     }
 }

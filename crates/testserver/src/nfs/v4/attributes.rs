@@ -1,4 +1,4 @@
-//! Attributes as NFSv4 carries them (RFC 8881, 5): a bitmap that says which, and their values in its order.
+//! NFSv4 attributes (RFC 8881, 5): a bitmap of the present ones, and their values in its order.
 
 use crate::nfs::options::LEASE_S;
 use crate::nfs::state4::status::{Outcome, Refused4};
@@ -88,7 +88,7 @@ impl Bitmap {
         (0..WORDS as u32 * 32).filter(move |number| self.has(*number))
     }
 
-    /// What passes the last word that is known is of attributes that are not, and left out.
+    /// Parses a bitmap. Words beyond the known ones stand for unknown attributes and are dropped.
     pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let count = reader.u32()?;
         if count > MOST_WORDS {
@@ -160,7 +160,7 @@ const TOLD: Bitmap = Bitmap::of(&[
     MOUNTED_ON,
     OF_EXCLUSIVE_CREATION,
 ]);
-/// What can be set.
+/// Attributes that can be set.
 const SETTABLE: Bitmap = Bitmap::of(&[SIZE, MODE, OWNER, GROUP, SET_TIME_ACCESS, SET_TIME_MODIFY]);
 const OF_ROOM: Bitmap = Bitmap::of(&[
     FILES_AVAILABLE,
@@ -171,30 +171,30 @@ const OF_ROOM: Bitmap = Bitmap::of(&[
     SPACE_TOTAL,
 ]);
 
-/// Whether room is asked for.
+/// Returns whether space is requested.
 pub(super) fn asks_for_room(asked: Bitmap) -> bool {
     asked.and(OF_ROOM) != Bitmap::default()
 }
 
-/// What is told of a file.
+/// Reported properties of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Told {
     pub(super) file: FileHandle,
     pub(super) attributes: Attributes3,
-    /// Its number in the directory that has it, where that is of another file system.
+    /// Its file ID in the parent directory, if that is on another file system.
     pub(super) mounted_on: u64,
     pub(super) room: Option<Room>,
     pub(super) most_file_bytes: u64,
     pub(super) max_transfer_bytes: u32,
 }
 
-/// A number that every change makes larger.
+/// Returns a number that grows with every change.
 pub(super) fn change(attributes: &Attributes3) -> u64 {
     u64::from(attributes.changed.0) << 32 | u64::from(attributes.changed.1)
 }
 
 impl Told {
-    /// Appends what of `asked` can be told.
+    /// Appends the supported attributes among `asked`.
     pub(super) fn write(&self, asked: Bitmap, writer: &mut Writer<'_>) {
         let told = asked.and(TOLD);
         told.write(writer);
@@ -255,7 +255,7 @@ impl Told {
         }
     }
 
-    /// Words, and truths as words; ERROR is none, and handles never expire.
+    /// Returns the value of a one-word attribute. ERROR is 0, and handles never expire.
     fn word(&self, number: u32) -> u32 {
         let own = &self.attributes;
         match number {
@@ -276,7 +276,7 @@ fn write_time((seconds, nanoseconds): Time, writer: &mut Writer<'_>) {
     writer.u64(seconds.into()).u32(nanoseconds);
 }
 
-/// A user or a group by its number, as with AUTH_SYS (RFC 8881, 5.9).
+/// Appends a user or group as a decimal number, as with AUTH_SYS (RFC 8881, 5.9).
 fn write_number(number: u32, writer: &mut Writer<'_>) {
     writer.opaque(number.to_string().as_bytes());
 }
@@ -291,7 +291,7 @@ fn parse_time(reader: &mut Reader<'_>) -> Outcome<SetTime> {
         0 => Ok(SetTime::Server),
         1 => {
             let (seconds, nanoseconds) = (reader.u64()?, reader.u32()?);
-            // Times before 1970 and after 2106 can't be kept.
+            // Times before 1970 and after 2106 can't be stored.
             let seconds = u32::try_from(seconds).map_err(|_| Status::Inval)?;
             match nanoseconds < 1_000_000_000 {
                 true => Ok(SetTime::Client((seconds, nanoseconds))),
@@ -302,7 +302,7 @@ fn parse_time(reader: &mut Reader<'_>) -> Outcome<SetTime> {
     }
 }
 
-/// Reads what is to be set, and which attributes that are.
+/// Parses the attributes to set, and which ones they are.
 pub(super) fn parse_set(reader: &mut Reader<'_>) -> Outcome<(SetAttributes, Bitmap)> {
     let which = Bitmap::parse(reader)?;
     let mut values = Reader::new(reader.opaque(MOST_VALUE_BYTES)?);

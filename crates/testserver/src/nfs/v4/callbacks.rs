@@ -1,4 +1,5 @@
-//! Calls to clients: CB_COMPOUND of CB_SEQUENCE and CB_RECALL (RFC 8881, 20.2 and 20.9), and what they answer.
+//! Calls to clients: CB_COMPOUND with CB_SEQUENCE and CB_RECALL (RFC 8881, 20.2 and 20.9), and their
+//! replies.
 
 use crate::nfs::state4::callbacks::Due;
 use dyno_nfs::wire::{Body, Malformed, Message, Program, Reader, Writer};
@@ -9,7 +10,7 @@ const CB_COMPOUND: u32 = 1;
 const CB_RECALL: u32 = 4;
 const CB_SEQUENCE: u32 = 11;
 const MINOR_VERSION: u32 = 1;
-/// Nothing is truncated by who is in the way.
+/// The conflicting operation does not truncate the file.
 const TRUNCATES: u32 = 0;
 
 /// Appends a recall, as a record.
@@ -19,7 +20,7 @@ pub(in crate::nfs) fn write_recall(due: &Due, out: &mut Vec<u8>) {
     let mut writer = message.begin(due.xid, program, CB_COMPOUND, due.credential.as_ref());
     writer.u32(0).u32(MINOR_VERSION).u32(0).u32(2);
     writer.u32(CB_SEQUENCE).bytes(&due.session).u32(due.number);
-    // The only slot; the reply is not kept; no call of the client's is referred to.
+    // The only slot; the reply is not cached; no referring calls.
     writer.u32(0).u32(0).u32(0).u32(0);
     writer.u32(CB_RECALL);
     writer
@@ -31,7 +32,7 @@ pub(in crate::nfs) fn write_recall(due: &Due, out: &mut Vec<u8>) {
     Writer(out).bytes(message.bytes());
 }
 
-/// Reads an answer: its number, and whether the client has understood the call.
+/// Parses a reply: its XID, and whether the client has accepted the call.
 pub(in crate::nfs) fn parse_answer(record: &[u8]) -> Result<(u32, bool), Malformed> {
     let (xid, body) = Body::parse(record)?;
     let understood = match body {

@@ -1,5 +1,5 @@
-//! A compound, operation by operation (RFC 8881, 2.10 and 16.2): the file at hand, the session's slot, and the one table of
-//! operations.
+//! Executes a compound, operation by operation (RFC 8881, 2.10 and 16.2): the current file, the session's
+//! slot, and the table of operations.
 
 use crate::nfs::fault::Kind;
 use crate::nfs::host::Host;
@@ -18,17 +18,17 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 const MINOR_VERSION: u32 = 1;
-// What SEQUENCE says of a client's states and of its back channel.
+// Status flags of SEQUENCE about a client's states and back channel.
 const PATH_DOWN: u32 = 0x1;
 const RECALLABLE_STATE_REVOKED: u32 = 0x40;
 const SESSION_PATH_DOWN: u32 = 0x200;
 const MOST_TAG_BYTES: usize = 1024;
-/// More than any result but data, listings and links: it must fit before an operation is carried out.
+/// Larger than any result except data, listings and links: it must fit before an operation is executed.
 const RESULT_BYTES: usize = 768;
-/// Of a request, that say which it is: what follows is data.
+/// Number of leading bytes that identify a request; data follows.
 const DIGESTED_BYTES: usize = 512;
 
-/// The slot that a compound is carried out in.
+/// The slot in which a compound is executed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InSlot {
     pub(super) id: SessionId,
@@ -38,11 +38,11 @@ pub(super) struct InSlot {
     keeps: bool,
 }
 
-/// A compound that is carried out.
+/// A compound during its execution.
 pub(super) struct Compound<'a> {
     pub(super) host: &'a Host,
     pub(super) asked: Asked,
-    /// The connection that it came over.
+    /// The connection of the request.
     pub(super) connection: &'a Arc<ConnectionHandle>,
     pub(super) now_ns: u64,
     pub(super) in_slot: Option<InSlot>,
@@ -50,19 +50,19 @@ pub(super) struct Compound<'a> {
     pub(super) saved: Option<FileHandle>,
     pub(super) stateid: Option<Stateid>,
     saved_stateid: Option<Stateid>,
-    /// What stands behind a status that is no success.
+    /// Bytes that follow an error status.
     pub(super) behind_refusal: Vec<u8>,
-    /// The last operation was in the way of a delegation.
+    /// Whether the last operation conflicted with a delegation.
     pub(super) is_in_the_way: bool,
     arguments: &'a [u8],
     record_bytes: usize,
     operations: u32,
-    /// Where the results begin.
+    /// Start of the results.
     start: usize,
 }
 
-/// Carries out the compound of a record, whose arguments are `arguments`, and appends the reply. By which operation it is
-/// counted; None: there is no reply yet, and it is to be carried out again.
+/// Executes the compound in a record, whose arguments are `arguments`, and appends the reply. Returns the
+/// operation by which it is counted; None: there is no reply yet, and the compound must be executed again.
 pub(in crate::nfs) fn answer_compound(
     (host, connection): (&Host, &Arc<ConnectionHandle>),
     asked: Asked,
@@ -134,7 +134,7 @@ impl Compound<'_> {
             self.behind_refusal.clear();
             let outcome = self.next(number, done, &mut reader, out);
             if let Some(reply) = outcome.as_ref().ok().and_then(Option::as_ref) {
-                // It was carried out before.
+                // It was executed before.
                 out.truncate(self.start);
                 out.extend_from_slice(reply);
                 return Ok(Some(counted));
@@ -159,14 +159,14 @@ impl Compound<'_> {
         Ok(Some(counted))
     }
 
-    /// Gives the slot back as if the compound had not come.
+    /// Frees the slot as if the compound had not arrived.
     fn undo(&self) {
         if let Some(used) = self.in_slot {
             self.host.clients().undo(&used.id, used.slot);
         }
     }
 
-    /// Gives the slot back, with the reply where it is to be kept.
+    /// Frees the slot, and caches the reply if required.
     fn done(&self, reply: Option<&[u8]>) {
         if let Some(used) = self.in_slot {
             let kept = reply.filter(|_| used.keeps);
@@ -174,7 +174,7 @@ impl Compound<'_> {
         }
     }
 
-    /// One operation. The whole reply, where it is that of the compound before.
+    /// Executes one operation. Returns the whole reply if it is cached from an earlier transmission.
     fn next(
         &mut self,
         number: u32,
@@ -207,7 +207,7 @@ impl Compound<'_> {
         Ok(None)
     }
 
-    /// The table of operations.
+    /// Table of operations.
     fn operation(&mut self, number: u32, reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Outcome {
         let writer = &mut Writer(out);
         match number {
@@ -267,7 +267,7 @@ impl Compound<'_> {
         let id = parse_session(reader)?;
         let (number, slot, highest) = (reader.u32()?, reader.u32()?, reader.u32()?);
         let keeps = reader.bool()?;
-        // What is asked for, and by whom; the rest may differ when it is sent again.
+        // The operations and the caller; the rest may differ in a retransmission.
         let said = &self.arguments[reader.position().min(self.arguments.len())..];
         let caller = (self.asked.caller.uid, self.asked.caller.gid);
         let digest = self
@@ -313,7 +313,7 @@ impl Compound<'_> {
         }
     }
 
-    /// The bytes that results may still have.
+    /// Returns the remaining space for results, in bytes.
     pub(super) fn room_bytes(&self, out: &[u8]) -> usize {
         let most = self.in_slot.map_or(usize::MAX, |used| match used.keeps {
             true => used.channel.reply_bytes.min(used.channel.kept_bytes) as usize,
@@ -333,7 +333,7 @@ impl Compound<'_> {
         }
     }
 
-    /// That the reply is not too long by now. Only what can be carried out once more has long results.
+    /// Checks that the reply is not too long. Only operations that may be repeated have long results.
     fn fits(&self, number: u32, out: &[u8]) -> Outcome {
         match number == op::SEQUENCE || self.room_bytes(out) > 0 {
             true => Ok(()),
@@ -341,7 +341,6 @@ impl Compound<'_> {
         }
     }
 
-    /// The file at hand.
     pub(super) fn file(&self) -> Outcome<FileHandle> {
         self.current.ok_or_else(|| Status4::NoFileHandle.into())
     }

@@ -8,7 +8,7 @@ use dyno_nfs::wire::{Malformed, Reader, Writer};
 
 /// Longer than any record.
 const MOST_DATA_BYTES: usize = 2 << 20;
-/// Whether the file ends, the length, and what fills the last word.
+/// End-of-file flag, length and padding.
 const AROUND_DATA_BYTES: usize = 16;
 
 impl Compound<'_> {
@@ -26,7 +26,7 @@ impl Compound<'_> {
         let is_end = volume.give_data(slot, offset, bytes, &self.asked, writer.0)?;
         let count = writer.0.len() - data;
         writer.0[head..head + 4].copy_from_slice(&u32::from(is_end).to_be_bytes());
-        // Less than `bytes`.
+        // At most `bytes`.
         writer.0[head + 4..data].copy_from_slice(&(count as u32).to_be_bytes());
         writer.0.resize(data + count.next_multiple_of(4), 0);
         Ok(())

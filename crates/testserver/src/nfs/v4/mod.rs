@@ -1,15 +1,15 @@
-//! NFSv4.1 (RFC 8881) on the server's side: COMPOUNDs over the same files as NFSv3.
+//! The server side of NFSv4.1 (RFC 8881): COMPOUNDs on the same files as NFSv3.
 //!
-//! `compound.rs` carries a compound out, operation by operation: one table. `setup.rs`, `states.rs`, `names.rs` and
-//! `contents.rs` are the operations; `attributes.rs` is the form of attributes, `wire.rs` what several operations have.
-//! What the server knows of clients and their files is in `../state4`.
+//! `compound.rs` executes a compound with one table of operations. `setup.rs`, `states.rs`, `names.rs` and
+//! `contents.rs` have the operations; `attributes.rs` encodes attributes, `wire.rs` has common parts of
+//! messages, `callbacks.rs` the calls to clients. The state of clients and their files is in `../state4`.
 //!
-//! It reads requests by itself: the generator's codec of NFSv4.1 has the other side alone, so each checks the other.
+//! It has its own parser of requests: the generator's codec of NFSv4.1 only covers the client side, so each
+//! side checks the other.
 //!
-//! `callbacks.rs` has the calls to clients.
-//!
-//! Not for: NFSv4.0 and 4.2, delegations for writing and of directories, pNFS, ACLs, named attributes, mandatory
-//! locks, other flavours than AUTH_SYS. Locks that wait are refused as others are: a client asks again.
+//! NFSv4.0 and 4.2, write and directory delegations, pNFS, ACLs, named attributes, mandatory locks, and
+//! flavors other than AUTH_SYS are not supported. Blocking locks are refused like others: a client must
+//! retry.
 
 mod attributes;
 mod callbacks;

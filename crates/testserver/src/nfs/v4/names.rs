@@ -1,4 +1,5 @@
-//! Names, and what files are (RFC 8881, 18.1, 18.4, 18.7, 18.9, 18.13, 18.14, 18.23 to 18.26, 18.29 to 18.31, 18.45).
+//! Operations on names and attributes (RFC 8881, 18.1, 18.4, 18.7, 18.9, 18.13, 18.14, 18.23 to 18.26,
+//! 18.29 to 18.31, 18.45).
 
 use super::attributes::{asks_for_room, change, parse_set, Bitmap, Told};
 use super::compound::Compound;
@@ -15,9 +16,10 @@ use std::sync::MutexGuard;
 
 const MOST_PATH_BYTES: usize = 4096;
 const MOST_LISTING_BYTES: usize = 1 << 20;
-/// Of a listing: the status is counted elsewhere; verifier, no further entry, whether it ends.
+/// Size of a listing around its entries: verifier, end of the entries, and end of the listing. The status
+/// is counted elsewhere.
 const AROUND_LISTING_BYTES: usize = 16;
-/// Numbers of exports as their directories see them, far from those of files.
+/// Start of the file IDs of exports in their parent directories, far from those of files.
 const EXPORT_IDS: u64 = 1 << 62;
 const EXECUTABLE: u32 = 0o111;
 const RIGHTS_OF_DIRECTORY: u32 = 0x1f;
@@ -26,7 +28,7 @@ const RIGHT_TO_EXECUTE: u32 = 0x20;
 const RIGHTS_TO_READ: u32 = 0x03;
 
 impl Compound<'_> {
-    /// The export of a file, locked, and the file.
+    /// Returns the locked export of a file, and the file.
     pub(super) fn volume(&self, file: &FileHandle) -> Outcome<(MutexGuard<'_, Volume>, usize)> {
         let Some(export) = self.host.export_of(file) else {
             return Err(match self.host.pseudo.find(file) {
@@ -90,7 +92,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// SECINFO: AUTH_SYS is all there is. The file at hand is used up (RFC 8881, 2.6.3.1.1.8).
+    /// Handles SECINFO: only AUTH_SYS is available. It consumes the current file (RFC 8881, 2.6.3.1.1.8).
     pub(super) fn security_of_name(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let name = parse_name(reader)?;
         let at = self.file()?;
@@ -170,7 +172,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// VERIFY and NVERIFY: whether attributes are those that the client has.
+    /// Handles VERIFY and NVERIFY: checks whether attributes have the client's values.
     pub(super) fn verify(&mut self, reader: &mut Reader<'_>, same: bool) -> Outcome {
         let asked = Bitmap::parse(reader)?;
         let theirs = reader.opaque(MOST_PATH_BYTES)?;
@@ -187,7 +189,7 @@ impl Compound<'_> {
     }
 
     pub(super) fn set_attributes(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
-        // Of a refusal, too: that nothing was set.
+        // A refusal also reports that nothing was set.
         self.behind_refusal = vec![0; 4];
         let stateid = self.resolved(parse_stateid(reader)?)?;
         let (set, which) = parse_set(reader)?;
@@ -241,7 +243,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// The slot of the saved file, which must be of the same export as the one at hand.
+    /// Returns the slot of the saved file, which must be in the same export as the current one.
     fn saved_in(&self, volume: &Volume) -> Outcome<usize> {
         let saved = self.saved.ok_or(Status4::NoFileHandle)?;
         if self.host.pseudo.find(&saved).is_some() {
@@ -262,7 +264,7 @@ impl Compound<'_> {
             .files
             .rename(from_at, from, to_at, to)
             .map_err(|refused| match refused {
-                // In NFSv4 one word for both.
+                // NFSv4 has one status for both.
                 Refused(Status::NotEmpty) => Refused(Status::Exist),
                 other => other,
             })?;
@@ -302,7 +304,7 @@ impl Compound<'_> {
             .min(MOST_LISTING_BYTES)
             .min(self.room_bytes(writer.0))
             .saturating_sub(AROUND_LISTING_BYTES);
-        writer.u64(0); // cookies are good for ever
+        writer.u64(0); // cookies never expire
         let mut listing = Listing {
             asked,
             begin: writer.0.len(),
@@ -378,7 +380,7 @@ impl Compound<'_> {
     }
 }
 
-/// A listing that is written.
+/// A listing that is being written.
 struct Listing {
     asked: Bitmap,
     begin: usize,
@@ -387,7 +389,7 @@ struct Listing {
 }
 
 impl Listing {
-    /// Appends a name where there is room.
+    /// Appends an entry if it fits.
     fn take(&mut self, cookie: u64, name: &[u8], told: &Told, writer: &mut Writer<'_>) -> bool {
         let begin = writer.0.len();
         writer.u32(1).u64(cookie).opaque(name);
@@ -401,7 +403,7 @@ impl Listing {
     }
 }
 
-/// The attributes of a directory; of anything else a refusal.
+/// Returns the attributes of a directory; refuses anything else.
 fn in_directory(volume: &Volume, slot: usize) -> Outcome<Attributes3> {
     let attributes = volume.attributes(slot);
     match attributes.kind {

@@ -119,7 +119,7 @@ impl Compound<'_> {
         writer.u64(known.client).u32(known.next);
         writer.u32(NO_PNFS | if known.confirmed { CONFIRMED } else { 0 });
         writer.u32(0); // no protection
-                       // A server of its own name, as no other has its files.
+                       // This server's own name, as no other server has its files.
         let name = format!("serverdyno {:016x}", self.host.server);
         writer
             .u64(0)
@@ -202,7 +202,7 @@ impl Compound<'_> {
         let of_one_file_system = reader.bool()?;
         let client = self.client()?;
         match of_one_file_system {
-            // No file system moves.
+            // Nothing to do: file systems never move here.
             true => self.file().map(|_| ()),
             false => self.host.clients().complete(client),
         }

@@ -1,4 +1,4 @@
-//! Opens and locks on the wire (RFC 8881, 18.2, 18.10 to 18.12, 18.16, 18.18, 18.38, 18.48).
+//! Operations on opens and locks (RFC 8881, 18.2, 18.10 to 18.12, 18.16, 18.18, 18.38, 18.48).
 
 use super::attributes::{change, parse_set, Bitmap};
 use super::compound::Compound;
@@ -17,21 +17,21 @@ use std::sync::MutexGuard;
 
 const MOST_OWNER_BYTES: usize = 1024;
 const ACCESS: u32 = 3;
-/// What a client wants of delegations.
+/// Delegation wants of a client.
 const WISHES: u32 = 0x0003_ff00;
 const NOT_WANTED: [u32; 2] = [0x0400, 0x0500];
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 /// `OPEN_DELEGATE_READ`.
 const FOR_READING: u32 = 1;
-/// Locks are split and joined as POSIX has it.
+/// Locks can be split and merged, as in POSIX.
 const POSIX_LOCKS: u32 = 4;
 const MOST_TESTED: u32 = 4096;
 
 /// How a file is opened.
 enum How4 {
     Open,
-    /// Made, by NFSv3's ways; with what is set besides, of an exclusive creation.
+    /// Created, as in NFSv3, with the further attributes of an exclusive creation.
     Create(How, Bitmap, Option<SetAttributes>),
 }
 
@@ -39,7 +39,7 @@ enum Claim<'a> {
     Name(&'a [u8]),
     Previous,
     File,
-    /// By a delegation that it has; of a name where it says one.
+    /// With the client's delegation, and a name if given.
     Delegation(Stateid, Option<&'a [u8]>),
 }
 
@@ -50,7 +50,7 @@ fn parse_how(reader: &mut Reader<'_>) -> Outcome<How4> {
     Ok(match reader.u32()? {
         0 => {
             let (mut set, which) = parse_set(reader)?;
-            // Of a file that is there nothing is set but its end, to nothing.
+            // For an existing file, only truncation to 0 applies.
             set.bytes = set.bytes.filter(|bytes| *bytes == 0);
             How4::Create(How::Unchecked(set), which, None)
         }
@@ -72,7 +72,7 @@ fn parse_claim<'a>(reader: &mut Reader<'a>) -> Outcome<Claim<'a>> {
     Ok(match reader.u32()? {
         0 => Claim::Name(parse_name(reader)?),
         1 => {
-            reader.u32()?; // the delegation that it had: it is given none for it
+            reader.u32()?; // type of the previous delegation, which is not granted again
             Claim::Previous
         }
         2 => Claim::Delegation(parse_stateid(reader)?, Some(parse_name(reader)?)),
@@ -83,18 +83,18 @@ fn parse_claim<'a>(reader: &mut Reader<'a>) -> Outcome<Claim<'a>> {
     })
 }
 
-/// Appends what an open is given besides, with nobody of whom the client could tell that he may not read.
+/// Appends the delegation of an open, if any, with no permission for access without asking.
 fn write_delegation(delegated: Option<Stateid>, writer: &mut Writer<'_>) {
     let Some(stateid) = delegated else {
         writer.u32(0);
         return;
     };
     write_stateid(stateid, writer.u32(FOR_READING));
-    writer.u32(0); // it is not recalled yet
+    writer.u32(0); // not recalled yet
     writer.u32(0).u32(0).u32(0).opaque(b"");
 }
 
-/// Only files are opened.
+/// Checks that it is a regular file.
 fn need_file(attributes: &Attributes3) -> Outcome {
     match attributes.kind {
         REGULAR => Ok(()),
@@ -105,7 +105,7 @@ fn need_file(attributes: &Attributes3) -> Outcome {
 }
 
 impl<'a> Compound<'a> {
-    /// A state as a request names it.
+    /// Resolves the current state ID.
     pub(super) fn resolved(&self, stateid: Stateid) -> Outcome<Stateid> {
         match stateid == Stateid::CURRENT {
             true => self.stateid.ok_or_else(|| Status4::BadStateid.into()),
@@ -114,7 +114,7 @@ impl<'a> Compound<'a> {
     }
 
     fn owner(&self, reader: &mut Reader<'_>) -> Outcome<Owner> {
-        reader.u64()?; // a client's number: the session's counts (18.16.3)
+        reader.u64()?; // the client ID, which the session determines (18.16.3)
         Ok((self.client()?, reader.opaque(MOST_OWNER_BYTES)?.into()))
     }
 
@@ -177,7 +177,8 @@ impl<'a> Compound<'a> {
         Ok(())
     }
 
-    /// The file that an open is a change of: of what others may have, or of its contents.
+    /// Returns the file whose delegations an open conflicts with, because of its access, denial or
+    /// truncation.
     fn in_question(
         &self,
         at: &FileHandle,
@@ -199,7 +200,7 @@ impl<'a> Compound<'a> {
         }
     }
 
-    /// Makes way for a change of a file.
+    /// Recalls delegations that conflict with a change of a file.
     pub(super) fn make_way(&mut self, file: FileHandle) -> Outcome<Option<MutexGuard<'a, Clients>>> {
         self.make_way_of(|_| [Some(file), None])
     }
@@ -223,7 +224,8 @@ impl<'a> Compound<'a> {
         Ok(())
     }
 
-    /// Finds or makes a file: itself, its directory's change attribute before and after, and what was set.
+    /// Finds or creates a file: returns the file, its directory's change attribute before and after, and
+    /// the attributes set.
     fn open_name(
         &self,
         at: &FileHandle,
@@ -238,7 +240,7 @@ impl<'a> Compound<'a> {
         }
         let there = volume.files.look_up(directory, name).ok();
         if let Some(slot) = there {
-            // Nothing is emptied that can't be opened.
+            // Only a file that may be opened is truncated.
             let file = volume.handle(slot)?;
             let attributes = volume.attributes(slot);
             match how {
@@ -321,7 +323,7 @@ impl<'a> Compound<'a> {
             None => clients.opens.lock_owner(client, stateid, &file)?,
         };
         if clients.opens.in_the_way(&owner, &file, &range).is_some() {
-            // Who has not been heard of for a lease has lost its locks.
+            // A client that was silent for longer than its lease has lost its locks.
             clients.forget_silent(self.now_ns);
         }
         if let Some(met) = clients.opens.in_the_way(&owner, &file, &range) {
@@ -382,7 +384,7 @@ impl<'a> Compound<'a> {
     }
 }
 
-/// Whether a lock is for writing; those that would wait are as others.
+/// Returns whether a lock is for writing; blocking lock types are treated as non-blocking.
 fn parse_kind(reader: &mut Reader<'_>) -> Outcome<bool> {
     match reader.u32()? {
         1 | 3 => Ok(false),

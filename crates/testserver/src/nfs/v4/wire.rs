@@ -1,11 +1,11 @@
-//! The pieces of messages that several operations have.
+//! Parts of messages that several operations share.
 
 use crate::nfs::state4::opens::Stateid;
 use crate::nfs::state4::status::Outcome;
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::{Malformed, Reader, Writer, MAX_NAME_BYTES};
 
-/// Reads one part of a path.
+/// Parses a path component.
 pub(super) fn parse_name<'a>(reader: &mut Reader<'a>) -> Outcome<&'a [u8]> {
     let name = reader.opaque(MAX_NAME_BYTES)?;
     match name {
@@ -16,7 +16,7 @@ pub(super) fn parse_name<'a>(reader: &mut Reader<'a>) -> Outcome<&'a [u8]> {
     }
 }
 
-/// Appends `change_info4`: nothing came in between, because the export was locked.
+/// Appends `change_info4`, as atomic, because the export was locked.
 pub(super) fn write_change((before, after): (u64, u64), writer: &mut Writer<'_>) {
     writer.u32(1).u64(before).u64(after);
 }

@@ -1,7 +1,7 @@
-//! One export: its files, the handles that clients know them by, and the replies that may be asked for again.
+//! One export: its files, their handles, and the duplicate request cache.
 //!
-//! A volume is used under a lock, by every thread of the server. A file is named to clients by a handle that no other file
-//! ever gets, of this server or of one that was started before or after.
+//! All threads of the server use a volume under a lock. The handle of a file is unique among all files of
+//! this server and of its earlier and later starts.
 
 mod files;
 mod parts;
@@ -17,7 +17,7 @@ use dyno_nfs::wire::{Attributes3, FileHandle, Wcc};
 
 const HANDLE_BYTES: usize = 24;
 
-/// Which export of which start of a server: what handles begin with.
+/// An export of one start of a server: the prefix of handles.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExportName {
     server: u64,
@@ -35,7 +35,7 @@ impl ExportName {
         FileHandle::of(&bytes).ok_or_else(|| Status::ServerFault.into())
     }
 
-    /// Attributes as clients are told them: with the number of the file system; 0 would be taken for none by some.
+    /// Returns attributes for clients, with the file system ID. Some clients would take 0 for none.
     pub(crate) fn told(self, attributes: Attributes3) -> Attributes3 {
         Attributes3 {
             file_system: u64::from(self.number) + 1,
@@ -52,7 +52,7 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// `server`: another one for each start of a server; `number`: the export's place.
+    /// Creates a volume. `server` differs for each start of a server; `number` is the index of the export.
     pub(crate) fn new(server: u64, number: u32, files: Files) -> Self {
         Self {
             export: ExportName { server, number },
@@ -61,7 +61,7 @@ impl Volume {
         }
     }
 
-    /// Reads from a handle which export of this server it belongs to; None: of another start of it, or no handle at all.
+    /// Returns the export number in a handle; None if it is from another start of the server or invalid.
     pub(crate) fn number_in(handle: &FileHandle, server: u64) -> Option<usize> {
         let bytes = handle.as_bytes();
         let of_server = bytes.get(..8)? == server.to_be_bytes() && bytes.len() == HANDLE_BYTES;
@@ -74,7 +74,7 @@ impl Volume {
             .handle(slot, self.files.serial(slot).ok_or(Status::Stale)?)
     }
 
-    /// The slot of the file that a handle names.
+    /// Returns the slot of a handle's file.
     pub(crate) fn find(&self, handle: &FileHandle) -> Result<usize, Refused> {
         let Ok(bytes) = <[u8; HANDLE_BYTES]>::try_from(handle.as_bytes()) else {
             return Err(Status::BadHandle.into());
@@ -90,7 +90,7 @@ impl Volume {
         if number(8..12) != u64::from(self.export.number) {
             return Err(Status::XDev.into());
         }
-        // Four bytes: they fit.
+        // Four bytes always fit.
         let slot = number(12..16) as usize;
         match self.files.serial(slot) == Some(number(16..24)) {
             true => Ok(slot),
@@ -102,7 +102,7 @@ impl Volume {
         self.export.told(self.files.attributes(slot))
     }
 
-    /// What a reply says of a file that was `before` the call what is given.
+    /// Returns the attributes of a file after a call, with those `before` it.
     pub(crate) fn wcc(&self, slot: usize, before: &Attributes3) -> Wcc {
         Wcc {
             before: Some(before.before()),
@@ -110,7 +110,7 @@ impl Volume {
         }
     }
 
-    /// Forgets what is not stable, and the replies. How many files lost something.
+    /// Discards unstable data and the cached replies. Returns the number of files that lost data.
     pub(crate) fn lose_unstable(&mut self) -> u64 {
         self.replies.forget_all();
         self.files.lose_unstable()

@@ -1,4 +1,4 @@
-//! What is said of the files of an export: who asks, what is made, what a listing has, why something is refused.
+//! Types for the files of an export: callers, objects to create, listing entries, refusals.
 
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::Attributes3;
@@ -6,11 +6,11 @@ use dyno_nfs::wire::Attributes3;
 /// Cookies of `.` and `..`; those of names are larger.
 pub(crate) const OWN_COOKIE: u64 = 1;
 pub(crate) const PARENT_COOKIE: u64 = 2;
-/// As of any file system of Linux.
+/// As on any Linux file system.
 pub(crate) const MOST_NAME_BYTES: u32 = 255;
 pub(crate) const MOST_LINKS: u32 = 32_000;
 
-/// Why a request is refused.
+/// Status of a refused request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Refused(pub(crate) Status);
 
@@ -20,23 +20,23 @@ impl From<Status> for Refused {
     }
 }
 
-/// User and group of who asks.
+/// User and group of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
 }
 
-/// What shall be made, if not a file.
+/// The object to create, if not a regular file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Made<'a> {
     Directory,
     SymbolicLink(&'a [u8]),
-    /// Its kind (`ftype3`), and of a device major and minor number.
+    /// Its type (`ftype3`), and for a device its major and minor number.
     Special(u32, (u32, u32)),
 }
 
-/// One name of a directory.
+/// A name in a directory.
 #[derive(Debug)]
 pub(crate) struct Listed<'a> {
     pub(crate) cookie: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Listed<'a> {
     pub(crate) attributes: Attributes3,
 }
 
-/// Bytes and files that there is room for.
+/// Available space in bytes and files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) total_bytes: u64,

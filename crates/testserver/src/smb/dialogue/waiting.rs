@@ -1,4 +1,4 @@
-//! Requests that wait for others: kept, tried again, cancelled.
+//! Parked requests, which wait for other clients: stored, retried, cancelled.
 
 use super::{Chain, Dialogue, ERROR_BODY};
 use crate::smb::message::{command, flag, AnswerHeader, Disconnect, Frame, Request};
@@ -6,10 +6,10 @@ use crate::smb::notices;
 use crate::smb::status::Status;
 use crate::smb::volume::{Moment, Notice};
 
-/// Requests of one connection that may wait at a time.
+/// Maximum number of parked requests per connection.
 const MOST_PARKED: usize = 512;
 
-/// A request that waits, with what follows it in its compound.
+/// A parked request, with the rest of its compound.
 pub(super) struct Parked {
     async_id: u64,
     message_id: u64,
@@ -22,7 +22,7 @@ fn is_endless(command: u16) -> bool {
     matches!(command, command::LOCK | command::CHANGE_NOTIFY)
 }
 
-/// How a request ends that waited when what it is about was closed.
+/// Returns the final status of a parked request whose file was closed.
 pub(super) fn of_ended(command: u16, status: Status) -> Status {
     match (command, status) {
         (command::LOCK, Status::FILE_CLOSED) => Status::RANGE_NOT_LOCKED,
@@ -35,7 +35,7 @@ pub(super) fn of_ended(command: u16, status: Status) -> Status {
 }
 
 impl Dialogue {
-    /// Keeps a request until it is tried again, and says that it goes on, unless that was said before.
+    /// Parks a request until it is retried, and announces it as pending, unless that was done before.
     pub(super) fn park(
         &mut self,
         bytes: &[u8],
@@ -54,7 +54,7 @@ impl Dialogue {
             let credits = self.credits.grant(request.credits);
             self.say(request, &chain, credits, Status::PENDING, out)?;
         }
-        // Locks and changes are waited for without end, breaks are not.
+        // Locks and changes are awaited without limit, breaks are not.
         let patience_ns = self.host.options.break_timeout_ns;
         let deadline_ns = moment.ns.saturating_add(patience_ns);
         self.parked.push(Parked {
@@ -67,7 +67,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Says something of a parked request: that it goes on, or that it has ended without being done.
+    /// Sends a status of a parked request: pending, or ended without execution.
     fn say(
         &mut self,
         request: &Request<'_>,
@@ -103,7 +103,7 @@ impl Dialogue {
             true => parked.async_id == request.async_id,
             false => parked.message_id == request.message_id,
         };
-        // A request that has been answered meanwhile is not there any more, and nothing is said.
+        // A request that has been answered meanwhile is gone, and gets no further answer.
         let Some(place) = self.parked.iter().position(is_it) else {
             return;
         };
@@ -115,11 +115,11 @@ impl Dialogue {
             sealed: chain.sealed.and(parked.chain.sealed),
             ..parked.chain
         };
-        // Failing to encrypt ends with the next message, which fails likewise.
+        // A failure to encrypt will recur with the next message, which handles it.
         let _ = self.say(&cancelled, &chain, 0, Status::CANCELLED, out);
     }
 
-    /// Takes what another connection sent, and appends what is to be said of it.
+    /// Handles a notice of another connection, and appends the resulting messages.
     pub(crate) fn take_notice(
         &mut self,
         notice: Notice,
@@ -146,12 +146,12 @@ impl Dialogue {
         self.carry_out_chain(&parked.bytes, parked.chain, moment, out)
     }
 
-    /// The time of the next of `expire`.
+    /// Returns when `expire` is due next.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
         self.parked.iter().filter_map(|parked| parked.deadline_ns).min()
     }
 
-    /// Tries those requests again for which others have had their time.
+    /// Retries the requests whose waiting time is over.
     pub(crate) fn expire(&mut self, moment: Moment, out: &mut Vec<u8>) -> Result<(), Disconnect> {
         let due = |parked: &Parked| parked.deadline_ns.is_some_and(|due_ns| due_ns <= moment.ns);
         while let Some(place) = self.parked.iter().position(due) {

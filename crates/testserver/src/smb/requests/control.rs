@@ -1,5 +1,6 @@
-//! IOCTL of open files: their object ids (MS-FSCC 2.3.1) and server-side copy (MS-SMB2 2.2.31.1, 3.3.5.15.5, 3.3.5.15.6): a key names the file that is read, and the file of the
-//! request is written, range by range.
+//! IOCTL on open files: object IDs (MS-FSCC 2.3.1) and server-side copy (MS-SMB2 2.2.31.1, 3.3.5.15.5,
+//! 3.3.5.15.6), in which a key identifies the source, and the file of the request is the destination of
+//! each range.
 
 use super::{Asking, BODY};
 use crate::smb::bytes::{slice, u32_at, u64_at, Put};
@@ -12,7 +13,7 @@ const REQUEST_RESUME_KEY: u32 = 0x0014_0078;
 const COPY_CHUNKS: u32 = 0x0014_40f2;
 const COPY_CHUNKS_WRITE: u32 = 0x0014_80f2;
 
-/// The control codes of this.
+/// Control codes handled here.
 pub(super) const CODES: [u32; 4] = [
     CREATE_OR_GET_OBJECT_ID,
     REQUEST_RESUME_KEY,
@@ -27,7 +28,7 @@ const KEY_ANSWER_BYTES: u32 = 32;
 const HEAD_BYTES: usize = 32;
 const CHUNK_BYTES: usize = 24;
 const COUNTS_BYTES: u32 = 12;
-/// What one request may copy at most; what Windows takes (MS-SMB2 3.3.3).
+/// Limits per copy request: those of Windows (MS-SMB2 3.3.3).
 const MOST_CHUNKS: u32 = 256;
 const MOST_CHUNK_BYTES: u32 = 1 << 20;
 const MOST_COPY_BYTES: u32 = 16 << 20;
@@ -53,7 +54,8 @@ pub(super) fn control(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8
     }
 }
 
-/// Its own id, then that of the volume, and once more its own: it was never moved. No domain.
+/// Returns the file's object ID, the volume's, and again the file's as its birth ID, because it was never
+/// moved. There is no domain ID.
 fn object_id(asking: &Asking<'_>, number: u64, room: u32, out: &mut Vec<u8>) -> Result<Status, Status> {
     if room < OBJECT_ID_BYTES {
         return Err(Status::INVALID_PARAMETER);
@@ -73,7 +75,7 @@ fn resume_key(part: &[u8], file: FileId, room: u32, out: &mut Vec<u8>) -> Result
     write_control(part, out, |out| {
         out.u64(file.0 as u64);
         out.u64(file.1);
-        // Of the key, and an empty context with its length.
+        // The rest of the key, and an empty context with its length.
         out.zeros(KEY_ANSWER_BYTES as usize - 16);
     })?;
     Ok(Status::SUCCESS)
@@ -96,7 +98,7 @@ fn copy(asking: &Asking<'_>, volume: &mut Volume, open: usize, out: &mut Vec<u8>
         .find(source, &asking.opener)
         .map_err(|_| Status::OBJECT_NAME_NOT_FOUND)?;
     let Some(chunks) = chunks(input)? else {
-        // Who asks for too much is told what may be asked for.
+        // If the request exceeds a limit, the answer reports the limits.
         let limits = [MOST_CHUNKS, MOST_CHUNK_BYTES, MOST_COPY_BYTES];
         write_counts(part, limits, out)?;
         return Ok(Status::INVALID_PARAMETER);
@@ -122,7 +124,7 @@ fn copy(asking: &Asking<'_>, volume: &mut Volume, open: usize, out: &mut Vec<u8>
     Ok(Status::SUCCESS)
 }
 
-/// The ranges of a request; None: more, or larger ones, than may be asked for.
+/// Parses the ranges of a request; None if they exceed a limit.
 fn chunks(input: &[u8]) -> Result<Option<Vec<Chunk>>, Status> {
     let count = u32_at(input, KEY_BYTES)?;
     if count > MOST_CHUNKS {

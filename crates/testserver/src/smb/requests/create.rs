@@ -1,4 +1,5 @@
-//! CREATE (MS-SMB2 2.2.13, 2.2.14, 3.3.5.9) and its contexts: leases, maximal access, the file's number.
+//! CREATE (MS-SMB2 2.2.13, 2.2.14, 3.3.5.9) and its contexts: leases, durable handles, maximal access and
+//! file ID.
 
 use super::{Asking, BODY};
 use crate::smb::bytes::{length, slice, u128_at, u16_at, u32_at, u64_at, u8_at, units, Put};
@@ -10,38 +11,39 @@ use dyno_smb::wire::Dialect;
 
 const LEASE_LEVEL: u8 = 0xff;
 const MOST_CONTEXTS: usize = 32;
-/// Of the second form, which ends with the epoch.
+/// Size of the second form, which ends with the epoch.
 const LEASE_BYTES: usize = 52;
 const LAST_IMPERSONATION: u32 = 3;
 const LEASE_BREAKING: u32 = 2;
-/// Of a durable handle: it outlives a restart of the server.
+/// Flag of a durable handle that survives a restart of the server.
 const PERSISTENT: u32 = 2;
-/// In the second form: another lease, that of the directory, is named.
+/// Flag of the second form: the key of the parent directory's lease is present.
 const PARENT_KEY_SET: u32 = 4;
 const LEASE_STATES: u32 = 7;
 
-/// What contexts ask for.
+/// Parsed contexts.
 #[derive(Default)]
 struct Contexts {
     /// Key, state, and the epoch of the second form.
     lease: Option<(u128, u8, Option<u16>)>,
-    /// The key of the directory's lease.
+    /// Key of the parent directory's lease.
     parent: Option<u128>,
     maximal_access: bool,
     number: bool,
-    /// A file as it was at some time before: there is none.
+    /// Whether an earlier version of a file is requested; there is none.
     from_the_past: bool,
     durable: Option<Durable>,
 }
 
-/// How an open is to outlive its connection, or has.
+/// Durability that an open requests, or reconnects to.
 #[derive(Debug, Clone, Copy)]
 enum Durable {
-    /// `persistent`: over a restart of the server, too. In the second form an open has a name.
+    /// Makes the open durable; `persistent`: it also survives a restart of the server. In the second form
+    /// an open has a GUID.
     Keep {
         create_guid: Option<u128>,
         persistent: bool,
-        /// For how long; 0: as long as the server likes.
+        /// Requested timeout in ms; 0: the server chooses.
         wanted_ms: u32,
     },
     ComeBack {
@@ -58,7 +60,8 @@ impl Durable {
 }
 
 impl Contexts {
-    /// The second form stands alone; of the first, coming back counts (MS-SMB2 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12).
+    /// Adds a durability context. The second form must be the only one; among those of the first form, a
+    /// reconnect takes precedence (MS-SMB2 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12).
     fn add_durable(&mut self, durable: Durable) -> Result<(), Status> {
         match self.durable {
             Some(before) if before.is_second_form() || durable.is_second_form() => {
@@ -76,7 +79,7 @@ pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>
     let name_bytes = usize::from(u16_at(part, BODY + 46)?);
     let path = units(slice(part, usize::from(u16_at(part, BODY + 44)?), name_bytes)?)?;
     let contexts = read_contexts(part)?;
-    // What else such a request says counts for nothing.
+    // The other parameters of a reconnect are ignored.
     if let Some(Durable::ComeBack { file, create_guid }) = contexts.durable {
         let name = KeptName {
             client_guid: asking.client_guid,
@@ -134,8 +137,8 @@ pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>
     Ok(Status::SUCCESS)
 }
 
-/// Keeps an open over the loss of its connection, where that is asked for and may be; gives for how long, in
-/// milliseconds, and whether over a restart, too.
+/// Makes an open durable if that is requested and allowed; returns the timeout in milliseconds, and whether
+/// the handle is persistent.
 fn keep(
     asking: &Asking<'_>,
     volume: &mut Volume,
@@ -163,7 +166,7 @@ fn keep(
     Some((kept_ms, persistent))
 }
 
-/// Leases are there from SMB 2.1 on, the second form from 3.0 on.
+/// Returns whether leases are granted: from SMB 2.1 on, in the second form from 3.0 on.
 fn leases(asking: &Asking<'_>, second_form: bool) -> bool {
     let least = if second_form {
         Dialect::Smb300
@@ -239,7 +242,7 @@ fn file_id(data: &[u8]) -> Result<FileId, Status> {
     Ok((place, u64_at(data, 8)?))
 }
 
-/// Times, sizes and attributes, as CREATE and CLOSE tell them.
+/// Appends times, sizes and attributes for CREATE and CLOSE.
 pub(super) fn write_facts(facts: &Facts, out: &mut Vec<u8>) {
     let times = facts.times;
     for value in [
@@ -305,7 +308,7 @@ fn write(opened: &Opened, contexts: &Contexts, kept: Option<(u32, bool)>, out: &
     }
 }
 
-/// `parent`: the key of the directory's lease, as the request named it.
+/// Returns the data of a lease context. `parent`: the key of the parent directory's lease in the request.
 fn lease_data(lease: &Granted, parent: Option<u128>) -> Vec<u8> {
     let mut data = lease.key.to_le_bytes().to_vec();
     data.u32(u32::from(lease.state));
@@ -320,7 +323,7 @@ fn lease_data(lease: &Granted, parent: Option<u128>) -> Vec<u8> {
     data
 }
 
-/// Appends one; the one before is told where it is. Each begins in step with the one before.
+/// Appends a context, aligned to 8 bytes, and links the previous one to it.
 fn write_context(name: &[u8; 4], data: &[u8], last: &mut Option<usize>, out: &mut Vec<u8>) {
     if let Some(before) = *last {
         let padded = (out.len() - before).next_multiple_of(8);

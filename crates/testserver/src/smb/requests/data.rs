@@ -1,4 +1,4 @@
-//! CLOSE, FLUSH, READ, WRITE, LOCK, and the answer to a break (MS-SMB2 3.3.5.10 to 3.3.5.14, 3.3.5.22).
+//! CLOSE, FLUSH, READ, WRITE, LOCK and break acknowledgements (MS-SMB2 3.3.5.10 to 3.3.5.14, 3.3.5.22).
 
 use super::create::write_facts;
 use super::{Asking, BODY};
@@ -9,7 +9,7 @@ use crate::smb::notices::{level, state_of};
 use crate::smb::status::{Status, Stop};
 use crate::smb::volume::{caching, Lock, LockSequence, Volume};
 
-/// CLOSE: tell times, sizes and attributes as they are at the end.
+/// CLOSE flag: return the final times, sizes and attributes.
 const TELL_FACTS: u16 = 1;
 const MOST_LOCKS: usize = 64;
 
@@ -94,15 +94,15 @@ pub(super) fn write(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>)
     Ok(Status::SUCCESS)
 }
 
-/// What one element of a LOCK asks for.
+/// One element of a LOCK.
 struct Element {
     offset: u64,
     bytes: u64,
     flags: u32,
 }
 
-/// All of the ranges are locked, or none; releases are carried out up to the first that fails. The first element says
-/// which of the two it is.
+/// Locks all ranges or none, or releases ranges up to the first failure. The first element determines
+/// which.
 pub(super) fn lock(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -> Result<Status, Stop> {
     let part = asking.part;
     let open = asking.file(volume, 8)?;
@@ -136,7 +136,7 @@ pub(super) fn lock(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) 
     Ok(Status::SUCCESS)
 }
 
-/// MS-SMB2 3.3.5.14.1.
+/// Releases ranges (MS-SMB2 3.3.5.14.1).
 fn release(volume: &mut Volume, open: usize, elements: &[Element]) -> Result<(), Status> {
     for element in elements {
         if element.flags != lock_flag::UNLOCK {
@@ -147,7 +147,7 @@ fn release(volume: &mut Volume, open: usize, elements: &[Element]) -> Result<(),
     Ok(())
 }
 
-/// MS-SMB2 3.3.5.14.2.
+/// Locks ranges (MS-SMB2 3.3.5.14.2).
 fn take(asking: &Asking<'_>, volume: &mut Volume, open: usize, elements: &[Element]) -> Result<(), Stop> {
     let mut ranges = Vec::new();
     for element in elements {
@@ -180,7 +180,7 @@ fn take(asking: &Asking<'_>, volume: &mut Volume, open: usize, elements: &[Eleme
     Ok(())
 }
 
-/// OPLOCK_BREAK: of an oplock, or of a lease (2.2.24, 2.2.25).
+/// Handles the acknowledgement of an oplock or lease break (2.2.24, 2.2.25).
 pub(super) fn acknowledge(
     asking: &Asking<'_>,
     volume: &mut Volume,

@@ -1,4 +1,4 @@
-//! QUERY_DIRECTORY (MS-SMB2 2.2.33, 3.3.5.18; the forms of entries: MS-FSCC 2.4).
+//! QUERY_DIRECTORY (MS-SMB2 2.2.33, 3.3.5.18; formats of entries: MS-FSCC 2.4).
 
 use super::{Asking, BODY};
 use crate::smb::bytes::{length, slice, u16_at, u32_at, u8_at, units, Put};
@@ -10,7 +10,7 @@ const RESTART: u8 = 0x01;
 const SINGLE: u8 = 0x02;
 const REOPEN: u8 = 0x10;
 
-/// The forms of an entry, by their codes.
+/// Formats of an entry by code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Directory,
@@ -34,7 +34,7 @@ impl Form {
         })
     }
 
-    /// Bytes of an entry before its name.
+    /// Returns the size of an entry before its name.
     fn fixed_bytes(self) -> usize {
         match self {
             Self::Names => 12,
@@ -87,13 +87,13 @@ struct Writer<'a> {
     room: usize,
     form: Form,
     single: bool,
-    /// Where the entry before begins.
+    /// Start of the previous entry.
     last: Option<usize>,
     was_full: bool,
 }
 
 impl Writer<'_> {
-    /// Writes one, where there is room for it as a whole.
+    /// Writes an entry if it fits completely; returns whether it did.
     fn entry(&mut self, entry: Entry<'_>) -> bool {
         if self.single && self.last.is_some() {
             return false;
@@ -138,10 +138,10 @@ impl Writer<'_> {
         out.u32(facts.attributes);
         out.u32(name_bytes);
         if self.form != Form::Directory {
-            out.u32(0); // extended attributes
+            out.u32(0); // size of extended attributes
         }
         match self.form {
-            // No short name: its length, a reserved byte, 24 bytes; and two more before a number.
+            // No short name: its length, a reserved byte and 24 bytes; plus two bytes before a file ID.
             Form::Both => out.zeros(26),
             Form::IdBoth => {
                 out.zeros(28);

@@ -1,4 +1,4 @@
-//! QUERY_INFO (MS-SMB2 2.2.37, 3.3.5.20): of files (MS-FSCC 2.4) and of the file system (2.5).
+//! QUERY_INFO (MS-SMB2 2.2.37, 3.3.5.20) for files (MS-FSCC 2.4) and the file system (2.5).
 
 use super::create::write_facts;
 use super::{Asking, BODY};
@@ -10,7 +10,7 @@ use crate::smb::volume::{Facts, Volume, CLUSTER_BYTES};
 const OF_FILE: u8 = 1;
 const OF_FILE_SYSTEM: u8 = 2;
 const SECTOR_BYTES: u64 = 512;
-/// Names are kept as spelt, and are in Unicode (MS-FSCC 2.5.1).
+/// Names keep their case and are in Unicode (MS-FSCC 2.5.1).
 const FILE_SYSTEM_ATTRIBUTES: u32 = 0x0000_0006;
 const DEVICE_DISK: u32 = 7;
 const LONGEST_NAME_UNITS: u32 = 255;
@@ -26,7 +26,7 @@ pub(super) fn query(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>)
     out.u16(HEADER_BYTES as u16 + 8);
     out.u32(0);
     let value_at = out.len();
-    // What may be cut where it is too long: a name at its end. What is before it must fit, in steps of eight bytes
+    // Only a name at the end may be truncated. Everything before it must fit, in multiples of eight bytes
     // (MS-FSA 2.1.5.12).
     let fixed_bytes = match kind {
         OF_FILE => of_file(class, volume, open, out)?,
@@ -46,7 +46,7 @@ pub(super) fn query(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>)
     Ok(status)
 }
 
-/// Appends the value, and gives the bytes of it that must fit.
+/// Appends the information, and returns the number of bytes that must fit.
 fn of_file(class: u8, volume: &Volume, open: usize, out: &mut Vec<u8>) -> Result<u32, Status> {
     let facts = volume.facts(open);
     let start = out.len();
@@ -103,7 +103,7 @@ fn standard(facts: &Facts, out: &mut Vec<u8>) {
     out.u16(0);
 }
 
-/// The path, with its length before it; `fixed_bytes` must fit.
+/// Appends the path after its length; returns `fixed_bytes`, which must fit.
 fn path(volume: &Volume, open: usize, out: &mut Vec<u8>, fixed_bytes: u32) -> u32 {
     let path = volume.path(open);
     out.u32(length(2 * path.len()));
@@ -111,7 +111,7 @@ fn path(volume: &Volume, open: usize, out: &mut Vec<u8>, fixed_bytes: u32) -> u3
     fixed_bytes
 }
 
-/// A name that is short enough is its own short name; others have none.
+/// Appends the short name: a name that is short enough is its own; others have none.
 fn short_name(name: &[u16], out: &mut Vec<u8>) -> Result<(), Status> {
     let mut parts = name.splitn(2, |unit| *unit == u16::from(b'.'));
     let units = |part: Option<&[u16]>| part.map_or(0, <[u16]>::len);
@@ -123,7 +123,7 @@ fn short_name(name: &[u16], out: &mut Vec<u8>) -> Result<(), Status> {
     Ok(())
 }
 
-/// Every file has one stream, without a name; a directory has none.
+/// Appends the streams: a file has one without a name, a directory none.
 fn streams(facts: &Facts, out: &mut Vec<u8>) {
     if facts.is_directory() {
         return;

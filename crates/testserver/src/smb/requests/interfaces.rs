@@ -1,5 +1,5 @@
-//! FSCTL_QUERY_NETWORK_INTERFACE_INFO (MS-SMB2 2.2.32.5, 3.3.5.15.11): where a client's further connections may go. That is the
-//! address which it has come to, as often as it likes.
+//! FSCTL_QUERY_NETWORK_INTERFACE_INFO (MS-SMB2 2.2.32.5, 3.3.5.15.11): the address for a client's further
+//! connections, which is the one that it already uses.
 
 use super::BODY;
 use crate::smb::bytes::{u32_at, Put};
@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 
 const ANSWER_BYTES: u32 = 152;
 const ADDRESS_BYTES: usize = 128;
-/// Several connections to it are worth while: what comes by them is shared out among CPUs.
+/// Announces that several connections are useful: they are distributed over CPUs.
 const RSS_CAPABLE: u32 = 1;
-/// The field has no word for what is not known. Clients compare interfaces by it, and there is one.
+/// The field can't express an unknown speed. Clients use it to compare interfaces, and there is only one.
 const LINK_BITS_PER_S: u64 = 10_000_000_000;
 const IP_4: u16 = 2;
 const IP_6: u16 = 23;

@@ -1,6 +1,6 @@
-//! Requests about files: each body is read, carried out on the volume, and answered with a body.
+//! Requests for files: each body is parsed, executed on the volume, and answered with a body.
 //!
-//! Not for: who asks, in which frame, under which key (`dialogue.rs`), and what files are (`volume`).
+//! `dialogue.rs` handles users, frames and keys, `volume` the files.
 
 mod control;
 mod create;
@@ -28,15 +28,15 @@ const QUERY_NETWORK_INTERFACE_INFO: u32 = 0x0014_01fc;
 const DFS_GET_REFERRALS: u32 = 0x0006_0194;
 const CREDIT_BYTES: u32 = 65_536;
 
-/// A request about files, and what is known of who asks.
+/// A request for files with its context.
 pub(crate) struct Asking<'a> {
     pub(crate) host: &'a Host,
     pub(crate) part: &'a [u8],
     pub(crate) charge: u16,
     pub(crate) opener: Opener,
-    /// The file of the request before it in a compound, or why there is none.
+    /// The file of the previous request in the compound, or its failure.
     pub(crate) related: Result<FileId, Status>,
-    /// The file that this one was about.
+    /// The file of this request.
     pub(crate) used: Cell<Option<FileId>>,
     pub(crate) moment: Moment,
     pub(crate) waiter: Waiter,
@@ -44,12 +44,13 @@ pub(crate) struct Asking<'a> {
     pub(crate) dialect: Dialect,
     pub(crate) leases_directories: bool,
     pub(crate) channel_sequence: u16,
-    /// The session may have several connections.
+    /// Whether the session may have several connections.
     pub(crate) has_channels: bool,
 }
 
 impl Asking<'_> {
-    /// The open file that the body names at `offset`; all ones stand for that of the request before.
+    /// Returns the open file whose ID is at `offset` of the body; all ones stand for that of the previous
+    /// request.
     fn file(&self, volume: &Volume, offset: usize) -> Result<usize, Status> {
         let place = u64_at(self.part, BODY + offset)?;
         let serial = u64_at(self.part, BODY + offset + 8)?;
@@ -63,7 +64,8 @@ impl Asking<'_> {
         Ok(open)
     }
 
-    /// The same of one that is changed: not by what comes late from a connection that the client has given up.
+    /// As `file` for changes, which are refused if they arrive late from a connection that the client has
+    /// given up.
     fn file_to_change(&self, volume: &mut Volume, offset: usize) -> Result<usize, Status> {
         let open = self.file(volume, offset)?;
         if self.dialect >= Dialect::Smb300 {
@@ -72,12 +74,13 @@ impl Asking<'_> {
         Ok(open)
     }
 
-    /// Whether a client may send a lock once more over another connection, and says so by its sequence (MS-SMB2 3.3.5.14).
+    /// Returns whether a client may repeat a lock over another connection, marked by its lock sequence
+    /// (MS-SMB2 3.3.5.14).
     fn may_repeat(&self, volume: &Volume, open: usize) -> bool {
         self.has_channels || (self.dialect >= Dialect::Smb210 && volume.is_kept(open))
     }
 
-    /// One credit pays for 64 KiB, sent or asked for (MS-SMB2 3.3.5.2.5).
+    /// Checks that the credits cover the data: one per 64 KiB, sent or requested (MS-SMB2 3.3.5.2.5).
     fn check_charge(&self, bytes: u32) -> Result<(), Status> {
         let (most, paid) = if self.dialect >= Dialect::Smb210 {
             (MOST_BYTES, CREDIT_BYTES.saturating_mul(self.charge.into()))
@@ -91,7 +94,7 @@ impl Asking<'_> {
     }
 }
 
-/// Carries a request out, and appends the body of its answer.
+/// Executes a request, and appends the body of its answer.
 pub(crate) fn carry_out(
     request: &Request<'_>,
     asking: &Asking<'_>,
@@ -111,7 +114,7 @@ pub(crate) fn carry_out(
         command::QUERY_DIRECTORY | command::SET_INFO => 33,
         command::QUERY_INFO => 41,
         command::IOCTL => 57,
-        // Two forms, told apart by their sizes.
+        // Two formats, distinguished by their sizes.
         _ => return data::acknowledge(asking, volume, out).map_err(Stop::from),
     };
     request.check_structure(structure)?;
@@ -130,15 +133,15 @@ pub(crate) fn carry_out(
     }
 }
 
-/// Whether an IOCTL is about an open file or pipe.
+/// Returns whether an IOCTL applies to an open file or pipe.
 pub(crate) fn controls_a_file(request: &Request<'_>) -> Result<bool, Status> {
     request.check_structure(57)?;
     let code = u32_at(request.part, BODY + 4)?;
     Ok(code == PIPE_TRANSCEIVE || control::CODES.contains(&code))
 }
 
-/// IOCTL (2.2.31) without a file: the check of the negotiation, and where further connections may go. `local`: where
-/// the client's goes.
+/// Handles an IOCTL (2.2.31) without a file: the validation of the negotiation, and the query of network
+/// interfaces. `local`: the address that the client uses.
 pub(crate) fn control(
     host: &Host,
     negotiated: &Negotiated,

@@ -1,4 +1,4 @@
-//! SET_INFO (MS-SMB2 2.2.39, 3.3.5.21) of files: times and attributes, name, deletion, size.
+//! SET_INFO (MS-SMB2 2.2.39, 3.3.5.21) for files: times and attributes, name, deletion, size.
 
 use super::{Asking, BODY};
 use crate::smb::bytes::{slice, u16_at, u32_at, u64_at, u8_at, units, Put};
@@ -29,7 +29,7 @@ pub(super) fn set(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -
         }
         10 => {
             let name = units(slice(value, 20, u32_at(value, 16)? as usize)?)?;
-            // Some clients begin at the root with a backslash.
+            // Some clients start at the root with a backslash.
             let name = name.strip_prefix(&[u16::from(b'\\')]).unwrap_or(&name);
             volume.rename(open, name, u8_at(value, 0)? != 0, moment, asking.waiter)?;
         }
@@ -37,7 +37,7 @@ pub(super) fn set(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -
         19 => volume.set_allocation(open, u64_at(value, 0)?, moment)?,
         20 => volume.set_end(open, u64_at(value, 0)?, moment)?,
         14 => volume.set_position(open, u64_at(value, 0)?),
-        // The client's own affair.
+        // Only affects the client.
         16 => {}
         _ => return Err(Status::INVALID_INFO_CLASS.into()),
     }

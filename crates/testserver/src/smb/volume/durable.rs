@@ -1,7 +1,7 @@
-//! Durable and persistent opens (MS-SMB2 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1): an open whose connection is
-//! lost stays for its owner, who comes back and names it. Durable ones need an oplock or lease that keeps the handle, and go
-//! with the server; persistent ones outlive its restart. Whoever else wants the file meanwhile gets it, and the owner does
-//! not come back to it.
+//! Durable and persistent opens (MS-SMB2 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1): if the
+//! connection is lost, the open stays for its owner, who reconnects to it. Durable opens need an oplock or
+//! lease with handle caching, and end with the server; persistent ones survive its restart. If another
+//! client wants the file meanwhile, it gets it, and the owner can't reconnect.
 
 use super::{
     caching, names, right, ConnectionId, FileId, Hold, LeaseName, Moment, Opened, Opener, Own, Volume,
@@ -10,25 +10,26 @@ use crate::common::NS_PER_MS;
 use crate::smb::fault::Kind;
 use crate::smb::status::Status;
 
-/// How long one whose connection is lost is kept where the client names no time, as Samba does it.
+/// Default timeout after the loss of the connection, as in Samba.
 const KEPT_MS: u32 = 60_000;
-/// The longest time that a client gets, as from Windows and Samba.
+/// Maximum timeout, as in Windows and Samba.
 const KEPT_MOST_MS: u32 = 300_000;
-/// A write or a change of attributes is refused where the client has had so many connections since; the counter wraps.
+/// Distance from which a channel sequence counts as older, because the counter wraps; older writes and
+/// attribute changes are refused.
 const OLDER: u16 = 0x8000;
 
-/// Whom the connection that is lost stands for.
+/// Connection of an open whose connection is lost.
 const NOBODY: ConnectionId = ConnectionId { thread: 0, serial: 0 };
 
-/// By which name its owner asks for it again.
+/// Names by which the owner reconnects to an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeptName {
     pub(crate) client_guid: u128,
-    /// Of the open; None: SMB 2 has none.
+    /// GUID of the open; None: SMB 2 has none.
     pub(crate) create_guid: Option<u128>,
 }
 
-/// What its owner names who comes back to it.
+/// Parameters of a reconnect.
 #[derive(Debug)]
 pub(crate) struct ComesBack<'a> {
     pub(crate) file: FileId,
@@ -37,22 +38,22 @@ pub(crate) struct ComesBack<'a> {
     pub(crate) path: &'a [u16],
 }
 
-/// What makes an open outlive its connection.
+/// Durability of an open.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
     name: KeptName,
     persistent: bool,
-    /// After the loss of its connection.
+    /// Timeout after the loss of its connection.
     kept_ms: u32,
     /// When its connection was lost.
     left_ns: Option<u64>,
-    /// What the last write has overwritten, and the end before it, for a server that loses that.
+    /// Offset, overwritten data and previous end of the last write, for a fault that undoes it.
     overwritten: Option<(u64, Vec<u8>)>,
 }
 
 impl Volume {
-    /// Keeps a new open over the loss of its connection, where that may be; gives for how long, in milliseconds.
-    /// `wanted_ms` 0: the client leaves that to the server.
+    /// Makes a new open durable if possible; returns the timeout in milliseconds. `wanted_ms` 0: the client
+    /// leaves it to the server.
     pub(crate) fn keep(
         &mut self,
         file: FileId,
@@ -80,14 +81,14 @@ impl Volume {
         Some(kept_ms)
     }
 
-    /// The connection, session or tree of these is lost: what is not kept is closed.
+    /// Handles the loss of a connection, session or tree: closes the opens that are not durable.
     pub(crate) fn leave(&mut self, moment: Moment, theirs: impl Fn(&Opener) -> bool) {
         for index in self.opens_of(theirs) {
             self.leave_one(index, moment);
         }
     }
 
-    /// The server is started anew: only persistent opens outlive that.
+    /// Handles a restart of the server, which only persistent opens survive.
     pub(crate) fn restart(&mut self, moment: Moment) {
         for index in self.opens_of(|_| true) {
             if self.opens[index]
@@ -118,7 +119,7 @@ impl Volume {
         if let (Some((offset, data)), Some(Kind::UndoneWrites)) = (undone, fault) {
             let (node, space) = (open.node, self.space.clone());
             if let Some(pages) = self.nodes[node].pages_mut() {
-                // What was overwritten had room before.
+                // The overwritten data had space before.
                 let _ = pages.write(offset, &data, &space);
             }
         }
@@ -127,7 +128,7 @@ impl Volume {
         }
     }
 
-    /// Notes what a write is about to overwrite, where the server is to lose it.
+    /// Stores the data that a write will overwrite, for the fault that undoes it.
     pub(super) fn note_overwritten(&mut self, open: usize, offset: u64, bytes: usize) {
         if self.fault != Some(Kind::UndoneWrites) || self.opens[open].kept.is_none() {
             return;
@@ -141,7 +142,8 @@ impl Volume {
         }
     }
 
-    /// The owner comes back to an open whose connection was lost. The client and the path count with a lease alone.
+    /// Reconnects the owner to an open whose connection was lost. Client and path are only checked with a
+    /// lease.
     pub(crate) fn come_back(
         &mut self,
         opener: &Opener,
@@ -181,7 +183,7 @@ impl Volume {
         Ok(self.opened(index))
     }
 
-    /// Somebody wants `node` with these rights and shares: opens whose connection is lost make way.
+    /// Closes opens without a connection that conflict with these rights and sharing modes on `node`.
     pub(super) fn close_in_the_way(
         &mut self,
         node: usize,
@@ -204,7 +206,7 @@ impl Volume {
         }
     }
 
-    /// Somebody changes `node`: what the owners of such opens may have read is old.
+    /// Closes opens without a connection whose caching becomes invalid by a change of `node`.
     pub(super) fn close_outdated(&mut self, node: usize, own: Own, keep: u8, moment: Moment) {
         for open in self.nodes[node].opens.clone() {
             if self.is_left(open) && own != self.own(open) && self.held(open).state & !keep != 0 {
@@ -213,18 +215,18 @@ impl Volume {
         }
     }
 
-    /// Whether it outlives its connection.
+    /// Returns whether the open is durable.
     pub(crate) fn is_kept(&self, open: usize) -> bool {
         self.opens[open].kept.is_some()
     }
 
-    /// Whether its connection is lost.
+    /// Returns whether the connection of the open is lost.
     pub(super) fn is_left(&self, open: usize) -> bool {
         let kept = self.opens[open].kept.as_ref();
         kept.is_some_and(|kept| kept.left_ns.is_some())
     }
 
-    /// Closes those whose owners have not come back in time.
+    /// Closes the opens whose owners have not reconnected in time.
     fn close_forgotten(&mut self, moment: Moment) {
         let late = |kept: &Kept| {
             let kept_ns = u64::from(kept.kept_ms) * NS_PER_MS;
@@ -240,8 +242,8 @@ impl Volume {
         }
     }
 
-    /// Holds the number of the client's connection against what its open has seen (3.3.5.2.10): what changes a file and
-    /// comes late from an older one is refused.
+    /// Compares the client's channel sequence with the open's (3.3.5.2.10): refuses late changes from an
+    /// older one.
     pub(crate) fn check_channel_sequence(
         &mut self,
         open: usize,
@@ -284,7 +286,7 @@ mod tests {
         Moment { ns, filetime: 1 }
     }
 
-    /// Of one client, by its connection.
+    /// Returns the opener of one client, by its connection.
     fn opener(serial: u64) -> Opener {
         let connection = ConnectionId { thread: 0, serial };
         Opener {
@@ -317,7 +319,7 @@ mod tests {
         volume.open(&opener, &want, at(1), waiter)
     }
 
-    /// Opened, kept for so long, and its connection lost at 2 ns.
+    /// Opens a file, makes it durable, and loses its connection at 2 ns.
     fn left(volume: &mut Volume, options: u32, asked: Asked, wanted_ms: u32) -> FileId {
         let file = open(volume, 1, options, asked).expect("it can be opened").file;
         assert!(volume.keep(file, NAME, false, wanted_ms).is_some());
@@ -366,7 +368,7 @@ mod tests {
             } else {
                 Ok(())
             };
-            // What only reads is let in, and is no sign of a newer connection.
+            // Reads are allowed, and don't update the sequence.
             if is_refused {
                 assert_eq!(volume.check_channel_sequence(index, sequence, false), Ok(()));
             }
@@ -413,7 +415,7 @@ mod tests {
             (NAME, Some(lease), "", Err(Status::INVALID_PARAMETER)),
             (NAME, Some(lease), "other", Err(Status::INVALID_PARAMETER)),
             (NAME, Some(lease), "KEPT", Ok(file)),
-            (NAME, Some(lease), "kept", not_found), // it has come back
+            (NAME, Some(lease), "kept", not_found), // already reconnected
         ] {
             let found = come_back(&mut leased, file, name, (of_lease, path), 3);
             assert_eq!(found.map(|opened| opened.file), expected, "{path}");

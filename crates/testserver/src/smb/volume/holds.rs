@@ -1,14 +1,15 @@
-//! Oplocks and leases: what clients may keep to themselves, and how it is taken back (MS-FSA 2.1.5.18, MS-SMB2 3.3.4.6,
-//! 3.3.4.7, 3.3.5.22).
+//! Oplocks and leases: permissions to cache, and their breaks (MS-FSA 2.1.5.18, MS-SMB2 3.3.4.6, 3.3.4.7,
+//! 3.3.5.22).
 //!
-//! Both are the same bits here: level II is R, exclusive RW, batch RWH. Whoever would read what another may have
-//! changed waits until that one has answered, or has not for too long; who takes away no more than R waits for nobody.
+//! Both use the same bits here: level II is R, exclusive RW, batch RWH. An operation that depends on data
+//! that another client may have changed waits until that client acknowledges the break or times out.
+//! Breaking only R needs no wait.
 
 use super::{ConnectionId, Moment, Notice, Volume};
 use crate::smb::fault::Kind;
 use crate::smb::status::Status;
 
-/// Bits of caching, as leases number them (MS-SMB2 2.2.13.2.8).
+/// Caching bits, as in leases (MS-SMB2 2.2.13.2.8).
 pub(crate) mod caching {
     pub(crate) const NONE: u8 = 0;
     pub(crate) const READ: u8 = 1;
@@ -18,21 +19,21 @@ pub(crate) mod caching {
 
 use caching::{HANDLE, READ, WRITE};
 
-/// Taken back, and not answered yet.
+/// A break that is not acknowledged yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Breaking {
     to: u8,
     since_ns: u64,
 }
 
-/// What one holder has.
+/// Caching of one holder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Held {
     pub(crate) state: u8,
     pub(crate) breaking: Option<Breaking>,
 }
 
-/// What an open file goes along with.
+/// Caching of an open.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Hold {
     None,
@@ -40,17 +41,17 @@ pub(crate) enum Hold {
     Lease(usize),
 }
 
-/// Which lease, of which client.
+/// Client GUID and key of a lease.
 pub(crate) type LeaseName = (u128, u128);
 
-/// A lease; it lives as long as one of its opens.
+/// A lease, which lives as long as one of its opens.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    /// The client's GUID, and its key.
+    /// Client GUID and key.
     pub(crate) name: LeaseName,
     pub(crate) node: usize,
     pub(crate) held: Held,
-    /// Of the second form alone: counts its changes, from what the client said on.
+    /// Only in the second form: counts its changes, starting from the client's value.
     pub(crate) epoch: u16,
     pub(crate) second_form: bool,
     pub(crate) opens: u32,
@@ -59,7 +60,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Of what it has become, from `from`.
+    /// Returns the notification of a change from the state `from`.
     fn notice(&self, from: u8) -> Notice {
         let breaking = self.held.breaking;
         Notice::LeaseBreak {
@@ -72,7 +73,7 @@ impl Lease {
     }
 }
 
-/// The nearest state at or below that has a name: W and H come with R alone (MS-SMB2 2.2.13.2.8).
+/// Returns the nearest valid state at or below `state`: W and H require R (MS-SMB2 2.2.13.2.8).
 fn sensible(state: u8) -> u8 {
     if state & READ == 0 {
         caching::NONE
@@ -81,7 +82,7 @@ fn sensible(state: u8) -> u8 {
     }
 }
 
-/// An oplock has no level for R and H.
+/// Returns the nearest oplock state; oplocks have no level for R and H.
 fn as_oplock(state: u8) -> u8 {
     match sensible(state) {
         state if state & WRITE != 0 => state,
@@ -92,26 +93,26 @@ fn as_oplock(state: u8) -> u8 {
 enum Step {
     Nothing,
     MustWait,
-    /// Told; waits for the answer or not.
+    /// A notification was sent; whether it needs an acknowledgement.
     Told(bool),
 }
 
 impl Held {
-    /// Takes away all but `keep`.
+    /// Breaks all caching but `keep`.
     fn take_away(&mut self, keep: u8, is_oplock: bool, moment: Moment, patience_ns: u64) -> Step {
         if let Some(breaking) = self.breaking {
             if moment.ns < breaking.since_ns.saturating_add(patience_ns) {
                 let enough = self.state & !keep == 0;
                 return if enough { Step::Nothing } else { Step::MustWait };
             }
-            // MS-SMB2 3.3.6.1, 3.3.6.5: who does not answer loses all.
+            // MS-SMB2 3.3.6.1, 3.3.6.5: without an acknowledgement the holder loses everything.
             *self = Self::default();
         }
         if self.state & !keep == 0 {
             return Step::Nothing;
         }
         let left = self.state & keep;
-        // Of an oplock, level II is left at most (MS-SMB2 3.3.4.6).
+        // A broken oplock keeps at most level II (MS-SMB2 3.3.4.6).
         let to = if is_oplock { left & READ } else { sensible(left) };
         if self.state == READ {
             self.state = to;
@@ -124,7 +125,7 @@ impl Held {
         Step::Told(true)
     }
 
-    /// True: `state` is no more than was left; it is all that is held now.
+    /// Acknowledges a break. Returns false if `state` exceeds what was left, or there was no break.
     fn acknowledge(&mut self, state: u8) -> bool {
         let suits = self.breaking.is_some_and(|breaking| state & !breaking.to == 0);
         if suits {
@@ -134,7 +135,7 @@ impl Held {
     }
 }
 
-/// A lease as the answer to a CREATE tells it.
+/// A lease, as the response to CREATE reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub(crate) key: u128,
@@ -145,8 +146,8 @@ pub(crate) struct Granted {
 }
 
 impl Volume {
-    /// Takes from everybody who has `node` open, but for the open `own` and its lease, all caching but `keep`. True: an
-    /// answer has to come first.
+    /// Breaks all caching of `node` but `keep` for all opens except `own` and its lease. Returns true if an
+    /// acknowledgement must arrive first.
     pub(super) fn take_away(&mut self, node: usize, own: Own, keep: u8, moment: Moment) -> bool {
         if self.fault == Some(Kind::NoBreaks) {
             return false;
@@ -160,15 +161,15 @@ impl Volume {
         must_wait
     }
 
-    /// The same, from one open alone.
+    /// As above for a single open.
     pub(super) fn take_away_from(&mut self, open: usize, own: Own, keep: u8, moment: Moment) -> bool {
         let patience_ns = self.break_timeout_ns;
         let holder = &mut self.opens[open];
         let (step, notice) = match &mut holder.hold {
             Hold::None => return false,
             Hold::Oplock(held) => {
-                // Level II goes with a change by its own holder, too (MS-FSA 2.1.4.12): the server can't know whether
-                // the change came from its cache.
+                // A change by its own holder also breaks level II (MS-FSA 2.1.4.12): the server can't know
+                // whether the change came from its cache.
                 let is_own = own == Own::Open(open);
                 if is_own && (held.state & !READ != 0 || keep & READ != 0) {
                     return false;
@@ -206,8 +207,8 @@ impl Volume {
         }
     }
 
-    /// Something in a directory has changed: takes its leases from everybody but the holder of `by`, who has changed it
-    /// (MS-FSA 2.1.4.12: the parent's oplock). Nobody waits for an answer, as with a file that others have changed.
+    /// Breaks the leases of a changed directory, except `by`, the lease of the client that changed it
+    /// (MS-FSA 2.1.4.12: the parent's oplock). No acknowledgement is awaited, as with a changed file.
     pub(super) fn take_directory_away(&mut self, directory: usize, by: Option<LeaseName>, moment: Moment) {
         if matches!(self.fault, Some(Kind::NoBreaks | Kind::NoDirectoryBreaks)) {
             return;
@@ -219,8 +220,8 @@ impl Volume {
         }
     }
 
-    /// Over which connection the client of a lease is told of it: the one that used it last, or where that is gone, another
-    /// that has it open (MS-SMB2 3.3.4.7).
+    /// Returns the connection for notifications of a lease: the one that used it last, or if that is gone,
+    /// another one with an open under it (MS-SMB2 3.3.4.7).
     fn connection_of(&self, lease: usize) -> ConnectionId {
         let last = self.leases[lease].connection;
         let node = self.leases[lease].node;
@@ -235,8 +236,8 @@ impl Volume {
         first.unwrap_or(last)
     }
 
-    /// An open is told of over the connection `to` from now on, where `from` is gone: a break that was not answered is told
-    /// once more.
+    /// Redirects notifications of an open from the lost connection `from` to `to`, and repeats an
+    /// unacknowledged break.
     pub(super) fn tell_again(&mut self, open: usize, from: ConnectionId, to: ConnectionId) {
         let holder = &self.opens[open];
         let notice = match holder.hold {
@@ -260,7 +261,7 @@ impl Volume {
         self.notices.push((to, notice));
     }
 
-    /// What is held by one open.
+    /// Returns the caching of one open.
     pub(super) fn held(&self, open: usize) -> Held {
         match self.opens[open].hold {
             Hold::None => Held::default(),
@@ -269,7 +270,7 @@ impl Volume {
         }
     }
 
-    /// Who an open is, when it takes something away from the others.
+    /// Returns the identity of an open for breaks: its own caching is not affected.
     pub(super) fn own(&self, open: usize) -> Own {
         match self.opens[open].hold {
             Hold::Lease(lease) => Own::Lease(self.leases[lease].name),
@@ -277,8 +278,8 @@ impl Volume {
         }
     }
 
-    /// The most that a newcomer may have beside those who have the file open, its own lease left out. Level II and H
-    /// don't go together (MS-FSA 2.1.5.18).
+    /// Returns the maximum caching of a new open besides the existing opens, without those of its own
+    /// lease. Level II and H exclude each other (MS-FSA 2.1.5.18).
     fn possible(&self, newcomer: usize, own: Own, as_lease: bool) -> u8 {
         let node = self.opens[newcomer].node;
         let mut possible = READ | WRITE | HANDLE;
@@ -302,10 +303,10 @@ impl Volume {
         possible
     }
 
-    /// Gives a new open of a file the oplock nearest to the wanted one.
+    /// Grants a new open the nearest possible oplock.
     pub(super) fn grant_oplock(&mut self, open: usize, wanted: u8) {
         let possible = self.possible(open, Own::Open(open), false);
-        // Whoever can't have W and asked for it gets level II.
+        // If W is impossible, the client gets level II.
         let state = as_oplock(wanted & possible);
         if state != caching::NONE {
             self.opens[open].hold = Hold::Oplock(Held {
@@ -315,10 +316,11 @@ impl Volume {
         }
     }
 
-    /// Joins a new open to the lease of that name, which is made where there is none, and raises it as far as can be.
+    /// Adds a new open to its lease, which is created if necessary, and raises the lease as far as
+    /// possible.
     pub(super) fn grant_lease(&mut self, open: usize, name: LeaseName, wanted: u8, epoch: Option<u16>) {
         let (node, connection) = (self.opens[open].node, self.opens[open].connection);
-        // Nobody writes to a directory: what is asked of it beyond reads and the handle is not missed.
+        // Directories are never written, so write caching is not granted for them.
         let of_file = !self.nodes[node].is_directory();
         let wanted = if of_file { wanted } else { wanted & !WRITE };
         let possible = self.possible(open, Own::Lease(name), true);
@@ -343,7 +345,8 @@ impl Volume {
         lease.opens += 1;
         lease.connection = connection;
         let granted = sensible(wanted & possible);
-        // A lease is only ever raised, as a whole, and not while it is being taken away (MS-SMB2 3.3.5.9.8).
+        // A lease is only raised, only to the full requested state, and not during a break (MS-SMB2
+        // 3.3.5.9.8).
         let raises = granted & lease.held.state == lease.held.state && (is_new || wanted & !possible == 0);
         if lease.held.breaking.is_none() && raises {
             if granted != lease.held.state {
@@ -354,7 +357,7 @@ impl Volume {
         self.opens[open].hold = Hold::Lease(index);
     }
 
-    /// The lease of an open.
+    /// Returns the lease of an open.
     pub(super) fn granted(&self, open: usize) -> Option<Granted> {
         let Hold::Lease(index) = self.opens[open].hold else {
             return None;
@@ -369,13 +372,13 @@ impl Volume {
         })
     }
 
-    /// Whether the lease of that name belongs to another file.
+    /// Returns whether the lease with this name belongs to another file.
     pub(super) fn lease_is_elsewhere(&self, name: LeaseName, node: Option<usize>) -> bool {
         let lease = self.lease_index.get(&name).map(|index| &self.leases[*index]);
         lease.is_some_and(|lease| Some(lease.node) != node)
     }
 
-    /// An open that is being closed holds nothing any more.
+    /// Releases the caching of an open that is being closed.
     pub(super) fn let_go(&mut self, open: usize) {
         if let Hold::Lease(index) = std::mem::replace(&mut self.opens[open].hold, Hold::None) {
             let lease = &mut self.leases[index];
@@ -388,7 +391,7 @@ impl Volume {
         }
     }
 
-    /// A client's answer to the break of an oplock; gives what it has left.
+    /// Handles the acknowledgement of an oplock break; returns the remaining state.
     pub(crate) fn acknowledge_oplock(&mut self, open: usize, state: u8) -> Result<u8, Status> {
         let node = self.opens[open].node;
         let Hold::Oplock(held) = &mut self.opens[open].hold else {
@@ -396,7 +399,7 @@ impl Volume {
         };
         let suits = held.acknowledge(state);
         if !suits {
-            // MS-SMB2 3.3.5.22.1: whoever answers wrongly has none left.
+            // MS-SMB2 3.3.5.22.1: after an invalid acknowledgement, the oplock is lost.
             *held = Held::default();
         }
         let left = held.state;
@@ -411,7 +414,7 @@ impl Volume {
         }
     }
 
-    /// A client's answer to the break of a lease.
+    /// Handles the acknowledgement of a lease break.
     pub(crate) fn acknowledge_lease(&mut self, name: LeaseName, state: u8) -> Result<(), Status> {
         let index = *self.lease_index.get(&name).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
         let lease = &mut self.leases[index];
@@ -421,7 +424,7 @@ impl Volume {
         } else if lease.held.acknowledge(state) {
             Ok(())
         } else {
-            // Whoever answers wrongly may answer once more (MS-SMB2 3.3.5.22.2).
+            // After an invalid acknowledgement, the client may send another one (MS-SMB2 3.3.5.22.2).
             Err(Status::REQUEST_NOT_ACCEPTED)
         };
         self.wake(node);
@@ -429,7 +432,7 @@ impl Volume {
     }
 }
 
-/// From whom nothing is taken: who asks.
+/// The holder that causes a break, and is exempt from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
     Nobody,

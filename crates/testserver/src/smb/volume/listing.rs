@@ -1,4 +1,4 @@
-//! What a directory has in it, name by name, from where the last listing ended.
+//! Listing of a directory, name by name, from the end of the previous response.
 
 use super::names::{Key, Pattern};
 use super::node::Facts;
@@ -6,19 +6,19 @@ use super::Volume;
 use crate::smb::status::Status;
 use std::ops::Bound;
 
-/// How far a listing has come.
+/// Position of a listing.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// That of the first request; it holds until the listing begins anew.
+    /// Pattern of the first request; it applies until the listing restarts.
     pattern: Option<Pattern>,
-    /// `.` and `..`.
+    /// Number of `.` and `..` returned so far.
     dots: u8,
-    /// The last name that was told.
+    /// The last returned name.
     last: Option<Key>,
     any: bool,
 }
 
-/// One name of a listing.
+/// One name in a listing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'a> {
     pub(crate) name: &'a [u16],
@@ -28,7 +28,7 @@ pub(crate) struct Entry<'a> {
 const DOTS: [u16; 2] = [b'.' as u16, b'.' as u16];
 
 impl Volume {
-    /// Tells the next names that match to `tell`, until that says that it can take no more (it took none then).
+    /// Passes the next matching names to `tell` until it refuses one.
     pub(crate) fn list(
         &mut self,
         open: usize,

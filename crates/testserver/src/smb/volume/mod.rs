@@ -1,7 +1,7 @@
-//! One share: a tree of files in memory, who has what open, and what they may cache. Knows nothing of messages.
+//! One share: a tree of files in memory, their opens and their caching. Independent of messages.
 //!
-//! A volume is used under a lock, by every thread of the server. What others are to be told (breaks, and that what they
-//! wait for may have come) is left in its notices, which whoever has the lock takes along.
+//! All threads of the server use a volume under a lock. It collects notices to other connections (breaks,
+//! and retries of waiting requests), which the holder of the lock delivers.
 
 mod durable;
 pub(crate) mod holds;
@@ -32,27 +32,27 @@ use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One connection of the server; none has the serial of another.
+/// A connection of the server; serials are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ConnectionId {
     pub(crate) thread: usize,
     pub(crate) serial: u64,
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) connection: ConnectionId,
     pub(crate) async_id: u64,
 }
 
-/// An open file as clients name it: its place, and a serial that no other has.
+/// ID of an open file for clients: its index, and a unique serial.
 pub(crate) type FileId = (usize, u64);
 
-/// What a connection is to be told by another.
+/// A notice to another connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// A request that waited is to be tried again.
+    /// A waiting request must be retried.
     TryAgain {
         async_id: u64,
     },
@@ -69,7 +69,7 @@ pub(crate) enum Notice {
     },
 }
 
-/// Now, by both clocks.
+/// The current time on two clocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) ns: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Moment {
     pub(crate) filetime: u64,
 }
 
-/// Who opened something: a connection, and its session and tree.
+/// Connection, session and tree of an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Opener {
     pub(crate) connection: ConnectionId,
@@ -92,29 +92,29 @@ pub(crate) struct Open {
     connection: ConnectionId,
     session: u64,
     tree: u32,
-    /// Rights, each by its own bit.
+    /// Granted bits of `right`.
     pub(crate) access: u32,
     share: u32,
-    /// It disturbs nobody: neither sharing nor caching.
+    /// Whether it affects neither sharing nor caching.
     is_for_attributes: bool,
     delete_on_close: bool,
     hold: Hold,
-    /// The lease of the directory, as its owner named it: what it changes there does not break that one.
+    /// The client's lease on the parent directory: changes through this open don't break it.
     parent_lease: Option<LeaseName>,
     cursor: Cursor,
-    /// As many changes as whoever watches it has been told of; None: nobody does.
+    /// Number of changes reported to the watcher of this directory; None: it is not watched.
     told_changes: Option<u64>,
-    /// It outlives its connection.
+    /// Durability, if granted.
     kept: Option<Kept>,
-    /// Of the last connection that the client has used for it.
+    /// Channel sequence that the client last used for it.
     channel_sequence: u16,
-    /// Where the client says that it is (MS-FSCC 2.4.40): told again, and used for nothing.
+    /// Position set by the client (MS-FSCC 2.4.40): only reported back.
     position: u64,
-    /// Of the last request to lock or unlock in each of its places that was carried out.
+    /// The last executed lock request for each lock sequence index.
     locked: Vec<LockSequence>,
 }
 
-/// A share's files.
+/// Files of a share.
 #[derive(Debug)]
 pub(crate) struct Volume {
     nodes: Slab<Node>,
@@ -125,9 +125,9 @@ pub(crate) struct Volume {
     serial: u64,
     space: Arc<Space>,
     break_timeout_ns: u64,
-    /// What is done wrong.
+    /// Fault to inject.
     fault: Option<Kind>,
-    /// For whom, and what.
+    /// Notices with their recipients.
     pub(crate) notices: Vec<(ConnectionId, Notice)>,
 }
 
@@ -154,7 +154,7 @@ impl Volume {
         self.serial
     }
 
-    /// Files that are open now.
+    /// Returns the number of open files.
     pub(crate) fn open_count(&self) -> usize {
         self.opens.len()
     }
@@ -163,17 +163,17 @@ impl Volume {
         &self.space
     }
 
-    /// The open that a client names so, where it is that client's own.
+    /// Returns the index of an open, if it belongs to the client.
     pub(crate) fn find(&self, file: FileId, opener: &Opener) -> Result<usize, Status> {
         let open = self.opens.get(file.0).filter(|open| open.serial == file.1);
         let own = open.filter(|open| {
-            // Over whichever of its connections the session comes.
+            // Any connection of the session may use it.
             (open.session, open.tree) == (opener.session, opener.tree)
         });
         own.map(|_| file.0).ok_or(Status::FILE_CLOSED)
     }
 
-    /// As clients name it.
+    /// Returns the ID of an open for clients.
     pub(crate) fn file_id(&self, open: usize) -> FileId {
         (open, self.opens[open].serial)
     }
@@ -194,7 +194,7 @@ impl Volume {
         &self.node(open).name
     }
 
-    /// From the root on, with a backslash before each name.
+    /// Returns the path from the root, with a backslash before each name.
     pub(crate) fn path(&self, open: usize) -> Vec<u16> {
         let mut names = Vec::new();
         let mut at = self.opens[open].node;
@@ -229,7 +229,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Everybody who waits for something on that file may try again.
+    /// Notifies all requests that wait for this file.
     fn wake(&mut self, node: usize) {
         for waiter in self.nodes[node].waiters.drain(..) {
             let again = Notice::TryAgain {
@@ -291,8 +291,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Nobody else may go on reading old contents from his cache. Whoever changes a file waits for nobody: those who had
-    /// more than R have been asked when it was opened.
+    /// Breaks the caching of others after a change. The change does not wait: caching beyond R was already
+    /// broken when the file was opened.
     fn changed(&mut self, open: usize, moment: Moment) {
         let node = self.opens[open].node;
         self.note_change_by(open, moment);
@@ -302,7 +302,7 @@ impl Volume {
         }
     }
 
-    /// What is to be flushed is in memory already: the answer is all there is to it.
+    /// The files are in memory, so there is nothing to flush.
     pub(crate) fn flush(&self, open: usize) -> Result<(), Status> {
         self.need(open, right::WRITE_DATA | right::APPEND)
     }
@@ -318,7 +318,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Room is not kept in advance; less room than there is content cuts the content.
+    /// Space is not allocated in advance; a size below the file's end truncates the file.
     pub(crate) fn set_allocation(&mut self, open: usize, bytes: u64, moment: Moment) -> Result<(), Status> {
         self.need(open, right::WRITE_DATA)?;
         if bytes < self.facts(open).end {
@@ -364,7 +364,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Marks a file to be deleted with its last handle, or no longer so.
+    /// Marks a file for deletion with its last handle, or removes the mark.
     pub(crate) fn set_delete(
         &mut self,
         open: usize,
@@ -388,7 +388,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Others must close what they keep open only to spare themselves another open.
+    /// Breaks handle caching, so that clients close files that they keep open only for reuse.
     fn take_handles(&mut self, open: usize, moment: Moment, waiter: Waiter) -> Result<(), Stop> {
         let node = self.opens[open].node;
         let own = self.own(open);
@@ -398,7 +398,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Gives a file or directory another name, maybe elsewhere in the tree.
+    /// Renames a file or directory, possibly to another directory.
     pub(crate) fn rename(
         &mut self,
         open: usize,
@@ -468,7 +468,8 @@ impl Volume {
         }
     }
 
-    /// Whether somebody has something open inside a directory, which can't be renamed then (MS-FSA 2.1.5.15.11).
+    /// Returns whether anything inside a directory is open, which prevents renaming it (MS-FSA
+    /// 2.1.5.15.11).
     fn has_open_below(&self, top: usize) -> bool {
         self.nodes[top].is_directory()
             && self
@@ -495,7 +496,7 @@ impl Volume {
         self.space.give(NODE_BYTES);
     }
 
-    /// Closes; the last handle of a file that is to be deleted takes it along.
+    /// Closes an open; deletes a marked file with its last handle.
     pub(crate) fn close(&mut self, open: usize, moment: Moment) {
         self.let_go(open);
         let closed = self.opens.remove(open);
@@ -515,15 +516,15 @@ impl Volume {
         }
     }
 
-    /// Closes everything of a connection, or of one session or tree of it.
+    /// Closes all opens of a connection, session or tree.
     pub(crate) fn close_all(&mut self, moment: Moment, theirs: impl Fn(&Opener) -> bool) {
         for open in self.opens_of(theirs) {
             self.close(open, moment);
         }
     }
 
-    /// The connection `from` of a session is gone, and `to` stands in for it: breaks that were not answered yet are told there
-    /// once more (MS-SMB2 3.3.4.6, 3.3.4.7).
+    /// Replaces the lost connection `from` of a session with `to`, and repeats unacknowledged breaks there
+    /// (MS-SMB2 3.3.4.6, 3.3.4.7).
     pub(crate) fn hand_over(&mut self, session: u64, from: ConnectionId, to: ConnectionId) {
         for index in self.opens_of(|opener| (opener.session, opener.connection) == (session, from)) {
             self.opens[index].connection = to;
@@ -546,7 +547,7 @@ impl Volume {
     }
 }
 
-/// Offsets are signed numbers of 64 bits to the file system (MS-FSA 2.1.5.3, 2.1.5.4).
+/// Checks an offset, which is a signed 64-bit number for the file system (MS-FSA 2.1.5.3, 2.1.5.4).
 fn check_end(offset: u64, bytes: usize) -> Result<(), Status> {
     let end = offset.checked_add(bytes as u64);
     if end.is_none_or(|end| i64::try_from(end).is_err()) {
@@ -555,7 +556,7 @@ fn check_end(offset: u64, bytes: usize) -> Result<(), Status> {
     Ok(())
 }
 
-/// A file without any attribute has the one that says so (MS-FSCC 2.6).
+/// Returns FILE_ATTRIBUTE_NORMAL for a file without attributes (MS-FSCC 2.6).
 fn plain(attributes: u32) -> u32 {
     if attributes == 0 {
         attribute::NORMAL

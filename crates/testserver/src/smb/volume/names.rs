@@ -1,16 +1,16 @@
-//! Names as the protocol has them: UTF-16, kept as they were spelt, found in any case; and patterns of names.
+//! Names in UTF-16, case-preserving and case-insensitive, and patterns of names.
 
 use crate::smb::status::Status;
 
-/// A name as it is looked up.
+/// A name in capitals, for look-ups.
 pub(crate) type Key = Box<[u16]>;
 
-/// The longest name of one file, in UTF-16 units; what NTFS takes.
+/// Maximum length of a name in UTF-16 units, as in NTFS.
 const MAX_NAME_UNITS: usize = 255;
 const BACKSLASH: u16 = b'\\' as u16;
 const DOT: u16 = b'.' as u16;
 
-/// In capitals as Windows makes them: one unit stays one unit.
+/// Returns a name in capitals by the rules of Windows: every unit maps to a single unit.
 pub(crate) fn folded(name: &[u16]) -> Key {
     name.iter().map(|unit| fold(*unit)).collect()
 }
@@ -24,7 +24,7 @@ fn fold(unit: u16) -> u16 {
 
 fn fold_beyond_ascii(unit: u16) -> u16 {
     let Some(character) = char::from_u32(u32::from(unit)) else {
-        return unit; // half of a pair
+        return unit; // half of a surrogate pair
     };
     let mut capitals = character.to_uppercase();
     match (capitals.next(), capitals.next()) {
@@ -33,7 +33,7 @@ fn fold_beyond_ascii(unit: u16) -> u16 {
     }
 }
 
-/// The parts of a path; none for the root.
+/// Returns the components of a path; none for the root.
 pub(crate) fn parts(path: &[u16]) -> Result<Vec<&[u16]>, Status> {
     if path.is_empty() {
         return Ok(Vec::new());
@@ -56,7 +56,7 @@ fn is_name(part: &[u16]) -> bool {
     !part.is_empty() && part.len() <= MAX_NAME_UNITS && !dots && part.iter().all(allowed)
 }
 
-/// A pattern of a listing, in capitals.
+/// A listing pattern in capitals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pattern(Key);
 
@@ -66,20 +66,20 @@ impl Pattern {
         Self(folded(if text.is_empty() { &all } else { text }))
     }
 
-    /// The one name that it stands for, where it has no wildcards.
+    /// Returns the name if the pattern has no wildcards.
     pub(crate) fn literal(&self) -> Option<&[u16]> {
         let wild = |unit: &u16| u8::try_from(*unit).is_ok_and(|byte| b"*?<>\"".contains(&byte));
         (!self.0.iter().any(wild)).then_some(&self.0)
     }
 
-    /// Whether a name, in capitals, is one of those meant (MS-FSA 2.1.4.4). Takes time in proportion to the product of
-    /// both lengths, whatever the pattern.
+    /// Returns whether a name in capitals matches (MS-FSA 2.1.4.4). Takes time proportional to the product
+    /// of both lengths, for any pattern.
     pub(crate) fn matches(&self, name: &[u16]) -> bool {
         if *self.0 == [u16::from(b'*')] {
             return true;
         }
         let last_dot = name.iter().rposition(|unit| *unit == DOT).unwrap_or(name.len());
-        // For every beginning of the name: whether the pattern so far can have taken just that.
+        // For each prefix of the name: whether the pattern so far matches it.
         let mut reached = vec![false; name.len() + 1];
         reached[0] = true;
         for wanted in &self.0 {
@@ -87,7 +87,7 @@ impl Pattern {
             let mut next = vec![false; name.len() + 1];
             for at in 0..=name.len() {
                 if kind == b'*' || kind == b'<' {
-                    // `<` stops before the last dot, and behind it takes the rest.
+                    // `<` stops before the last dot, and matches everything after it.
                     let goes_on = at > 0 && next[at - 1] && (kind == b'*' || at - 1 != last_dot);
                     next[at] = reached[at] || goes_on;
                     continue;

@@ -1,4 +1,4 @@
-//! A file or a directory, and what is known of it.
+//! A file or a directory with its attributes.
 
 use super::names::Key;
 use super::watching::Changes;
@@ -13,18 +13,18 @@ pub(crate) mod attribute {
     pub(crate) const ARCHIVE: u32 = 0x20;
     pub(crate) const NORMAL: u32 = 0x80;
     pub(crate) const TEMPORARY: u32 = 0x100;
-    /// Volume, device, and bits without a meaning.
+    /// Volume, device, and undefined bits.
     pub(crate) const UNKNOWN: u32 = 0xffff_8048;
-    /// Read only, hidden, system, archive: what a client may set.
+    /// Read-only, hidden, system and archive: the attributes that a client may set.
     pub(crate) const SETTABLE: u32 = 0x27;
 }
 
-/// Room is told in multiples of this.
+/// Unit of the reported space.
 pub(crate) const CLUSTER_BYTES: u64 = 4096;
-/// What a name, its place in the directory and the rest of a node are reckoned at, so that empty files are bounded too.
+/// Assumed size of a name, its directory entry and a node, so that empty files are bounded too.
 pub(crate) const NODE_BYTES: u64 = 1024;
 
-/// Times as the wire counts them, in 100 ns since 1601.
+/// Times in 100 ns since 1601.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) created: u64,
@@ -44,20 +44,20 @@ impl Times {
     }
 }
 
-/// What it consists of.
+/// Contents of a node.
 #[derive(Debug)]
 pub(crate) enum Body {
     File(Pages),
-    /// Nodes by their names in capitals.
+    /// Child nodes by their names in capitals.
     Directory(BTreeMap<Key, usize>),
 }
 
 /// A file or a directory.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// As it was spelt; empty for the root.
+    /// Original spelling; empty for the root.
     pub(crate) name: Box<[u16]>,
-    /// The root is its own.
+    /// The root is its own parent.
     pub(crate) parent: usize,
     pub(crate) number: u64,
     pub(crate) attributes: u32,
@@ -67,11 +67,12 @@ pub(crate) struct Node {
     pub(crate) locks: Vec<Lock>,
     pub(crate) delete_pending: bool,
     pub(crate) changes: Changes,
-    /// Requests to be tried again when a hold or a lock on it goes, or something in it changes.
+    /// Requests to retry after a caching or lock on the file is released, or something in the directory
+    /// changes.
     pub(crate) waiters: Vec<Waiter>,
 }
 
-/// What a client is told of a node.
+/// Properties of a node for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) number: u64,
@@ -154,7 +155,7 @@ impl Node {
         }
     }
 
-    /// A client wrote to it.
+    /// Updates times and attributes after a write.
     pub(crate) fn touch(&mut self, now: u64) {
         self.times.written = now;
         self.times.changed = now;

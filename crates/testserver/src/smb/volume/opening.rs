@@ -1,4 +1,4 @@
-//! CREATE, without its message: what is found or made, who else has it open, and what the newcomer may cache.
+//! CREATE without its message: finds or creates the file, checks the other opens, and grants caching.
 
 use super::holds::{caching, Hold, Own};
 use super::listing::Cursor;
@@ -14,9 +14,9 @@ mod option {
     pub(super) const DIRECTORY: u32 = 0x0000_0001;
     pub(super) const NO_DIRECTORY: u32 = 0x0000_0040;
     pub(super) const DELETE_ON_CLOSE: u32 = 0x0000_1000;
-    /// Bits without a meaning.
+    /// Undefined bits.
     pub(super) const UNKNOWN: u32 = 0xff00_0000;
-    /// Connecting a tree, opening by number, reserving an oplock filter (MS-SMB2 3.3.5.9).
+    /// Tree connection, open by file ID, opportunistic filter (MS-SMB2 3.3.5.9).
     pub(super) const NOT_SUPPORTED: u32 = 0x0010_2080;
 }
 
@@ -32,7 +32,7 @@ mod disposition {
     }
 }
 
-/// What became of it, in the numbers of the wire.
+/// Actions in their wire numbers.
 mod action {
     pub(super) const SUPERSEDED: u32 = 0;
     pub(super) const OPENED: u32 = 1;
@@ -40,7 +40,7 @@ mod action {
     pub(super) const OVERWRITTEN: u32 = 3;
 }
 
-/// The caching that an open asks for.
+/// Caching that an open requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Nothing,
@@ -48,14 +48,14 @@ pub(crate) enum Asked {
     Lease {
         name: LeaseName,
         state: u8,
-        /// Of the second form alone.
+        /// Only in the second form.
         epoch: Option<u16>,
-        /// Also where it is a directory that is opened.
+        /// Whether it also applies to a directory.
         of_directories: bool,
     },
 }
 
-/// What an open asks for.
+/// Parameters of an open.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want<'a> {
     pub(crate) path: &'a [u16],
@@ -65,7 +65,7 @@ pub(crate) struct Want<'a> {
     pub(crate) options: u32,
     pub(crate) attributes: u32,
     pub(crate) asked: Asked,
-    /// The lease of the directory, which the opener has.
+    /// The opener's lease on the parent directory.
     pub(crate) parent: Option<LeaseName>,
 }
 
@@ -73,13 +73,13 @@ pub(crate) struct Want<'a> {
 pub(crate) struct Opened {
     pub(crate) file: FileId,
     pub(crate) action: u32,
-    /// As an oplock; a lease is in `lease`.
+    /// Oplock state; leases are in `lease`.
     pub(crate) state: u8,
     pub(crate) lease: Option<Granted>,
     pub(crate) facts: Facts,
 }
 
-/// Generic rights as those that they stand for on a file (MS-FSA 2.1.5.1, FILE_GENERIC_*).
+/// Maps generic rights to specific ones for a file (MS-FSA 2.1.5.1, FILE_GENERIC_*).
 fn specific(access: u32) -> u32 {
     let mut rights = access & right::ALL;
     for (generic, meaning) in [
@@ -96,7 +96,7 @@ fn specific(access: u32) -> u32 {
     rights
 }
 
-/// Which sharing the others must allow for these rights.
+/// Returns the sharing modes that others must allow for these rights.
 fn shares_needed(access: u32) -> u32 {
     let mut needed = 0;
     for (rights, share) in [
@@ -112,7 +112,8 @@ fn shares_needed(access: u32) -> u32 {
 }
 
 impl Open {
-    /// Whether another open with these rights and this sharing can't be beside this one (MS-FSA 2.1.5.1.2.2).
+    /// Returns whether another open with these rights and sharing modes conflicts with this one (MS-FSA
+    /// 2.1.5.1.2.2).
     pub(super) fn conflicts(&self, access: u32, share: u32) -> bool {
         let (needed, theirs) = (shares_needed(access), shares_needed(self.access));
         needed != 0 && theirs != 0 && (needed & !self.share != 0 || theirs & !share != 0)
@@ -120,8 +121,8 @@ impl Open {
 }
 
 impl Volume {
-    /// Whether a name can't be put into a directory, since somebody has that open: whoever renames opens the directory
-    /// for writing, and shares no more than reading and writing (MS-FSA 2.1.5.15.11).
+    /// Returns whether an open of a directory prevents adding names to it: a rename opens the directory for
+    /// writing, sharing only reads and writes (MS-FSA 2.1.5.15.11).
     pub(super) fn refuses_names(&self, directory: usize) -> bool {
         let opens = &self.nodes[directory].opens;
         let conflicts =
@@ -129,8 +130,8 @@ impl Volume {
         opens.iter().any(conflicts)
     }
 
-    /// Opens or makes what is wanted. May have to wait until others have given up what they cache; `waiter` is tried
-    /// again then.
+    /// Opens or creates a file. If it must wait until others have given up caching, `waiter` is retried
+    /// then.
     pub(crate) fn open(
         &mut self,
         opener: &Opener,
@@ -178,7 +179,7 @@ impl Volume {
         Ok(self.admit(opener, node, &want, action))
     }
 
-    /// The directory at the end of a path.
+    /// Returns the directory at the end of a path.
     pub(super) fn directory_of(&self, parts: &[&[u16]]) -> Result<usize, Status> {
         let mut at = self.root;
         for part in parts {
@@ -194,7 +195,8 @@ impl Volume {
         }
     }
 
-    /// None: it went with the last open of somebody whose connection was lost, and who had wanted it removed.
+    /// Opens an existing file. Returns None if the file was deleted with the last open of a client that had
+    /// lost its connection.
     fn open_there(
         &mut self,
         node: usize,
@@ -265,7 +267,7 @@ impl Volume {
         Err(wrong)
     }
 
-    /// One key is for one file (MS-SMB2 3.3.5.9.8).
+    /// Checks that the lease key belongs to no other file (MS-SMB2 3.3.5.9.8).
     fn check_lease(&self, want: &Want<'_>, node: Option<usize>) -> Result<(), Status> {
         match want.asked {
             Asked::Lease { name, .. } if self.lease_is_elsewhere(name, node) => {
@@ -275,7 +277,8 @@ impl Volume {
         }
     }
 
-    /// Whether those who have it open allow it, and are allowed by it. One who would close its handle if asked, is.
+    /// Checks that the sharing modes of existing opens and the new one are compatible. Clients that cache a
+    /// handle are first asked to close it.
     fn check_sharing(
         &mut self,
         node: usize,
@@ -333,7 +336,7 @@ impl Volume {
         Ok((index, action::CREATED))
     }
 
-    /// Adds the open, and gives it what caching it may have.
+    /// Adds the open, and grants its caching.
     fn admit(&mut self, opener: &Opener, node: usize, want: &Want<'_>, action: u32) -> Opened {
         let serial = self.next_serial();
         let open = self.opens.insert(Open {
@@ -373,7 +376,7 @@ impl Volume {
         }
     }
 
-    /// What an open is told of itself.
+    /// Returns the properties of an open.
     pub(super) fn opened(&self, open: usize) -> Opened {
         let state = match self.opens[open].hold {
             Hold::Oplock(held) => held.state,

@@ -1,4 +1,4 @@
-//! Locks on ranges of a file (MS-FSA 2.1.5.8, 2.1.4.10).
+//! Byte-range locks of a file (MS-FSA 2.1.5.8, 2.1.4.10).
 
 use super::holds::caching;
 use super::{Moment, Volume, Waiter};
@@ -14,25 +14,26 @@ pub(crate) struct Lock {
 
 impl Lock {
     fn overlaps(&self, offset: u64, bytes: u64) -> bool {
-        // As sums in 128 bits: a range may end at 2^64. A range without a byte overlaps those that it lies within.
+        // Uses 128-bit sums, because a range may end at 2^64. An empty range overlaps the ranges that
+        // contain it.
         let end = |offset: u64, bytes: u64| u128::from(offset) + u128::from(bytes);
         u128::from(self.offset) < end(offset, bytes) && u128::from(offset) < end(self.offset, self.bytes)
     }
 }
 
-/// Whether a lock and a request have a byte in common.
+/// Returns whether a lock and a request have a byte in common.
 fn touches(lock: &Lock, offset: u64, bytes: u64) -> bool {
     bytes > 0 && lock.bytes > 0 && lock.overlaps(offset, bytes)
 }
 
-/// Whether somebody else's lock, if it is exclusive, forbids to read a range.
+/// Returns whether another open's exclusive lock prevents reading a range.
 pub(super) fn hinders_reading(locks: &[Lock], open: usize, offset: u64, bytes: u64) -> bool {
     locks
         .iter()
         .any(|lock| lock.exclusive && lock.open != open && touches(lock, offset, bytes))
 }
 
-/// Whether a lock forbids to write a range: somebody else's, or a shared one of one's own.
+/// Returns whether a lock prevents writing a range: another open's, or a shared one of the same open.
 pub(super) fn hinders_writing(locks: &[Lock], open: usize, offset: u64, bytes: u64) -> bool {
     let forbids = |lock: &Lock| lock.open != open || !lock.exclusive;
     locks
@@ -40,7 +41,7 @@ pub(super) fn hinders_writing(locks: &[Lock], open: usize, offset: u64, bytes: u
         .any(|lock| forbids(lock) && touches(lock, offset, bytes))
 }
 
-/// By what a client says that it repeats a request to lock (MS-SMB2 2.2.26): a number in one of 64 places.
+/// Identifies a repeated lock request (MS-SMB2 2.2.26): a number at one of 64 indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LockSequence {
     place: u32,
@@ -50,7 +51,7 @@ pub(crate) struct LockSequence {
 impl LockSequence {
     const PLACES: u32 = 64;
 
-    /// None where the field says nothing.
+    /// Returns None if the field is unused.
     pub(crate) fn of(field: u32) -> Option<Self> {
         let (place, number) = (field >> 4, field & 0xf);
         (1..=Self::PLACES)
@@ -60,7 +61,7 @@ impl LockSequence {
 }
 
 impl Volume {
-    /// Whether that request was carried out before. If not, its place is free until it is.
+    /// Returns whether the request was already executed. If not, clears the index for it.
     pub(crate) fn is_repeated(&mut self, open: usize, sequence: LockSequence) -> bool {
         let locked = &mut self.opens[open].locked;
         let is_repeated = locked.contains(&sequence);
@@ -70,12 +71,12 @@ impl Volume {
         is_repeated
     }
 
-    /// It was carried out.
+    /// Records that a lock request was executed.
     pub(crate) fn note_locked(&mut self, open: usize, sequence: LockSequence) {
         self.opens[open].locked.push(sequence);
     }
 
-    /// Locks a range; whoever may wait is tried again when a lock goes.
+    /// Locks a range; a waiting request is retried when a lock is released.
     pub(crate) fn lock(&mut self, lock: Lock, waits: Option<Waiter>, moment: Moment) -> Result<(), Stop> {
         let index = self.opens[lock.open].node;
         let node = &self.nodes[index];
@@ -86,7 +87,8 @@ impl Volume {
             return Err(Status::INVALID_LOCK_RANGE.into());
         }
         let hinders = |other: &Lock| {
-            // Beside a shared lock there may be others, and beside one's own exclusive one a shared one.
+            // A shared lock allows other shared locks, and an exclusive one allows a shared lock of the
+            // same open.
             let suits = !lock.exclusive && (!other.exclusive || other.open == lock.open);
             !suits && other.overlaps(lock.offset, lock.bytes)
         };
@@ -97,7 +99,7 @@ impl Volume {
             });
         }
         self.nodes[index].locks.push(lock);
-        // Whoever caches would not see the lock.
+        // A caching client would not notice the lock.
         if self.nodes[index].opens.len() > 1 || self.held(lock.open).state == caching::READ {
             let own = self.own(lock.open);
             let _ = self.take_away(index, own, caching::NONE, moment);
@@ -105,7 +107,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Releases just the range that was locked; of several such locks an exclusive one first.
+    /// Releases a lock with exactly this range, an exclusive one first.
     pub(crate) fn unlock(&mut self, open: usize, offset: u64, bytes: u64) -> Result<(), Status> {
         let index = self.opens[open].node;
         let locks = &mut self.nodes[index].locks;

@@ -1,4 +1,4 @@
-//! Rights to a file (MS-SMB2 2.2.13.1.1).
+//! Access rights (MS-SMB2 2.2.13.1.1).
 
 pub(crate) const READ_DATA: u32 = 0x0000_0001;
 pub(crate) const WRITE_DATA: u32 = 0x0000_0002;

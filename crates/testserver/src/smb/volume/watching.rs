@@ -1,18 +1,19 @@
-//! Change notification (MS-FSA 2.1.5.11, 2.1.4.1): whoever watches a directory is told that something has changed, not
-//! what. Clients list it anew then (MS-SMB2 3.3.4.4, STATUS_NOTIFY_ENUM_DIR). Whoever keeps a listing of it under a lease
-//! has that taken away.
+//! Change notification (MS-FSA 2.1.5.11, 2.1.4.1): the watcher of a directory learns that something has
+//! changed, but not what, and then lists it again (MS-SMB2 3.3.4.4, STATUS_NOTIFY_ENUM_DIR). A change also
+//! breaks directory leases.
 
 use super::{right, LeaseName, Moment, Volume, Waiter};
 use crate::smb::status::{Status, Stop};
 
-/// Of a completion filter: names of files and of directories; other bits are about sizes, times and attributes.
+/// Bits of a completion filter for file and directory names; other bits stand for sizes, times and
+/// attributes.
 const NAMES: u32 = 0x3;
 
-/// What happened to the entries of a directory, counted.
+/// Counts of changes in a directory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Changes {
     own: Kinds,
-    /// Together with those of directories below.
+    /// Changes in the directory and in all directories below it.
     all: Kinds,
 }
 
@@ -30,14 +31,14 @@ impl Kinds {
 }
 
 impl Volume {
-    /// What an open stands for has changed, through that open.
+    /// Records a change through an open.
     pub(super) fn note_change_by(&mut self, open: usize, moment: Moment) {
         let (directory, by) = (self.node(open).parent, self.opens[open].parent_lease);
         self.note_change(directory, false, by, moment);
     }
 
-    /// A name of a directory came, went or changed, or what lies behind it did. `by`: the lease of the directory that
-    /// whoever changed it has named as his own.
+    /// Records a change of a name in a directory, or of the file behind it. `by`: the lease on the
+    /// directory that the changing client has named as its own.
     pub(super) fn note_change(
         &mut self,
         directory: usize,
@@ -58,7 +59,7 @@ impl Volume {
         }
     }
 
-    /// Waits for a change in an open directory, or below it, too, since the last that was told.
+    /// Waits for a change in an open directory, or also below it, since the last reported one.
     pub(crate) fn watch(
         &mut self,
         open: usize,
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(volume.watch(directory, false, NAMES, WAITER), Err(Stop::Wait));
         assert_eq!(volume.watch(root, true, NAMES, WAITER), Ok(()));
         assert_eq!(volume.watch(shallow, false, NAMES, WAITER), Err(Stop::Wait));
-        // A write is none of its names.
+        // A write does not change names.
         volume.write(file, 0, b"new", MOMENT).expect("it may write");
         assert_eq!(volume.watch(directory, false, NAMES, WAITER), Err(Stop::Wait));
         let sizes = open(&mut volume, "d", DIRECTORY);

@@ -1,4 +1,4 @@
-//! Requests that are handed on to servers behind this one.
+//! Requests that are forwarded to backends.
 
 use super::client::{server_of, Client};
 use dyno_testserver::http::{Documents, Options, Server};
@@ -48,7 +48,7 @@ fn a_kept_connection_that_ended_behind_is_replaced() {
             let mut request = [0; 1024];
             let count = stream.read(&mut request).expect("a request");
             assert!(request[..count].starts_with(b"GET /cgi-bin/x HTTP/1.0\r\n"));
-            // It says that it keeps the connection, and does not.
+            // It announces a persistent connection, but closes it.
             let answer = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nhi";
             stream.write_all(answer).expect("the front reads");
         }
@@ -81,5 +81,5 @@ fn nothing_is_handed_on_over_http2() {
         ..Options::on_loopback(Documents::Fixed(1))
     };
     let refused = Server::start(&options).expect_err("it is refused");
-    assert!(refused.to_string().contains("handed on"), "{refused}");
+    assert!(refused.to_string().contains("not forwarded"), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! A plain, blocking HTTP client that believes nothing: the other side of the tests.
+//! A plain, blocking HTTP client that trusts nothing, for tests.
 
 use dyno_testserver::http::{Documents, Options, Server};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -80,7 +80,7 @@ impl Client {
         }
     }
 
-    /// A response with a declared length.
+    /// Returns a response with a declared length.
     pub(crate) fn response(&mut self) -> Response {
         let mut response = self.head();
         response.body = vec![0; response.length()];
@@ -93,7 +93,7 @@ impl Client {
         self.response()
     }
 
-    /// Everything up to an ordinary end of the connection.
+    /// Returns everything up to a regular end of the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.stream.read_to_end(&mut bytes).expect("an ordinary close");
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// What one HTTP/1.1 GET brings up to the close that it asks for: head and the rest.
+/// Sends one HTTP/1.1 GET that requests a close; returns the head and the rest.
 pub(crate) fn get_and_close(server: &Server) -> (Response, Vec<u8>) {
     let mut client = Client::of(server);
     client.send("GET /x HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");

@@ -16,7 +16,7 @@ fn answer(fault: &str) -> (Response, Vec<u8>) {
     get_and_close(&server_with_fault(fault, BYTES))
 }
 
-/// The body, as far as the chunked coding is right, and what follows it.
+/// Decodes the valid chunks; returns the body and the rest.
 fn chunks(mut coded: &[u8]) -> (Vec<u8>, &[u8]) {
     let mut body = Vec::new();
     loop {

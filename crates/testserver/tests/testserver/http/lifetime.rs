@@ -14,7 +14,8 @@ fn options(threads: usize) -> Options {
     }
 }
 
-/// Sockets of this network namespace that listen on a port of 127.0.0.1 (proc(5), `/proc/net/tcp`, state 0A).
+/// Returns the number of sockets in this network namespace that listen on a port of 127.0.0.1 (proc(5),
+/// `/proc/net/tcp`, state 0A).
 fn listeners(port: u16) -> usize {
     let table = fs::read_to_string("/proc/self/net/tcp").expect("Linux");
     let local = format!("0100007F:{port:04X}");
@@ -54,7 +55,7 @@ fn the_port_of_a_server_with_one_thread_cannot_be_shared() {
 
 #[test]
 fn stopping_closes_every_connection_and_frees_the_port() {
-    // An address of its own, so that no other test gets the port that is freed.
+    // Its own address, so that no other test gets the freed port.
     let server = Server::start(&Options {
         bind: "127.88.0.1:0".parse().expect("an address"),
         ..options(2)

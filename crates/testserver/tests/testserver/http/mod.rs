@@ -1,4 +1,4 @@
-//! The reference server over real sockets.
+//! The reference HTTP server over real sockets.
 
 mod behind;
 mod client;

@@ -1,4 +1,4 @@
-//! Right answers.
+//! Correct answers.
 
 use super::client::{get_and_close, server_of, Client};
 use dyno_testserver::http::{Documents, Options, Server, REQUEST_COUNT_PATH};
@@ -79,7 +79,7 @@ fn the_head_tells_the_time_and_the_server() {
         .is_some_and(|name| name.starts_with("serverdyno-reference/")));
 }
 
-/// Whether the connection answers a second time, and which option the first answer named.
+/// Returns whether the connection answers a second time, and the connection option of the first answer.
 fn kept(request: &str) -> (bool, String) {
     let server = server_of(Documents::Fixed(10));
     let mut client = Client::of(&server);
@@ -115,7 +115,7 @@ fn requests_sent_ahead_are_answered_in_their_order() {
     let tree = Tree::load();
     let server = server_of(Documents::Tree(tree.clone()));
     let mut client = Client::of(&server);
-    // More than one receive buffer of them, so that some head is cut in two.
+    // Larger than one receive buffer, so that some head is split.
     let files: Vec<_> = tree.files().iter().step_by(17).take(300).collect();
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
     client.send(files.iter().map(|file| get(&file.path)).collect::<String>());

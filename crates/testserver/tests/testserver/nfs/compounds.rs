@@ -1,4 +1,4 @@
-//! NFSv4.1 by hand: sessions and their slots, opens, locks, refusals, and whatever else a client may say.
+//! Hand-written NFSv4.1 calls: sessions and their slots, opens, locks, refusals and unusual requests.
 
 use super::raw::{server, Raw, EXPORT, OK};
 use dyno_nfs::status::{Status, Status4};
@@ -16,14 +16,14 @@ const LOCK: u32 = 12;
 pub const CLOSE: u32 = 4;
 pub const SEQUENCE: u32 = 53;
 
-/// Bytes that `write` appends.
+/// Returns the bytes that `write` appends.
 pub fn bytes(write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut bytes = Vec::new();
     write(&mut Writer(&mut bytes));
     bytes
 }
 
-/// The arguments of a compound.
+/// Returns the arguments of a compound.
 pub fn compound(minor_version: u32, operations: &[Vec<u8>]) -> Vec<u8> {
     bytes(|writer| {
         writer.u32(0).u32(minor_version).u32(operations.len() as u32);
@@ -56,7 +56,7 @@ fn create_session(client: u64, number: u32) -> Vec<u8> {
     })
 }
 
-/// PUTROOTFH and LOOKUP of the export.
+/// Returns PUTROOTFH and LOOKUP of the export.
 pub fn to_export() -> [Vec<u8>; 2] {
     let name = EXPORT.trim_start_matches('/').as_bytes();
     [
@@ -69,11 +69,11 @@ pub fn to_export() -> [Vec<u8>; 2] {
     ]
 }
 
-/// OPEN of a name, which makes it; `deny`: what others must not do.
+/// Returns an OPEN that creates a file; `deny`: access denied to others.
 fn open(name: &[u8], owner: &[u8], access: u32, deny: u32) -> Vec<u8> {
     bytes(|writer| {
         writer.u32(OPEN).u32(0).u32(access).u32(deny).u64(0).opaque(owner);
-        writer.u32(1).u32(0).u32(0).u32(0); // made where it is not there, nothing set
+        writer.u32(1).u32(0).u32(0).u32(0); // UNCHECKED creation without attributes
         writer.u32(0).opaque(name);
     })
 }
@@ -98,7 +98,7 @@ struct Client<'a> {
     number: u32,
 }
 
-/// The status of a compound, and its results behind the tag.
+/// Sends a compound; returns its status, and its results after the tag.
 pub fn ask(raw: &mut Raw, arguments: &[u8]) -> (u32, Vec<u8>) {
     let (body, results) = raw.call(NFS4, COMPOUND, arguments);
     assert!(matches!(body, Body::Accepted(_)), "{body:?}");
@@ -132,17 +132,18 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// In the export: the status, and the results of the last operation behind its status.
+    /// Runs operations in the export; returns the status, and the results of the last operation after its
+    /// status.
     fn ask(&mut self, operations: &[Vec<u8>]) -> (u32, Vec<u8>) {
         self.number += 1;
         self.ask_again(operations)
     }
 
-    /// The same in the slot's number of before.
+    /// Repeats a request with the same sequence number.
     fn ask_again(&mut self, operations: &[Vec<u8>]) -> (u32, Vec<u8>) {
         let all = [&[self.sequence()], &to_export()[..], operations].concat();
         let (status, results) = ask(self.raw, &compound(1, &all));
-        // Behind the number of results: SEQUENCE, PUTROOTFH, LOOKUP.
+        // After the number of results: SEQUENCE, PUTROOTFH, LOOKUP.
         let before = 4 + 8 + 36 + 8 + 8;
         (status, results.get(before..).unwrap_or_default().to_vec())
     }
@@ -247,7 +248,7 @@ fn what_does_not_belong_in_a_compound_is_refused_by_name() {
     assert_eq!(client.ask(&many).0, Status4::TooManyOperations as u32);
 }
 
-/// The record of a call.
+/// Returns the record of a call.
 fn call(arguments: &[u8]) -> Vec<u8> {
     let credential = Credential {
         machine: "test".to_owned(),
@@ -262,7 +263,7 @@ fn call(arguments: &[u8]) -> Vec<u8> {
     message.bytes()[4..].to_vec()
 }
 
-/// What compounds of all sorts do in the export.
+/// Returns various operations in the export.
 fn tails() -> [Vec<Vec<u8>>; 5] {
     let read = bytes(|writer| {
         writer.u32(READ).bytes(&[0; 16]).u64(0).u32(u32::MAX);

@@ -1,4 +1,5 @@
-//! UDP by hand: what is no call gets no answer and costs nobody else anything, and NFSv4 is not there.
+//! Hand-written UDP datagrams: an invalid call gets no answer and affects no one else, and NFSv4 is not
+//! available.
 
 use super::raw::EXPORT;
 use dyno_nfs::wire::{
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server of UDP with several threads, and a socket that knows it.
+/// Returns a UDP server with several threads, and a connected socket.
 fn connected() -> (Server, UdpSocket) {
     let options = Options {
         udp: true,
@@ -24,7 +25,7 @@ fn connected() -> (Server, UdpSocket) {
     (server, socket)
 }
 
-/// Calls a program's NULL, or what else the message says.
+/// Sends a message and returns its reply.
 fn ask(socket: &UdpSocket, message: &Message) -> (u32, Body, Vec<u8>) {
     socket
         .send(&message.bytes()[RECORD_MARK_BYTES..])

@@ -1,9 +1,10 @@
-//! Clients of ours that keep files by delegations of a real server: nobody reads data older than the rules allow, another
-//! version's writer is waited for, and nothing that a server does wrong with its recalls makes one wait for ever.
+//! This project's caching clients with delegations of a real server: no client reads data older than the
+//! rules allow, writers over another version wait for recalls, and no fault of the server's recalls makes a
+//! client wait forever.
 //!
-//! Acts are carried out one after the other, and each write is flushed at once, so that what the server has is known. What is
-//! read must be, byte by byte, what some moment since the open had, also where the open was never sent. PROPTEST_CASES makes
-//! it longer.
+//! Acts run one after the other, and each write is flushed immediately, so that the server's contents are
+//! known. Every byte read must match the contents at some moment since the open, even if the open was never
+//! sent. PROPTEST_CASES lengthens the run.
 
 use super::raw::{url, Raw, EXPORT, OK};
 use dyno_files::{
@@ -51,7 +52,8 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What all clients of a history share: whose turn it is, and what each file was from which step on.
+/// State shared by the clients of a history: the next step, and the versions of each file with their first
+/// steps.
 struct Stage {
     steps: Vec<(usize, Act)>,
     next: usize,
@@ -183,13 +185,13 @@ impl User {
         };
         let (_, data) = self.call(read).await;
         assert_eq!(data.len(), 700);
-        // What it has written itself may stand in a page that is older.
+        // Its own data may be in an older page.
         for (at, byte) in (offset as usize..).zip(&data) {
             self.check(file, since, "read", |state| state[at] == *byte);
         }
     }
 
-    /// That what was seen was so at some moment since the file was opened.
+    /// Checks that the observation was true at some moment since the file was opened.
     fn check(&self, file: usize, since: usize, what: &str, is_it: impl Fn(&[u8]) -> bool) {
         let mut stage = self.stage.borrow_mut();
         let states = &stage.states[file];
@@ -206,11 +208,11 @@ impl User {
     }
 }
 
-/// A server whose exports have files for so many histories.
+/// Starts a server whose exports have the files of many histories.
 fn server(fault: Option<&str>) -> Server {
     let options = Options {
         fault: fault.map(|name| name.parse().expect("a fault")),
-        // Shorter than anybody's patience: with a fault, who is in the way waits until then.
+        // Shorter than any time limit: with a fault, conflicting clients wait this long.
         delegations: Some(100 * MS),
         ..Options::on_loopback(EXPORT)
     };
@@ -237,7 +239,7 @@ fn session(target: &NfsTarget, executor: &Executor, number: u64) -> Session {
     target.session(executor, &dialer, EXPORT, number)
 }
 
-/// Plays a history on files of its own; gives what was wrong, and adds what was counted.
+/// Runs a history on its own files; returns the errors, and adds the counts.
 fn played(
     server: &Server,
     history: u64,
@@ -302,7 +304,7 @@ fn runner(cases: u32) -> TestRunner {
     })
 }
 
-/// Plays some histories; the first wrong one, and what was counted in all.
+/// Runs some histories; returns the first error, and the total counts.
 fn histories(fault: Option<&str>, cases: u32) -> (Result<(), String>, BTreeMap<&'static str, u64>) {
     let server = server(fault);
     let counted = RefCell::new(BTreeMap::new());
@@ -349,12 +351,12 @@ fn recalls_that_come_twice_or_of_nothing_do_no_harm() {
         assert_eq!(result, Ok(()), "{fault}");
         assert!(counted["breaks"] > 0);
         let was_refused = counted.contains_key("(calls of the server, refused)");
-        // A second recall comes before the delegation is back, or after it.
+        // A second recall arrives before or after the return of the delegation.
         assert!(was_refused || !refused, "{fault}: {counted:?}");
     }
 }
 
-/// A client that has read a file, and closed it, by leave of a delegation; then whatever `after` does.
+/// Runs `after` with a client that has read and closed a file under a delegation.
 fn with_reader<F>(server: &Server, after: impl FnOnce(Cache<Session>, Executor) -> F + 'static)
 where
     F: std::future::Future<Output = ()> + 'static,
@@ -420,7 +422,7 @@ fn with_file(fault: Option<&str>, limit_ns: u64) -> Server {
     Server::start(&options).expect("it starts")
 }
 
-/// Writes to the file over NFSv3, as often as it has to.
+/// Writes to the file over NFSv3, with retries.
 fn write_by_version_3(address: std::net::SocketAddr) {
     let mut raw = Raw::connect(address);
     let root = raw.root();

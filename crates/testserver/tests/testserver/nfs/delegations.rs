@@ -1,4 +1,5 @@
-//! Read delegations by hand: who is given one, who gets it recalled, and what becomes of one that is not given back.
+//! Hand-written calls for read delegations: who gets one, who is recalled, and what happens if one is not
+//! returned.
 
 use super::compounds::{ask, bytes, compound, exchange_id, to_export, OPEN, SEQUENCE};
 use super::raw::{Raw, EXPORT, OK};
@@ -28,14 +29,14 @@ fn server(limit: Duration, fault: Option<&str>) -> Server {
     Server::start(&options).expect("it starts")
 }
 
-/// A client with a session that can be called.
+/// A client with a session and a back channel.
 struct Called {
     raw: Raw,
     session: Vec<u8>,
     number: u32,
 }
 
-/// A delegation as an open has brought it, and its file.
+/// A delegation granted by an open, and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Delegated {
     stateid: Vec<u8>,
@@ -76,7 +77,7 @@ impl Called {
         }
     }
 
-    /// The flags of SEQUENCE, the status, and all that stands behind SEQUENCE.
+    /// Returns the status flags of SEQUENCE, the status, and everything after SEQUENCE.
     fn ask(&mut self, operations: &[Vec<u8>]) -> (u32, u32, Vec<u8>) {
         self.number += 1;
         let sequence = bytes(|writer| {
@@ -89,7 +90,7 @@ impl Called {
         (flags, status, results[48..].to_vec())
     }
 
-    /// Opens the file; what was delegated by that.
+    /// Opens the file; returns its delegation, if any.
     fn open(&mut self, access: u32) -> Result<Option<Delegated>, u32> {
         let open = bytes(|writer| {
             writer.u32(OPEN).u32(0).u32(access).u32(0).u64(0).opaque(b"me");
@@ -121,7 +122,7 @@ impl Called {
         Ok(Some(Delegated { stateid, file }))
     }
 
-    /// The next recall, which is answered with that status.
+    /// Receives the next recall and answers it with `status`.
     fn recalled(&mut self, number: u32, status: u32) -> Delegated {
         let record = self.raw.receive().expect("a call");
         let (xid, header) = Header::parse(&record).expect("a call");
@@ -187,7 +188,7 @@ fn write(raw: &mut Raw, file: FileHandle) -> u32 {
     raw.ask(&request).status
 }
 
-/// Asks again until it is no longer JUKEBOX.
+/// Repeats a call until it does not return JUKEBOX.
 fn until_done(mut ask: impl FnMut() -> u32) -> u32 {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -336,7 +337,7 @@ fn a_client_that_has_not_understood_a_recall_is_asked_again() {
     let file = three.look_up(root, "file").expect("there");
     assert_eq!(write(&mut three, file), JUKEBOX);
     assert_eq!(one.recalled(1, JUKEBOX), delegated);
-    // Its answer may still be on its way: it is asked again by one of those who wait.
+    // The answer may still be on its way: a waiting client triggers the recall again.
     let again = std::thread::spawn(move || {
         let status = until_done(|| write(&mut three, file));
         (status, three)

@@ -1,4 +1,4 @@
-//! Each named fault costs a session of ours what it should, and never a wait without end.
+//! Each named fault has the expected effect on this project's client, and never makes it wait forever.
 
 use super::raw::{url, EXPORT, UDP, VERSIONS};
 use dyno_files::{Access, Ask, Call, Disposition, Event, FileClient, Open, Reply, Stability};
@@ -10,11 +10,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::thread;
 
-/// For what comes to an end, and for what never does.
+/// For faults that end, and for those that never do.
 const PATIENCE_NS: u64 = 20_000_000_000;
 const SHORT_PATIENCE_NS: u64 = 700_000_000;
 
-/// Makes a file and writes and reads it, as far as that goes; what the read brought, or why there was none.
+/// Creates a file, writes it and reads it, as far as possible; returns the data read, or the failure.
 async fn exercise(session: &mut Session, executor: &Executor, patience_ns: u64) -> Result<Vec<u8>, Failure> {
     executor.set_deadline(monotonic_ns() + patience_ns);
     session.connect().await?;
@@ -62,7 +62,8 @@ async fn carried_out(session: &mut Session, call: &Call<'_>, read: &mut Vec<u8>)
     }
 }
 
-/// What a session meets whose server commits a fault, and how often the server gave a reply again.
+/// Returns the result of a session with a faulty server, and the number of replies that the server
+/// repeated.
 fn met(name: &str, version: &str, patience_ns: u64) -> (Result<Vec<u8>, Fault>, u64) {
     let options = Options {
         fault: Some(name.parse().expect("a fault")),
@@ -86,7 +87,8 @@ fn met(name: &str, version: &str, patience_ns: u64) -> (Result<Vec<u8>, Fault>, 
     (met, server.replies_given_again())
 }
 
-/// By NFSv4.1 the way to the export is one of look-ups, which are struck, too: the session does not even begin.
+/// Returns the expected result over NFSv4.1: look-ups on the path to the export are also affected, so the
+/// session does not even start.
 fn by_version_4(name: &str, outcome: &Result<Vec<u8>, Fault>) -> Result<Vec<u8>, Fault> {
     match name {
         "close" | "early-close" => Err(Fault::ClosedEarly),
@@ -95,7 +97,8 @@ fn by_version_4(name: &str, outcome: &Result<Vec<u8>, Fault>) -> Result<Vec<u8>,
     }
 }
 
-/// Over UDP what is lost is sent again, what is no answer is passed over, and there is no connection to close.
+/// Returns the expected result over UDP: lost messages are sent again, invalid ones ignored, and there is
+/// no connection to close.
 fn over_udp(name: &str, outcome: &Result<Vec<u8>, Fault>) -> Result<Vec<u8>, Fault> {
     match name {
         "dropped-reply=3" | "dropped-call=3" | "double-reply=1" | "oversized" => Ok(b"0123456789".to_vec()),
@@ -163,7 +166,7 @@ fn every_fault_costs_what_it_should() {
 
 #[test]
 fn a_creation_whose_reply_was_lost_is_answered_from_memory() {
-    // LOOKUP, and then CREATE, which is carried out and not answered.
+    // LOOKUP, then CREATE, which is executed without a reply.
     let (outcome, given_again) = met("lost-reply=2", "3", PATIENCE_NS);
     assert_eq!((outcome, given_again), (Ok(b"0123456789".to_vec()), 1));
 }

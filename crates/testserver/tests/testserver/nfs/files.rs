@@ -1,4 +1,4 @@
-//! Contents and attributes.
+//! Contents and attributes of files.
 
 use super::raw::{server, Raw, OK};
 use dyno_files::Stability;
@@ -133,7 +133,7 @@ fn rights_room_and_sizes_are_told() {
         (info.max_read_bytes, info.preferred_write_bytes),
         (65_536, 65_536)
     );
-    // More than it takes at once is taken in part.
+    // A larger write is shortened to the maximum.
     let data = [7; 70_000];
     assert_eq!(write(&mut raw, file, 0, &data, Stability::Unstable).bytes, 65_536);
     assert_eq!(read(&mut raw, file, 0, 70_000).0.len(), 65_536);

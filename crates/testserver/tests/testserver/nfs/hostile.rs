@@ -1,4 +1,5 @@
-//! Clients that break the protocol: calls of every kind are sent with bytes changed, and the server goes on.
+//! Clients that break the protocol: calls of every kind are sent with changed bytes, and the server keeps
+//! working.
 
 use super::raw::{server, Raw, EXPORT};
 use dyno_files::Stability;
@@ -9,7 +10,7 @@ use dyno_nfs::wire::{
 use dyno_testserver::nfs::{After, Dialogue, Options};
 
 const ROUNDS: usize = 10_000;
-/// A READ may bring 1 MiB, and nothing else as much.
+/// A READ may return 1 MiB; everything else is shorter.
 const MOST_REPLY_BYTES: usize = (1 << 20) + 4096;
 
 fn credential() -> Credential {
@@ -107,7 +108,7 @@ fn of_names(at: FileHandle) -> Vec<Request<'static>> {
     ]
 }
 
-/// A call of every kind, as records.
+/// Returns a call of every kind, as records.
 fn calls(at: FileHandle) -> Vec<Vec<u8>> {
     let record = |(xid, request): (u32, &Request<'_>)| {
         let mut message = Message::default();
@@ -133,7 +134,8 @@ fn whatever_a_call_says_each_is_answered_once_and_within_bounds() {
     let calls = calls(at);
     for _ in 0..ROUNDS {
         let mut record = calls[random(calls.len())].clone();
-        // Seldom in the head: behind it there is more to break. Seldom in the handle, which is a secret.
+        // Rarely in the header, because there is more to break after it; rarely in the handle, which is
+        // secret.
         let first = [8, 64, 92][random(3)].min(record.len() - 1);
         for _ in 0..=random(3) {
             let place = first + random(record.len() - first);
@@ -148,7 +150,7 @@ fn whatever_a_call_says_each_is_answered_once_and_within_bounds() {
             Ok(_) => {
                 let mut records = Records::new(MOST_REPLY_BYTES);
                 let reply = &out[6..];
-                records.room(); // as much as a record mark needs, at least
+                records.room(); // at least enough for a record mark
                 let mut taken = 0;
                 while taken < reply.len() {
                     let room = records.room();

@@ -1,5 +1,5 @@
-//! The reference NFS server as clients see it: calls by hand, and sessions of ours. libnfs's tools and Linux's client stand
-//! in the Python tests and under `tools/`.
+//! The reference NFS server with hand-written calls and this project's sessions. libnfs's tools and Linux's
+//! client are used by the Python tests and in `tools/`.
 
 mod compounds;
 mod datagrams;

@@ -1,4 +1,4 @@
-//! Names: making, removing, renaming, linking, listing.
+//! Names: creating, removing, renaming, linking, listing.
 
 use super::raw::{server, Raw, OK};
 use dyno_nfs::status::Status;
@@ -7,7 +7,7 @@ use dyno_nfs::wire::{
 };
 use std::collections::BTreeSet;
 
-/// The names of a directory, part by part; between the parts `meanwhile` is done.
+/// Lists the names of a directory part by part; `meanwhile` runs between the parts.
 fn list(
     raw: &mut Raw,
     directory: FileHandle,

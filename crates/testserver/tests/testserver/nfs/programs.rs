@@ -1,4 +1,4 @@
-//! What is asked before NFS, or of nobody who is there.
+//! MOUNT and the portmapper, and calls to programs that don't exist.
 
 use super::raw::{Raw, EXPORT, OK};
 use dyno_nfs::status::Status;

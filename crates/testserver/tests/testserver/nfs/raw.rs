@@ -1,4 +1,4 @@
-//! Calls by hand, one at a time.
+//! Hand-written calls, one at a time.
 
 use dyno_nfs::wire::{
     mount, parse_create, parse_get_attributes, parse_lookup, parse_mount, Attributes3, Body, Credential,
@@ -14,13 +14,13 @@ const MOST_RECORD_BYTES: usize = 2 << 20;
 pub const EXPORT: &str = "/export";
 pub const OK: u32 = 0;
 
-/// The versions that clients of ours speak.
+/// Versions of this project's client.
 pub const VERSIONS: [&str; 2] = ["3", "4.1"];
 
 /// NFSv3 over UDP.
 pub const UDP: &str = "3 over UDP";
 
-/// The export as a client of ours names it.
+/// Returns the URL of the export for this project's client.
 pub fn url(port: u16, version: &str) -> String {
     let query = match version {
         "3" => format!("mountport={port}"),
@@ -42,7 +42,7 @@ pub struct Raw {
     pub credential: Credential,
 }
 
-/// A reply: its status and what stands behind it.
+/// A reply: its status and the results after it.
 pub struct Reply {
     pub status: u32,
     pub results: Vec<u8>,
@@ -75,7 +75,7 @@ impl Raw {
         self.socket.write_all(bytes).expect("it is taken");
     }
 
-    /// The next record; None at the end of the connection.
+    /// Returns the next record; None at the end of the connection.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(range) = self.records.next_record().expect("well formed") {
@@ -90,7 +90,7 @@ impl Raw {
         }
     }
 
-    /// Calls a procedure of any program, and gives what the reply says before its results, and those.
+    /// Calls a procedure of any program; returns the contents of the reply and its results.
     pub fn call(&mut self, program: Program, procedure: u32, arguments: &[u8]) -> (Body, Vec<u8>) {
         self.xid += 1;
         let mut message = Message::default();
@@ -113,13 +113,13 @@ impl Raw {
         (body, results)
     }
 
-    /// Sends a request as the call with the next number.
+    /// Sends a request as a new call.
     pub fn ask(&mut self, request: &Request<'_>) -> Reply {
         self.xid += 1;
         self.ask_again(request)
     }
 
-    /// Sends a request as the call with the number of the last one.
+    /// Sends a request with the XID of the last call.
     pub fn ask_again(&mut self, request: &Request<'_>) -> Reply {
         let mut message = Message::default();
         request.write(&mut message, self.xid, &self.credential);

@@ -1,4 +1,4 @@
-//! Calls that come once more, because their reply was lost.
+//! Calls that are repeated because their reply was lost.
 
 use super::raw::{server, Raw, OK};
 use dyno_nfs::status::Status;

@@ -1,4 +1,4 @@
-//! A server that starts anew: what it has lost, and what a client of ours makes of it.
+//! Restarts of the server: what it loses, and how this project's client reacts.
 
 use super::raw::{url, Raw, EXPORT, OK, VERSIONS};
 use dyno_files::{
@@ -25,7 +25,7 @@ fn server(flush: Flush) -> Server {
     Server::start(&options).expect("it starts")
 }
 
-/// Writes, and gives the verifier.
+/// Writes data; returns the verifier.
 fn write(raw: &mut Raw, file: FileHandle, data: &[u8], stability: Stability) -> u64 {
     let offset = 0;
     let reply = raw.ask(&Request::Write {
@@ -109,7 +109,7 @@ fn with_several_threads_and_again_and_again_it_comes_back_each_time() {
     drop(server); // also in the middle of a restart
 }
 
-/// What is written: no two pages alike.
+/// Returns the data to write; all pages differ.
 fn pages() -> Vec<u8> {
     (0..3_u32 << 20)
         .map(|place| (place / 4096 * 7 + place % 251) as u8)
@@ -176,7 +176,7 @@ fn written_again(version: &str) {
             call(&mut files, &own, &Call::Close { handle }).await;
             files.finish().await.expect("all is written");
             let requests: BTreeMap<_, _> = files.client().requests_by_name().into_iter().collect();
-            // Three are enough for all of it.
+            // Three would suffice for all of it.
             assert!(requests["WRITE"] > 3, "{requests:?}");
         });
         executor.run(|| false).expect("the loop runs");

@@ -1,4 +1,4 @@
-//! Leases of directories between two sessions: what is granted, what takes them away, and what does not.
+//! Directory leases between two sessions: what the server grants, and which changes break them.
 
 use super::client::{create, existing, fresh_path, options, run, Client};
 use super::samba::{server_options, Samba};
@@ -22,7 +22,7 @@ fn directory(path: &str, caching: Caching) -> Open<'_> {
     }
 }
 
-/// One server, so that breaks and answers of one connection have an order.
+/// Starts a server with one thread, so that breaks and answers on one connection have an order.
 fn server(options: Options) -> Arc<Samba> {
     Samba::with(&Options {
         threads: 1,
@@ -30,7 +30,7 @@ fn server(options: Options) -> Arc<Samba> {
     })
 }
 
-/// All breaks that the server has sent: each comes before the answer to a later request.
+/// Returns all breaks that the server has sent: each arrives before the answer to a later request.
 async fn breaks(client: &mut Client) -> Vec<Break> {
     assert!(matches!(client.call(&SPACE).await, Ok(Reply::Space(_))));
     std::mem::take(&mut client.breaks)
@@ -41,7 +41,7 @@ async fn done(client: &mut Client, call: Call<'_>) {
     assert!(reply.is_ok(), "{call:?}: {reply:?}");
 }
 
-/// The file of that path, opened for writing.
+/// Opens a file for writing.
 async fn opened(client: &mut Client, path: &str) -> Handle {
     client.open(&create(path)).await.0
 }
@@ -120,7 +120,8 @@ fn there_are_none_before_smb_3_nor_where_they_are_off_nor_together_with_durable_
     }
 }
 
-/// What a client does in the directory `d`, which has a file `x` and an empty directory `e`; the file `o` lies outside.
+/// What a client does in the directory `d`, which has a file `x` and an empty directory `e`; the file `o`
+/// is outside.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     MakeFile,
@@ -241,7 +242,7 @@ async fn carry_out(client: &mut Client, act: Act) {
     }
 }
 
-/// Another client's act takes the lease away, as far as `broken` says; the holder's own never does.
+/// Checks that another client's act breaks the lease to `broken`, and the holder's own act never does.
 fn check(act: Act, caching: Caching, broken: bool) {
     let samba = server(server_options());
     run(move |executor| async move {
@@ -266,7 +267,7 @@ fn check(act: Act, caching: Caching, broken: bool) {
         set_up(&mut holder).await;
         let (handle, ..) = holder.open(&directory("d", caching)).await;
         carry_out(&mut holder, act).await;
-        // The directory that something is moved into is not the one whose lease is named.
+        // The target directory of a move is not the one whose lease is named.
         let own = !matches!(act, Act::RenameIn);
         assert_eq!(breaks(&mut holder).await.is_empty(), own, "{act:?} by the holder");
         holder.close(handle).await;

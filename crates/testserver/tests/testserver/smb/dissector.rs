@@ -1,5 +1,5 @@
-//! What an independent dissector makes of leases of directories on the wire: nothing is malformed, and it finds what was asked
-//! for, granted and taken away.
+//! Checks directory leases with an independent dissector: no message is malformed, and it finds the
+//! requested, granted and broken leases.
 
 use super::client::{existing, options, run, Client};
 use super::network::{enter, find_program, Capture, Namespace};
@@ -13,11 +13,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const PORT: u16 = 445;
 const KEY: LeaseKey = LeaseKey(0x5eed);
-/// Wireshark's number for errors among the remarks of its dissectors.
+/// Wireshark's number for errors in its expert information.
 const EXPERT_ERROR: u32 = 0x0080_0000;
 const DIALECTS: [Dialect; 3] = [Dialect::Smb300, Dialect::Smb302, Dialect::Smb311];
 
-/// A client leases a directory, lists it, and changes it under the lease; another changes it, and the lease is given back.
+/// A client leases a directory, lists it, and changes it under the lease; another one changes it, and the
+/// first returns the lease.
 async fn exchange(holder: &mut Client, other: &mut Client, directory: &str) {
     holder.make_directory(directory).await;
     let open = Open {
@@ -57,7 +58,7 @@ fn a_dissector_finds_leases_of_directories_as_they_were_and_no_fault() {
     let namespace_file = namespace.file();
     let working = std::thread::spawn(move || {
         enter(&namespace_file);
-        // Its threads are where the one is that starts them.
+        // Its threads run in the namespace of the thread that starts them.
         let samba = Samba::with(&Options {
             bind: SocketAddr::from((ADDRESS, PORT)),
             ..server_options()
@@ -89,12 +90,12 @@ fn a_dissector_finds_leases_of_directories_as_they_were_and_no_fault() {
         "frame.number",
     );
     assert!(faults.is_empty(), "frames {faults:?} are malformed");
-    // What is made and deleted under the lease names it, each in a request and its answer.
+    // Creations and deletions under the lease name it, in requests and responses.
     let set = "smb2.lease.lease_state.parent_lease_key_set == 1";
     let named = dissected.values(set, "smb2.lease.parent_lease_key");
     assert_eq!(named.len(), DIALECTS.len() * 4, "{named:?}");
     assert!(named.iter().all(|key| key.starts_with("00005eed")), "{named:?}");
-    // Notification, acknowledgement and its answer.
+    // Notification, acknowledgement and its response.
     let breaks = dissected.values("smb2.cmd == 18", "frame.number");
     assert_eq!(breaks.len(), DIALECTS.len() * 3);
     let leasing = dissected.values(

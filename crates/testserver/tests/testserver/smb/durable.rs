@@ -1,4 +1,4 @@
-//! Handles that outlive their connection, as a session of ours asks for them and this server keeps them.
+//! Durable handles, as this project's client requests them and this server keeps them.
 
 use super::client::{create, existing, fresh_path, options as client_options, pattern, run, Client};
 use super::samba::server_options;
@@ -21,7 +21,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// A file that is open and has a content.
+    /// Opens a file and writes it.
     async fn open(executor: &Executor, options: Options, client: ClientOptions) -> Self {
         let server = Server::start(&options).expect("it starts");
         let client = ClientOptions {
@@ -64,7 +64,7 @@ impl Kept {
         self.client.call(&call).await.map_err(|failure| failure.fault)
     }
 
-    /// It goes on with what was open, and nothing is lost.
+    /// Checks that the session continues with its open files, and nothing is lost.
     async fn check_goes_on(&mut self) {
         let before = self.counts();
         assert!(matches!(self.read().await, Ok(Reply::Read { .. })));
@@ -161,7 +161,7 @@ fn a_restart_is_outlived_by_persistent_handles_alone() {
             }
             assert_eq!(kept.read().await, Err(Fault::SessionLost));
             assert_eq!((kept.counts().regained, kept.counts().lost), (0, 1));
-            // The session goes on: the file is opened anew.
+            // The session continues: the file is opened again.
             kept.handle = kept.client.open(&create(&kept.path)).await.0;
             assert!(matches!(kept.read().await, Ok(Reply::Read { .. })));
         });
@@ -202,7 +202,7 @@ fn who_asks_for_no_durable_handle_loses_it_with_the_connection() {
         kept.server.cut_connections();
         let begun = client.session.begin(&Call::QueryHandle { handle }).await;
         assert!(begun.is_err() || client.session.next().await.is_err());
-        // Its open did not take that of the other client away.
+        // Its open did not close the other client's.
         kept.check_goes_on().await;
     });
 }

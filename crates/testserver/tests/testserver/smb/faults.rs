@@ -1,4 +1,4 @@
-//! Each named fault costs a session of ours what it should, and never a wait without end.
+//! Each named fault has the expected effect on this project's client, and never makes it wait forever.
 
 use super::client::{create, fault, options, run, Client};
 use super::samba::{server_options, Samba};
@@ -9,7 +9,7 @@ use dyno_testserver::smb::Options;
 
 const PATIENCE_NS: u64 = 500_000_000;
 
-/// Makes a file and writes and reads it, as far as that goes; what the read brought, or why there was none.
+/// Creates a file, writes it and reads it, as far as possible; returns the data read, or the failure.
 async fn exercise(client: &mut Client) -> Result<Vec<u8>, Failure> {
     let open: Open<'_> = create("x");
     let Reply::Opened { handle, .. } = carried_out(client, &Call::Open(open)).await? else {
@@ -128,7 +128,7 @@ fn without_breaks_a_holder_is_told_nothing_when_another_writes() {
         let (_, granted, ..) = holder.open(&Open { ask, ..create("x") }).await;
         assert_eq!(granted, Caching::ALL);
         other.write_file("x", b"behind the holder's back").await;
-        // Had there been a break, it would have been sent before the other was let in.
+        // A break would have been sent before the other open completed.
         let told = holder.session.break_until(monotonic_ns()).await;
         assert_eq!(told, Ok(None));
     });

@@ -1,4 +1,5 @@
-//! Clients that break the protocol: what one session sent is sent again with bytes changed, and the server goes on.
+//! Clients that break the protocol: a recorded session is sent again with changed bytes, and the server
+//! keeps working.
 
 use super::client::{create, run, Client};
 use dyno_files::{Ask, Caching, Call, FileClient, LeaseKey, Open, Stability};
@@ -12,7 +13,7 @@ use std::time::Duration;
 const ROUNDS: u64 = 400;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Passes one connection on to `to`; what the client sends is kept.
+/// Forwards one connection to `to`, and records the client's data.
 fn relay(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -39,7 +40,7 @@ fn relay(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
     (address, kept)
 }
 
-/// A session that does a little of everything, as it was sent.
+/// Returns the recorded messages of a session that makes many kinds of calls.
 fn recording() -> Vec<u8> {
     let server = Server::start(&Options::on_loopback("share")).expect("it starts");
     let (address, kept) = relay(server.address());
@@ -102,12 +103,12 @@ fn recording() -> Vec<u8> {
     recorded
 }
 
-/// Sends `bytes` and takes what comes until the server has nothing more to say.
+/// Sends `bytes`, and returns everything that the server sends until it closes the connection.
 fn send(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).expect("it accepts");
     socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let mut sender = socket.try_clone().expect("a socket");
-    // The server may end the connection before everything is sent.
+    // The server may close the connection before everything is sent.
     let _ = sender.write_all(bytes);
     let _ = sender.shutdown(Shutdown::Write);
     let mut answers = Vec::new();
@@ -115,7 +116,7 @@ fn send(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     answers
 }
 
-/// Places of the frames: where their messages begin, behind the length.
+/// Returns the ranges of the messages in their frames, without the length.
 fn frames(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(length) = bytes[at..].first_chunk::<4>() {
@@ -145,7 +146,7 @@ fn whatever_is_sent_the_server_neither_stops_nor_keeps_a_file_open() {
     let mut longest = 0;
     for round in 0..ROUNDS {
         let mut bytes = recorded.clone();
-        // The log-on is changed seldom: behind it there is more to break.
+        // The log-on is rarely changed, because there is more to break after it.
         let first = if round % 8 == 0 { 0 } else { 4 };
         for _ in 0..=random(4) {
             let place = &places[first + random(places.len() - first)];
@@ -159,6 +160,6 @@ fn whatever_is_sent_the_server_neither_stops_nor_keeps_a_file_open() {
         assert!(answer.get(4..8) == Some(b"\xfeSMB"), "round {round}");
         assert_eq!(server.open_files(), 0, "round {round}");
     }
-    // Most got to the end, so that what is behind the log-on was tried.
+    // Most sessions got to their end, so that messages after the log-on were tested.
     assert!(whole > 4000 && longest > whole / 2, "{longest} of {whole}");
 }

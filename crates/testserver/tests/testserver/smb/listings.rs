@@ -1,7 +1,7 @@
-//! Two and three clients of ours that keep listings and look-ups under leases of directories of a real server: none is ever
-//! older than the rules allow. Acts are carried out one after the other; before each, the client that acts has had an answer
-//! from the server since the act before, and with it every break that was sent until then. So what it is told must be what
-//! the directory has. PROPTEST_CASES makes it longer.
+//! Two and three of this project's clients keep listings and look-ups under directory leases of a real
+//! server: none is ever older than the rules allow. Acts run one after the other; before each act, its
+//! client has received an answer from the server since the previous act, and therefore every break sent
+//! before. So its result must equal the current state of the directory. PROPTEST_CASES lengthens the run.
 
 use super::client::{fresh_number, options, run, Client};
 use super::samba::{server_options, Samba};
@@ -56,11 +56,11 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What all clients of a history share: the lengths of the files that are there, and what was wrong.
+/// State shared by the clients of a history: lengths of the existing files, and the first error.
 struct Stage {
     base: String,
     steps: Vec<(usize, Act)>,
-    /// The step that comes next.
+    /// Index of the next step.
     next: Cell<usize>,
     files: RefCell<BTreeMap<Name, u32>>,
     wrong: RefCell<Option<String>>,
@@ -186,7 +186,7 @@ impl User {
         }
     }
 
-    /// Makes a file or empties it, and writes all of it; at the close the server has it.
+    /// Creates or truncates a file, and writes all of it; after the close, the server has the data.
     async fn write(&mut self, name: Name, bytes: u32) {
         let path = self.stage.path(name);
         let (access, disposition) = (Access::ReadWrite, Disposition::OverwriteIf);
@@ -204,12 +204,12 @@ impl User {
         self.stage.files.borrow_mut().insert(name, bytes);
     }
 
-    /// One answer of the server, and with it the breaks that were sent before it.
+    /// Waits for an answer of the server, which also delivers earlier breaks.
     async fn hear(&mut self) {
         self.call(Call::QuerySpace { directory: "" }).await;
     }
 
-    /// Does what it is to do when it is its turn; gives back what it keeps where another waits for that.
+    /// Runs the client's steps in their turn; returns its leases when another client waits for them.
     async fn play(mut self, number: usize) -> CacheCounts {
         self.be_patient();
         self.files.connect().await.expect("a session");
@@ -235,7 +235,7 @@ impl User {
     }
 }
 
-/// Plays a history in directories of its own; gives what was wrong, and adds what was kept.
+/// Runs a history in its own directories; returns the first error, and adds the counts.
 fn played(
     samba: &Arc<Samba>,
     clients: usize,
@@ -280,7 +280,7 @@ fn played(
     wrong.map_or(Ok(()), Err)
 }
 
-/// What the histories of a property have come to, so that a run in which nothing was kept or broken is seen.
+/// What the histories of a property achieved, to detect a run in which nothing was cached or broken.
 #[derive(Debug, Default)]
 struct Seen {
     histories: u64,
@@ -289,7 +289,7 @@ struct Seen {
     breaks: u64,
 }
 
-/// A few histories, the same in each run; as many as PROPTEST_CASES says where that is set.
+/// Returns the settings for a few histories, the same in each run, or as many as PROPTEST_CASES says.
 fn some_histories() -> ProptestConfig {
     let any = ProptestConfig::default();
     let set = |name| std::env::var_os(name).is_some();
@@ -305,10 +305,10 @@ fn some_histories() -> ProptestConfig {
     }
 }
 
-/// Histories of so many clients on a server with that fault; the first wrong thing, if any.
+/// Runs histories with `clients` clients on a server with this fault; returns the first error, if any.
 fn check(clients: usize, fault: Option<&str>) -> (Result<(), String>, Seen) {
     let samba = Samba::with(&Options {
-        // One, so that breaks and answers of one connection have an order.
+        // One thread, so that breaks and answers on one connection have an order.
         threads: 1,
         fault: fault.map(|name| name.parse().expect("a fault")),
         ..server_options()

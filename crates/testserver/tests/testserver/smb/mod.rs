@@ -1,6 +1,6 @@
-//! The reference SMB server as clients see it: Samba's smbclient, and sessions of our own.
+//! The reference SMB server with Samba's smbclient and this project's sessions.
 //!
-//! Three files are those with which the session is tested against smbd: both servers are asked the same.
+//! Three files also test the session against smbd, so that both servers pass the same tests.
 
 #[path = "../../../../smb/tests/session/breaks.rs"]
 mod breaks;

@@ -1,4 +1,5 @@
-//! The reference server in the place of the smbd that the session's own tests use, so that both are asked the same.
+//! The reference server in place of the smbd in the client's own tests, so that both servers pass the same
+//! tests.
 
 use dyno_testserver::smb::{Options, Server};
 use std::net::SocketAddr;
@@ -7,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub const USER: &str = "nobody";
 pub const PASSWORD: &str = "correct horse";
 
-/// One that runs.
+/// A running server.
 pub struct Samba {
     pub address: SocketAddr,
     pub server: Server,
 }
 
-/// What tests begin with.
+/// Returns the default options of the tests.
 pub fn server_options() -> Options {
     Options {
         user: Some(USER.to_owned()),
@@ -23,7 +24,7 @@ pub fn server_options() -> Options {
 }
 
 impl Samba {
-    /// One with options of its own.
+    /// Starts a server with these options.
     pub fn with(options: &Options) -> Arc<Self> {
         let server = Server::start(options).expect("it starts");
         Arc::new(Self {
@@ -32,7 +33,8 @@ impl Samba {
         })
     }
 
-    /// The one that most tests share; it ends when none of them runs. Of two threads, since breaks go between them.
+    /// Returns the server that most tests share; it ends when no test uses it. It has two threads, because
+    /// breaks pass between threads.
     pub fn shared() -> Option<Arc<Self>> {
         static SHARED: Mutex<Weak<Samba>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! An independent client, Samba's smbclient, against every dialect and protection. Skipped where it is not installed.
+//! An independent client, Samba's smbclient, with every dialect and protection. Skipped if it is not
+//! installed.
 
 use dyno_testserver::smb::{Dialect, Encryption, Options, Server, Signing};
 use std::fs;
@@ -43,7 +44,7 @@ fn directory(name: &str) -> PathBuf {
     path
 }
 
-/// Everything that smbclient does with files, once, with `arguments`.
+/// Runs every file operation of smbclient once, with `arguments`.
 fn check(name: &str, options: &Options, arguments: &[&str]) {
     if !is_installed() {
         return;
@@ -179,7 +180,7 @@ fn who_does_not_know_yet_whether_smb_2_is_spoken_asks_by_smb_1() {
             max_dialect: newest,
             ..options()
         };
-        // With SMB 1 among its versions, smbclient begins with a NEGOTIATE of that.
+        // If SMB 1 is enabled, smbclient begins with an SMB 1 NEGOTIATE.
         check(
             &format!("from-smb-1-{newest:?}"),
             &options,
@@ -201,7 +202,7 @@ fn the_server_copies_by_itself() {
     }
     let server = Server::start(&options()).expect("it starts");
     let place = directory("scopy");
-    // More than one request copies at most, and no multiple of what a range may have.
+    // More than one request may copy, and not a multiple of the maximum range.
     let content: Vec<u8> = (0..17_500_000_u32).map(|index| (index / 7) as u8).collect();
     fs::write(place.join("sent"), &content).expect("a file");
     let sent = format!("lcd {}; put sent", place.display());

@@ -1,4 +1,4 @@
-//! Requests that wait for others: a holder that never answers, one that leaves, a lock.
+//! Requests that wait for others: a holder that never acknowledges, one that disconnects, a lock.
 
 use super::client::{beside, create, existing, fault, fresh_path, options, run, Client};
 use super::samba::{server_options, Samba};
@@ -39,7 +39,7 @@ fn whoever_never_answers_a_break_keeps_others_waiting_just_so_long_and_has_nothi
                 .expect("a break");
             let waited_ns = second.join().expect("it opens");
             assert!(waited_ns >= PATIENCE_NS, "{waited_ns}");
-            // Too late: nothing is left, and nothing happens.
+            // Too late: there is nothing left to acknowledge, and nothing happens.
             let late = first.session.acknowledge(broken.grant, broken.to).await;
             late.expect("the session goes on");
             first.close(handle).await;
@@ -143,7 +143,7 @@ fn a_locked_range_is_denied_to_others_until_it_is_given_back() {
         assert_eq!(first.call(&unlock).await, Ok(Reply::Done));
         assert_eq!(second.call(&read(15)).await, Ok(Reply::Read { bytes: 10 }));
         assert_eq!(second.call(&lock(theirs)).await, Ok(Reply::Done));
-        // What is closed locks nothing.
+        // A closed file holds no locks.
         second.close(theirs).await;
         assert_eq!(first.call(&lock(mine)).await, Ok(Reply::Done));
     });
@@ -168,7 +168,7 @@ fn a_file_to_be_deleted_with_its_last_handle_is_nobodys_any_more() {
         });
         assert!(matches!(second.call(&reads).await, Ok(Reply::Opened { .. })));
         first.close(handle).await;
-        // Somebody has it open yet.
+        // The file is still open elsewhere.
         assert_eq!(fault(second.call(&reads).await), Some(Fault::SharingViolation));
         second.session.disconnect().await;
         assert_eq!(first.call(&reads).await, Ok(Reply::NotThere));

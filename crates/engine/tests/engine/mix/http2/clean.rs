@@ -1,4 +1,4 @@
-//! Servers that do nothing wrong over HTTP/2, in all the ways that they may.
+//! Correct HTTP/2 servers with various permitted behaviours.
 
 use super::peer::{
     field, frame, hello, setting, Peer, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS,
@@ -31,7 +31,7 @@ fn answering(respond: impl Fn(&mut Peer, u32) + Send + Sync + 'static) -> Server
     })
 }
 
-/// Every operation is a success and was counted by the server, too.
+/// Checks that every operation succeeds and was also counted by the server.
 fn check(server: &Server, mix: MixSpec) -> MixTally {
     let clients = mix.clients as u64;
     let tally = run(mix);
@@ -172,7 +172,7 @@ fn windows_are_given_back_so_that_a_large_body_comes_whole() {
     );
 }
 
-/// `bytes` of 1, a multiple of three, in base 64.
+/// Returns `bytes` bytes of value 1 in base 64; the number must be a multiple of three.
 fn base64_of_ones(bytes: usize) -> String {
     assert_eq!(bytes % 3, 0);
     "AQEB".repeat(bytes / 3)
@@ -226,7 +226,8 @@ fn no_more_streams_are_open_than_the_server_allows() {
             return;
         };
         let mut open = Vec::new();
-        // The first requests were sent before the client knew; from its acknowledgement on the rule holds.
+        // The first requests were sent before the client knew the limit; it applies from the client's
+        // acknowledgement on.
         let mut acknowledged = false;
         loop {
             if peer.is_quiet() {
@@ -261,7 +262,7 @@ fn no_more_streams_are_open_than_the_server_allows() {
 
 #[test]
 fn streams_that_a_leaving_server_did_not_process_are_asked_again_on_a_new_connection() {
-    // As nginx does it after `keepalive_requests`: a farewell, and the streams up to the last are answered.
+    // As nginx does after `keepalive_requests`: GOAWAY, and answers on the streams up to the last one.
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
             return;
@@ -280,7 +281,7 @@ fn streams_that_a_leaving_server_did_not_process_are_asked_again_on_a_new_connec
     });
     let tally = run(http2(&server, 1));
     assert_eq!(faults(&tally), []);
-    // Of each connection but the last of a client, the sixth request was not processed and was sent again.
+    // On each connection except a client's last, the sixth request was not processed and was sent again.
     let again = tally.generator.connections - 2;
     assert_eq!(tally.operations_total + again, server.requests());
     assert_eq!(
@@ -294,7 +295,7 @@ fn streams_that_a_leaving_server_did_not_process_are_asked_again_on_a_new_connec
     assert_eq!(tally.generator.reconnects, again);
 }
 
-/// How often each kind of stream was counted.
+/// Returns the counts of each kind of stream.
 fn streams(tally: &MixTally) -> Vec<(&str, u64)> {
     let rows = tally.requests.iter();
     rows.map(|row| (row.request.as_str(), row.count)).collect()
@@ -342,7 +343,7 @@ fn the_time_of_a_request_that_was_refused_counts_from_its_first_stream() {
     assert!(u128::from(tally.response_time.max()) >= HELD.as_nanos());
 }
 
-/// As `check`, of a server that refused so many streams.
+/// As `check`, for a server that refused this many streams.
 fn check_but_refused(server: &Server, mix: MixSpec, refused: u64) -> MixTally {
     let tally = run(mix);
     assert_eq!(faults(&tally), []);
@@ -358,7 +359,7 @@ fn check_but_refused(server: &Server, mix: MixSpec, refused: u64) -> MixTally {
 fn streams_opened_before_the_limit_was_known_are_asked_again_within_it() {
     const LIMIT: usize = 4;
     const THREADS: usize = 50;
-    // As nginx does it: what is beyond the limit is refused, from the first stream on.
+    // Like nginx: streams beyond the limit are refused, from the first one on.
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &setting(3, LIMIT as u32)) else {
             return;
@@ -396,7 +397,7 @@ fn threads_that_wait_for_room_get_it_in_the_order_in_which_they_came() {
         let Some(mut peer) = Peer::begin(connection, &setting(3, 1)) else {
             return;
         };
-        // The first requests were sent before the client knew.
+        // The first requests were sent before the client knew the limit.
         let first: Vec<_> = (0..THREADS).map_while(|_| peer.path()).collect();
         first.iter().for_each(|(stream, _)| peer.send(&hello(*stream)));
         while let Some((stream, path)) = peer.path() {
@@ -419,7 +420,7 @@ fn threads_that_wait_for_room_get_it_in_the_order_in_which_they_came() {
 
 #[test]
 fn a_new_connection_begins_with_the_limit_of_the_last_one() {
-    // As nginx does it, which ends each connection after so many requests.
+    // Like nginx, which closes each connection after a number of requests.
     const LIMIT: usize = 2;
     const THREADS: usize = 8;
     let most = Arc::new(Mutex::new(Vec::new()));
@@ -428,7 +429,7 @@ fn a_new_connection_begins_with_the_limit_of_the_last_one() {
         let Some(mut peer) = Peer::begin(connection, &setting(3, LIMIT as u32)) else {
             return;
         };
-        // Who acknowledges knows the limit.
+        // After its acknowledgement, the client knows the limit.
         let mut before = 0;
         while let Some(next) = peer.read() {
             match next.kind {

@@ -1,5 +1,6 @@
-//! Servers that break a rule of HTTP/2: each operation that it costs is counted once, by its kind, and nothing hangs or
-//! grows. Each abuse is a function of the stream that asked; what is named here is in `dyno_http::h2::Violation`.
+//! Servers that break a rule of HTTP/2: each failed operation is counted once, with its kind, and nothing
+//! hangs or grows without limit. Each abuse is a function of the request's stream; the names are in
+//! `dyno_http::h2::Violation`.
 
 use super::clean::http2;
 use super::peer::{
@@ -24,20 +25,20 @@ const FRAME_SIZE_ERROR: u32 = 6;
 const COMPRESSION_ERROR: u32 = 9;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// What a server answers to a request on this stream.
+/// A server's answer to a request on this stream.
 type Abuse = fn(u32) -> Vec<u8>;
 
 struct Case {
     name: &'static str,
     fault: Fault,
-    /// As the example of the error must say.
+    /// Part of the error's example.
     words: &'static str,
-    /// What the server is told; None: it need not be told anything.
+    /// Error code that the client sends; None: none is required.
     code: Option<u32>,
     abuse: Abuse,
 }
 
-/// One client that leaves with its first error, which is the only one; the server is told why.
+/// Checks that a client leaves with its first error, which is the only one, and sends the error code.
 fn check(case: &Case) {
     let (report, told) = mpsc::channel();
     let (report, abuse) = (Mutex::new(report), case.abuse);
@@ -230,7 +231,7 @@ fn farewell(last: u32, code: u32) -> Vec<u8> {
     frame(GOAWAY, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat())
 }
 
-/// As `check`, of servers that are told nothing in particular.
+/// As `check`, for clients that need not send a particular code.
 fn check_end(name: &'static str, fault: Fault, words: &'static str, abuse: Abuse) {
     let server = Server::start(move |connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
@@ -238,7 +239,7 @@ fn check_end(name: &'static str, fault: Fault, words: &'static str, abuse: Abuse
         };
         let Some(stream) = peer.request() else { return };
         peer.send(&abuse(stream));
-        // A close over unread bytes would be a reset, which can overtake what was sent.
+        // Closing a socket with unread data causes a reset, which can overtake the sent data.
         let _ = peer.connection.stream.shutdown(Shutdown::Write);
         peer.connection.outwait();
     });
@@ -289,10 +290,11 @@ fn a_server_that_always_leaves_before_it_has_processed_anything_fails_the_reques
     assert_eq!((server.connections(), server.requests()), ATTEMPTS);
 }
 
-/// Connections and requests of one operation that is sent again as often as may be.
+/// Connections and requests of one operation that is sent again as often as allowed.
 const ATTEMPTS: (u64, u64) = (11, 11);
 
-/// Servers that refuse each stream: after so many that is an error, of the server or ours.
+/// Checks servers that refuse each stream: after a number of attempts this is an error, of the server or
+/// the generator.
 fn check_refusals(name: &str, settings: &'static [u8], raised: &'static [u8], (fault, side): (Fault, Side)) {
     let server = Server::start(move |connection| {
         let Some(mut peer) = Peer::begin(connection, settings) else {
@@ -300,7 +302,7 @@ fn check_refusals(name: &str, settings: &'static [u8], raised: &'static [u8], (f
         };
         while let Some(stream) = peer.request() {
             let refused = frame(RST_STREAM, 0, stream, &7u32.to_be_bytes());
-            // A new connection begins with what is allowed in the end.
+            // A new connection starts with the final limit.
             peer.send(&[refused, frame(SETTINGS, 0, 0, raised), farewell(stream, 0)].concat());
         }
     });
@@ -368,7 +370,7 @@ fn a_frame_on_a_stream_that_has_ended_is_an_error_of_the_next_request() {
 
 #[test]
 fn more_data_than_a_window_allows_is_refused() {
-    // Of a stream that the client has given up, no window is given back: it has 4 MiB and no more.
+    // No window is returned for a stream that the client has given up: it has 4 MiB and no more.
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
             return;

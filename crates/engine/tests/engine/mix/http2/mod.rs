@@ -1,4 +1,4 @@
-//! HTTP/2 against servers of a few lines.
+//! HTTP/2 with minimal servers.
 
 mod clean;
 mod hostile;

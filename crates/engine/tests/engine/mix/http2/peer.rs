@@ -1,4 +1,4 @@
-//! The server's end of an HTTP/2 connection in a few lines: it reads frames and sends what a test tells it to.
+//! A minimal server side of an HTTP/2 connection: it reads frames and sends what a test provides.
 
 use crate::mix::server::Connection;
 use std::io::{Read, Write};
@@ -40,7 +40,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A literal that is not kept.
+/// Returns a literal header field without indexing.
 pub fn field(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = vec![0, name.len() as u8];
     bytes.extend(name.as_bytes());
@@ -65,7 +65,7 @@ pub fn setting(name: u16, value: u32) -> Vec<u8> {
     [&name.to_be_bytes()[..], &value.to_be_bytes()].concat()
 }
 
-/// `200 OK` with `hello`.
+/// Returns `200 OK` with `hello`.
 pub fn hello(stream: u32) -> Vec<u8> {
     let mut bytes = frame(HEADERS, END_HEADERS, stream, STATUS_200);
     bytes.extend(frame(DATA, END_STREAM, stream, b"hello"));
@@ -77,7 +77,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Reads the preface and sends `settings`; None where the client has gone.
+    /// Reads the preface and sends `settings`; returns None if the client has disconnected.
     pub fn begin(mut connection: Connection, settings: &[u8]) -> Option<Self> {
         let mut preface = [0; 24];
         connection.stream.read_exact(&mut preface).ok()?;
@@ -87,7 +87,7 @@ impl Peer {
         Some(peer)
     }
 
-    /// The next frame; None once the client has closed.
+    /// Returns the next frame, or None once the client has closed the connection.
     pub fn read(&mut self) -> Option<Frame> {
         let mut head = [0; 9];
         self.connection.stream.read_exact(&mut head).ok()?;
@@ -102,7 +102,7 @@ impl Peer {
         })
     }
 
-    /// Whether nothing comes for a while.
+    /// Returns whether nothing arrives for a while.
     pub fn is_quiet(&mut self) -> bool {
         let stream = &self.connection.stream;
         stream
@@ -113,7 +113,7 @@ impl Peer {
         quiet
     }
 
-    /// The stream of the next request, which counts; frames that are none are taken.
+    /// Returns the stream of the next request, which is counted; skips other frames.
     pub fn request(&mut self) -> Option<u32> {
         loop {
             let frame = self.read()?;
@@ -124,7 +124,8 @@ impl Peer {
         }
     }
 
-    /// The stream of the next request of a session, which counts, and its path: nothing but that is a literal up to there.
+    /// Returns the stream and path of the next request of a session, which is counted. The path is the
+    /// first literal.
     pub fn path(&mut self) -> Option<(u32, String)> {
         loop {
             let frame = self.read()?;
@@ -147,7 +148,7 @@ impl Peer {
         let _ = self.connection.stream.write_all(bytes);
     }
 
-    /// The code of the GOAWAY or RST_STREAM by which the client refuses what it was sent; None where it just leaves.
+    /// Returns the code of the client's GOAWAY or RST_STREAM, or None if it just disconnects.
     pub fn refusal(&mut self) -> Option<u32> {
         loop {
             let frame = self.read()?;

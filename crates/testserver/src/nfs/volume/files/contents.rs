@@ -1,17 +1,18 @@
-//! What a file contains, and what of it would be left if the server started anew now.
+//! Contents of a file, current and stable: a restart of the server reverts to the stable contents.
 
 use crate::nfs::options::Flush;
 use crate::pages::{numbers, Full, Pages, Space};
 use std::collections::btree_map::{BTreeMap, Entry};
 
-/// The contents of one file.
+/// Contents of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pages: Pages,
     before: Option<Before>,
 }
 
-/// What is stable, as far as it differs from what is there: each page as it was before the first unstable write to it.
+/// Differences of the stable from the current contents: each page as it was before its first unstable
+/// write.
 #[derive(Debug)]
 struct Before {
     end: u64,
@@ -23,12 +24,12 @@ impl Contents {
         self.pages.end()
     }
 
-    /// Appends up to `most` bytes from `offset` on to `out`, and gives their number.
+    /// Appends up to `most` bytes from `offset` on to `out`, and returns their number.
     pub(crate) fn read(&self, offset: u64, most: usize, out: &mut Vec<u8>) -> usize {
         self.pages.read(offset, most, out)
     }
 
-    /// Writes what a restart loses, until the file is made stable.
+    /// Writes data that a restart loses, unless the file is made stable first.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8], space: &Space) -> Result<(), Full> {
         let before = self.before.get_or_insert_with(|| Before {
             end: self.pages.end(),
@@ -42,13 +43,13 @@ impl Contents {
         self.pages.write(offset, data, space)
     }
 
-    /// Changes the end for good; with it all that was written before is stable.
+    /// Changes the end of the file permanently; this also makes all earlier writes stable.
     pub(crate) fn set_end(&mut self, end: u64, space: &Space) -> Result<(), Full> {
         self.make_stable(space);
         self.pages.set_end(end, space)
     }
 
-    /// Makes all of it stable, as COMMIT and stable writes do.
+    /// Makes the file stable, as COMMIT and stable writes do.
     pub(crate) fn flush(&mut self, flush: Flush, space: &Space) {
         if flush == Flush::Honour {
             self.make_stable(space);
@@ -65,7 +66,7 @@ impl Contents {
         );
     }
 
-    /// Forgets what is not stable. Whether there was any.
+    /// Discards unstable data. Returns whether there was any.
     pub(crate) fn lose_unstable(&mut self, space: &Space) -> bool {
         let Some(before) = self.before.take() else {
             return false;
@@ -76,7 +77,7 @@ impl Contents {
         true
     }
 
-    /// Gives all memory back.
+    /// Frees all memory.
     pub(crate) fn discard(&mut self, space: &Space) {
         self.make_stable(space);
         self.pages.discard(space);

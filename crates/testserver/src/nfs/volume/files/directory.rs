@@ -1,5 +1,5 @@
-//! The names in a directory, in the order in which they were made. A name keeps its cookie for as long as it is there, so
-//! that a listing that goes on after others have come and gone neither repeats nor leaves out a name that stays.
+//! Names in a directory, in the order of their creation. A name keeps its cookie as long as it exists, so
+//! that a listing that continues after changes neither repeats nor skips a name that stays.
 
 use super::PARENT_COOKIE;
 use std::collections::{BTreeMap, HashMap};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// The slot of the directory above; the root is its own.
+    /// Slot of the parent directory; the root is its own parent.
     pub(crate) parent: usize,
     cookies: HashMap<Arc<[u8]>, u64>,
     names: BTreeMap<u64, (Arc<[u8]>, usize)>,
@@ -24,12 +24,12 @@ impl Directory {
         }
     }
 
-    /// The slot of the file with that name.
+    /// Returns the slot of the file with this name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<usize> {
         self.names.get(self.cookies.get(name)?).map(|(_, slot)| *slot)
     }
 
-    /// Adds a name that is not there.
+    /// Adds a name that does not exist.
     pub(crate) fn add(&mut self, name: &[u8], slot: usize) {
         let name: Arc<[u8]> = name.into();
         self.last_cookie += 1;
@@ -37,7 +37,7 @@ impl Directory {
         self.cookies.insert(name, self.last_cookie);
     }
 
-    /// Removes a name that is there.
+    /// Removes a name.
     pub(crate) fn remove(&mut self, name: &[u8]) {
         if let Some(cookie) = self.cookies.remove(name) {
             self.names.remove(&cookie);
@@ -48,7 +48,7 @@ impl Directory {
         self.names.is_empty()
     }
 
-    /// Cookie, name and slot of each that stands behind `cookie`.
+    /// Returns cookie, name and slot of each entry after `cookie`.
     pub(crate) fn behind(&self, cookie: u64) -> impl Iterator<Item = (u64, &[u8], usize)> {
         let from = cookie.saturating_add(1);
         self.names

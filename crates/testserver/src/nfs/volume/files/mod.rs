@@ -1,7 +1,7 @@
-//! The files of an export, in memory. Knows nothing of messages, but answers with the statuses of NFS.
+//! Files of an export, in memory. Independent of messages, but uses NFS statuses.
 //!
-//! Files are named by slots, small numbers that are used again; the serial number of a slot's file is not. Slots that are
-//! given must be those of files that are there (`serial`).
+//! Files are identified by slots, small numbers that are reused; the serial number of a slot's file is
+//! unique. Functions require slots of existing files (`serial`).
 
 mod contents;
 mod directory;
@@ -20,7 +20,7 @@ use slab::Slab;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a name and the rest of a node are reckoned at, so that empty files are bounded too.
+/// Assumed size of a name and a node, so that empty files are bounded too.
 const NODE_BYTES: u64 = 1024;
 const ROOT_MODE: u32 = 0o777;
 
@@ -30,7 +30,7 @@ impl From<Full> for Refused {
     }
 }
 
-/// The files of an export.
+/// Files of an export.
 #[derive(Debug)]
 pub(crate) struct Files {
     nodes: Slab<Node>,
@@ -42,7 +42,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// None but the root.
+    /// Creates the root.
     pub(crate) fn new(space: Arc<Space>, flush: Flush) -> Self {
         let mut files = Self {
             nodes: Slab::new(),
@@ -69,7 +69,7 @@ impl Files {
         self.nodes.insert(Node::new(serial, body, mode, owner, now))
     }
 
-    /// A time that was never told before: NFSv3 has nothing else that shows a change.
+    /// Returns a unique time: NFSv3 has nothing else to show a change.
     fn now(&mut self) -> Time {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = (
@@ -93,7 +93,7 @@ impl Files {
         }
     }
 
-    /// What SETATTR does, and what follows a creation.
+    /// Sets attributes, for SETATTR and after a creation.
     pub(crate) fn set(&mut self, slot: usize, set: &SetAttributes) -> Result<(), Refused> {
         if let Some(end) = set.bytes {
             let (contents, space) = self.contents(slot)?;
@@ -128,7 +128,7 @@ impl Files {
         self.root
     }
 
-    /// Never used again; None: the slot is free.
+    /// Returns the serial number, which is never reused; None: the slot is free.
     pub(crate) fn serial(&self, slot: usize) -> Option<u64> {
         self.nodes.get(slot).map(|node| node.serial)
     }
@@ -137,7 +137,7 @@ impl Files {
         self.nodes[slot].attributes()
     }
 
-    /// Where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     pub(crate) fn target(&self, link: usize) -> Result<&[u8], Refused> {
         match &self.nodes[link].body {
             Body::SymbolicLink(target) => Ok(target),
@@ -145,7 +145,7 @@ impl Files {
         }
     }
 
-    /// Appends up to `most` bytes from `offset` on to `out`. Whether the file ends behind them.
+    /// Appends up to `most` bytes from `offset` on to `out`. Returns whether the file ends after them.
     pub(crate) fn read(
         &mut self,
         slot: usize,
@@ -170,7 +170,7 @@ impl Files {
         Ok(())
     }
 
-    /// What COMMIT does and a stable write, as far as flushes are honoured.
+    /// Makes a file stable for COMMIT or a stable write, if flushes are honoured.
     pub(crate) fn flush(&mut self, slot: usize) -> Result<(), Refused> {
         let flush = self.flush;
         let (contents, space) = self.contents(slot)?;
@@ -178,7 +178,8 @@ impl Files {
         Ok(())
     }
 
-    /// Gives `take` each name behind `cookie` but `.` and `..` until it refuses one. Whether none was refused.
+    /// Passes each name after `cookie`, except `.` and `..`, to `take` until it refuses one. Returns
+    /// whether none was refused.
     pub(crate) fn list(
         &self,
         at: usize,
@@ -189,7 +190,7 @@ impl Files {
         Ok(names.all(|(cookie, name, slot)| take(&self.listed(cookie, name, slot))))
     }
 
-    /// What a listing says of a file that is there.
+    /// Returns the listing entry of an existing file.
     pub(crate) fn listed<'a>(&self, cookie: u64, name: &'a [u8], slot: usize) -> Listed<'a> {
         let node = &self.nodes[slot];
         Listed {
@@ -210,7 +211,7 @@ impl Files {
         }
     }
 
-    /// Forgets what is not stable, as a restart does. How many files lost something.
+    /// Discards unstable data, as a restart does. Returns the number of files that lost data.
     pub(crate) fn lose_unstable(&mut self) -> u64 {
         let mut lost = 0;
         for (_, node) in &mut self.nodes {

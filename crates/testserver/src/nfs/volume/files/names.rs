@@ -1,4 +1,4 @@
-//! Names: looking them up, and giving and taking them.
+//! Looking up, adding and removing names.
 
 use super::contents::Contents;
 use super::directory::Directory;
@@ -24,7 +24,7 @@ impl Files {
         }
     }
 
-    /// Also of `.` and `..`; the root's parent is itself.
+    /// Looks up a name, including `.` and `..`; the root is its own parent.
     pub(crate) fn look_up(&self, at: usize, name: &[u8]) -> Result<usize, Refused> {
         let directory = self.directory(at)?;
         match name {
@@ -35,7 +35,7 @@ impl Files {
         }
     }
 
-    /// That a name can be given in a directory, and is not.
+    /// Checks that a name is valid and free in a directory.
     fn need_free(&self, at: usize, name: &[u8]) -> Result<(), Refused> {
         match self.look_up(at, name) {
             Ok(_) => Err(Status::Exist.into()),
@@ -44,7 +44,7 @@ impl Files {
         }
     }
 
-    /// Makes a file, or finds the one that is there, as `how` says.
+    /// Creates a file, or finds the existing one, as `how` requires.
     pub(crate) fn create(
         &mut self,
         at: usize,
@@ -89,7 +89,7 @@ impl Files {
         }
     }
 
-    /// Makes anything but a file.
+    /// Creates anything but a regular file.
     pub(crate) fn make(
         &mut self,
         at: usize,
@@ -137,7 +137,7 @@ impl Files {
         self.nodes[at].was_written(now);
     }
 
-    /// What REMOVE does, and RMDIR where `directory`.
+    /// Removes a name, for REMOVE, or for RMDIR if `directory`.
     pub(crate) fn remove(&mut self, at: usize, name: &[u8], directory: bool) -> Result<(), Refused> {
         if matches!(name, b"." | b"..") {
             return Err(Status::Inval.into());
@@ -153,7 +153,7 @@ impl Files {
         self.take_name(at, name, slot)
     }
 
-    /// Takes a name of a file, and with the last one the file.
+    /// Removes a name of a file, and with the last one the file.
     fn take_name(&mut self, at: usize, name: &[u8], slot: usize) -> Result<(), Refused> {
         self.directory_mut(at)?.remove(name);
         self.space.give(NODE_BYTES);
@@ -217,7 +217,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether a directory is another one, or somewhere below it.
+    /// Returns whether a directory is another one, or below it.
     fn is_below(&self, slot: usize, above: usize) -> bool {
         let mut at = slot;
         while at != above {
@@ -249,7 +249,7 @@ impl Files {
     }
 }
 
-/// That a name can be given.
+/// Checks that a name is valid.
 fn check_name(name: &[u8]) -> Result<(), Refused> {
     if name.len() > MOST_NAME_BYTES as usize {
         return Err(Status::NameTooLong.into());

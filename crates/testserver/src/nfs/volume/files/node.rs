@@ -1,24 +1,24 @@
-//! A file of any kind, and what is known of it.
+//! A file of any type with its attributes.
 
 use super::contents::Contents;
 use super::directory::Directory;
 use super::Caller;
 use dyno_nfs::wire::{Attributes3, Time, DIRECTORY, REGULAR, SYMBOLIC_LINK};
 
-/// Room is told in multiples of this.
+/// Unit of the reported space.
 const BLOCK_BYTES: u64 = 4096;
 
-/// What it consists of.
+/// Contents by type.
 #[derive(Debug)]
 pub(crate) enum Body {
     File(Contents),
     Directory(Directory),
     SymbolicLink(Box<[u8]>),
-    /// A pipe, a socket or a device: its kind (`ftype3`), and major and minor number.
+    /// A pipe, socket or device: its type (`ftype3`), and major and minor number.
     Special(u32, (u32, u32)),
 }
 
-/// A file of any kind.
+/// A file of any type.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) serial: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Node {
     pub(crate) accessed: Time,
     pub(crate) modified: Time,
     pub(crate) changed: Time,
-    /// Of the client, where it was made exclusively.
+    /// The client's verifier of an exclusive creation.
     pub(crate) verifier: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl Node {
             bytes,
             used_bytes: bytes.next_multiple_of(BLOCK_BYTES),
             device,
-            // The export knows it.
+            // The export sets it.
             file_system: 0,
             file_id: self.serial,
             accessed: self.accessed,
