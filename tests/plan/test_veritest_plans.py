@@ -40,7 +40,7 @@ def test_a_plan_has_the_suite_of_120_clients_and_apache_as_tuned_on_every_number
     carrier = suite.settings(DOCUMENTS).carrier
     # ISAPI is compiled code inside the server: Apache's own module comes first, the script after it.
     # Elsewhere threads come after the processes of the report's Apache.
-    ways = [("native", "prefork"), ("in-process", "prefork")]
+    ways: list[tuple[str | None, str]] = [("native", "prefork"), ("in-process", "prefork")]
     if carrier != "in-process":
         ways = [(carrier, "prefork"), (carrier, "worker")]
     made = [(apache.get("dynamic"), apache["mpm"]) for apache in apaches]
