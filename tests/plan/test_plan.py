@@ -69,6 +69,12 @@ def test_every_shipped_plan_loads_under_its_own_name(path: Path) -> None:
     assert load_plan(path, SETTINGS_TYPES).plan.name == path.stem
 
 
+def test_a_plan_takes_another_shipped_suite_by_its_name() -> None:
+    [path] = [path for path in SHIPPED if path.stem == "quick-static"]
+    [suite] = load_plan(path, SETTINGS_TYPES, suite_file=Path("quick-web")).suites
+    assert suite.name == "quick-web"
+
+
 def test_the_tunings_plan_measures_every_combination_of_appendix_c() -> None:
     plan = load_plan(
         next(path for path in SHIPPED if path.stem.endswith("2003-tunings")), SETTINGS_TYPES

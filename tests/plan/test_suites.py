@@ -99,7 +99,10 @@ def test_the_disk_mix_suites_have_their_published_parameters() -> None:
     assert (enterprise.clients, enterprise.length_s) == (BY_FOUR_TO_60, 600)
     tuning = suites.load("netbench-7.02-enterprise-tuning")
     assert (tuning.clients, tuning.length_s) == (BY_FOUR_TO_60, 300)
-    assert (tuning.settings(FILES).dormant_files, tuning.settings(FILES).dormant_s) == (100, 100)
+    peaks = suites.load("netbench-7.02-enterprise-2004")
+    assert (peaks.clients, peaks.length_s) == (BY_FOUR_TO_60, 600)
+    for tuned in (tuning, peaks):
+        assert (tuned.settings(FILES).dormant_files, tuned.settings(FILES).dormant_s) == (100, 100)
     assert suites.load("netbench-7.02-enterprise-think").think_time_s > 0
     assert suites.load("netbench-7.02-enterprise-paced").settings(FILES).operations_per_client_s == 285
 

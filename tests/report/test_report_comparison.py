@@ -14,6 +14,7 @@ from serverdyno.analysis.across import BetweenTimes
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.slowdown import Slowdown
 from serverdyno.errors import UserError
+from serverdyno.plan.testbed import of_option
 from serverdyno.report import compare
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
@@ -225,6 +226,14 @@ def test_what_differs_between_the_servers_of_two_experiments_is_named() -> None:
     told = compare([build_from(first), build_from(second)]).differences
     assert any("nginx: the setting workers was" in each and "is 7 in the second" in each for each in told)
     assert any("nginx: the version was" in each and "is nginx/1.99 in the second" in each for each in told)
+
+
+def test_another_testbed_is_named_as_a_possible_cause() -> None:
+    first, second = (experiment({"nginx": Shape(1000)}) for _ in range(2))
+    plan = second.head.plan.model_copy(update={"testbed": of_option("namespaces:2")})
+    second = replace(second, head=second.head.model_copy(update={"plan": plan}))
+    [told] = compare([build_from(first), build_from(second)]).differences
+    assert told.startswith("The testbed differs between the two experiments")
 
 
 def test_a_comparison_is_told_to_github_and_to_programs() -> None:

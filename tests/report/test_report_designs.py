@@ -9,6 +9,7 @@ import pytest
 
 from serverdyno import published, wording
 from serverdyno.errors import UserError
+from serverdyno.published.tables import Tables
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Figure, Report, Section
 from serverdyno.report.source import Source
@@ -37,10 +38,13 @@ def scaled_over(
     peaks: Sequence[float],
     counts: Sequence[int],
     beside: published.PublishedReport | None = None,
+    repetitions: int = 2,
     **settings: object,
 ) -> Report:
     names = [f"nginx-{count}-cpus" for count in counts]
-    source = experiment({name: Shape(peak) for name, peak in zip(names, peaks, strict=True)}, repetitions=2)
+    source = experiment(
+        {name: Shape(peak) for name, peak in zip(names, peaks, strict=True)}, repetitions=repetitions
+    )
     return build_from(configured(source, dict.fromkeys(names, settings), counts), beside)
 
 
@@ -105,7 +109,43 @@ def test_without_a_figure_each_table_of_a_published_report_stands_once() -> None
     assert found is not None
     titles = [table.title.partition("2003, ")[2] for table in found.tables]
     assert len(titles) == len(set(titles)) == 4
-    assert "draws 1 more" in found.text[0]
+    assert "draws 4 more" in found.text[0]
+
+
+def test_published_averages_stand_next_to_averages_also_of_as_many_runs_as_were_published() -> None:
+    beside = published.named("2001-etesting-netware:7")
+    columns = {"mbits_per_s": "requests_per_s"}  # the unit of these configurations
+    tables = Tables(
+        [
+            replace(table, columns=tuple(columns.get(name, name) for name in table.columns))
+            for table in beside.tables
+        ]
+    )
+    report = scaled_over([1000, 1800], [1, 2], beside=replace(beside, tables=tables), repetitions=3)
+    found, terms = section(report, "beside"), report.results.terms
+    assert found is not None
+    [table] = found.tables
+    assert table.title.startswith("Overall averages by CPUs") and len(table.notes) == 2
+    own, first, netware, _ = table.rows
+    results = report.results.configurations
+    averages = [result.throughput.overall_average.mean for result in results if result.throughput]
+    assert [cell.text for cell in own[3:5]] == [terms.written(mean) for mean in averages]
+    for cell, mean in zip(own[3:5], averages, strict=True):
+        low, high = (float(end.replace(",", "")) for end in cell.detail.split(" to "))
+        assert low <= mean <= high
+    assert first[1].text == "nginx, first 2 runs"
+    runs = [result.runs.throughput[:2].mean() for result in results]
+    assert [cell.text for cell in first[3:5]] == [terms.written(mean) for mean in runs]
+    assert [cell.text for cell in netware[:3]] == ["2001", "NetWare 6", wording.NOTHING]
+
+
+def test_a_published_table_of_two_machines_stands_next_to_one_configuration_without_lines() -> None:
+    report = scaled_over([1000], [2], beside=published.named("2003-veritest-iis:15"))
+    found = section(report, "beside")
+    assert found is not None and not found.figures
+    own, *then = [[cell.text for cell in row] for row in found.tables[0].rows]
+    assert own[:3] == ["2026", "nginx", "this machine"]
+    assert ["2003", "web server TUX", "DL380", "14,741"] in then
 
 
 def test_a_figure_that_a_published_report_does_not_have_is_named_with_those_that_it_has() -> None:

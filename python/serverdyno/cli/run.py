@@ -36,7 +36,10 @@ def run(
         typer.Option(help="Shorten every mix to this share of its length. Every figure shows the scale."),
     ] = None,
     suite: Annotated[
-        Path | None, typer.Option(help="Use this suite file instead of the plan's suite.")
+        Path | None,
+        typer.Option(
+            help="Use this suite instead of the plan's: a name that `dyno suites` lists, or a file."
+        ),
     ] = None,
     clients: OtherClients = None,
     fleet: Fleet = None,

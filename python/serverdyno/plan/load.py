@@ -47,7 +47,8 @@ def load_plan(
     """Return the plan in a file. Raises PlanError with all its problems, or UserError if the file can't be read.
 
     `settings_types` has the settings model of every known server, by name. `scale`, `suite_file` and `clients`
-    (`1,2,4`) replace what the plan and its suites say. A suite's path is relative to the plan's folder.
+    (`1,2,4`) replace what the plan and its suites say. A suite's path is relative to the plan's folder; `suite_file`
+    may also be the name of a shipped suite.
     """
     text = read_text(path)
     data = parse_toml(text, str(path))
@@ -58,7 +59,8 @@ def load_plan(
         if isinstance(name, str)
     ]
     if suite_file is not None:
-        known = [suites.parse(read_text(suite_file), str(suite_file))]
+        name = str(suite_file)
+        known = [name if name in suites.names() else suites.parse(read_text(suite_file), name)]
     if clients is not None:
         known = [
             with_clients(each if isinstance(each, Suite) else suites.load(each), clients) for each in known

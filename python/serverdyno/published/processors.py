@@ -1,6 +1,7 @@
 """Figures of a published report by number of processors, as one table per figure.
 
-Data from tables with a column `processors` and without curves over clients; what is printed twice appears once.
+Data from tables with a column `processors` and without curves over clients; what is printed twice appears once. The
+figures are peaks, and in a table `averages` means over all numbers of clients.
 `pictures.py` has curves and bars.
 """
 
@@ -14,6 +15,7 @@ from serverdyno.published.pictures import ALONG, UNITS, named
 from serverdyno.published.tables import Cell, Table, number
 
 PROCESSORS = "processors"
+AVERAGES = "averages"
 MACHINE = "server"
 """The column of the hardware, if a report had several machines."""
 
@@ -37,6 +39,7 @@ class ByProcessors:
     unit: str
     constant: str
     rows: tuple[Scaled, ...]
+    averages: bool
 
     @property
     def title(self) -> str:
@@ -67,12 +70,10 @@ def _of_table(table: Table, unit: str) -> list[ByProcessors]:
     for row in table.select({}):
         if row[value] is not None and row["figure"] is not None:
             rows_of[str(row["figure"])].append(row)
-    made = [_of_figure(figure, rows, value) for figure, rows in rows_of.items()]
-    # Two machines with one number of processors each say nothing about processors.
-    return [one for one in made if any(len(row.by_count) > 1 for row in one.rows)]
+    return [_of_figure(figure, rows, value, table.name == AVERAGES) for figure, rows in rows_of.items()]
 
 
-def _of_figure(figure: str, rows: list[Row], value: str) -> ByProcessors:
+def _of_figure(figure: str, rows: list[Row], value: str, averages: bool) -> ByProcessors:
     columns = list(rows[0])
     names = [name for name in columns[1 : columns.index(value)] if name not in (PROCESSORS, MACHINE)]
     varying = [name for name in names if len({row[name] for row in rows}) > 1]
@@ -91,4 +92,5 @@ def _of_figure(figure: str, rows: list[Row], value: str) -> ByProcessors:
         UNITS[value],
         ", ".join(named(column, rows[0][column]) for column in constant),
         tuple(Scaled(name, machine, points) for (name, machine), points in scaled.items()),
+        averages,
     )

@@ -267,6 +267,7 @@ def _differences(base: Source, other: Source) -> tuple[str, ...]:
     pairs = {
         "tool version": (base.head.tool_version, other.head.tool_version),
         "generator": (f"{base.head.plan.generator}", f"{other.head.plan.generator}"),
+        "testbed": (f"{base.head.plan.testbed}", f"{other.head.plan.testbed}"),
         **{f"host's {fact}": (_host(base, fact), _host(other, fact)) for fact in LASTING_HOST_FACTS},
     }
     return tuple(

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from serverdyno import wording
+from serverdyno.analysis.contrast import FEWEST_REPETITIONS, of_one
+from serverdyno.analysis.curve import Throughput
+from serverdyno.analysis.peak import peak
 from serverdyno.errors import UserError
 from serverdyno.plan.axis import CLIENTS
 from serverdyno.plan.protocols.work import Terms
@@ -17,7 +22,7 @@ from serverdyno.published.model import Meta
 from serverdyno.published.pictures import Line, Picture, pictures
 from serverdyno.published.processors import ByProcessors, by_processors
 from serverdyno.report import parts
-from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series, Table
 from serverdyno.report.parts import SERIES_PER_FIGURE
 from serverdyno.report.source import Source
@@ -31,32 +36,32 @@ NOT_COMPARABLE = (
 
 
 def section(results: Results, published: PublishedReport) -> Section:
-    """Return the published curves; if the report has none, its figures by number of processors.
+    """Return the published curves and figures by number of processors.
 
     Raises UserError if the report has neither in the unit of these results.
     """
-    source, unit, scaled = results.source, results.terms.unit, groups(results)
+    source, unit, scaled = results.source, results.terms.unit, groups(results, fewest=1)
     curves = [picture for picture in pictures(published) if picture.kind == "lines" and picture.unit == unit]
-    by_count = [] if curves else by_processors(published, unit)
+    by_count = by_processors(published, unit)
     if not curves and not by_count:
         raise UserError(
             f"{published.name} has no curve in {unit} to show next to this experiment",
             hint="`dyno published show NAME` shows what a published report has",
         )
-    left_out = len(curves) + len(by_count) - MOST_PICTURES
+    left_out = sum(max(len(found) - MOST_PICTURES, 0) for found in (curves, by_count))
     more = f" `dyno published show {published.name}` draws {left_out:,} more." if left_out > 0 else ""
     machine = ", ".join(testbed(source).machine[1:]) or "not disclosed"
     now = f"{source.head.created.year}: {machine}."
     own = Panel(_own_title(source), unit, _own(results))
-    own_by_count = Panel(_own_title(source), unit, _own_by_count(scaled))
     figures = [
         *(
             _figure(place, (own, now), picture, published.meta)
             for place, picture in enumerate(curves[:MOST_PICTURES])
         ),
         *(
-            _figure_by_count(place, (own_by_count, now), one, published.meta)
-            for place, one in enumerate(by_count[:MOST_PICTURES])
+            _figure_by_count(place, (_own_panel(source, unit, scaled, one), now), one, published.meta)
+            for place, one in enumerate(by_count[:MOST_PICTURES], start=len(curves))
+            if any(len(row.by_count) > 1 for row in one.rows)
         ),
     ]
     tables = [
@@ -108,12 +113,14 @@ def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, met
         )
         for style, row in enumerate(lines[:SERIES_PER_FIGURE])
     )
-    machines = "; ".join(dict.fromkeys(row.machine for row in lines if row.machine)) or "one machine"
+    named = dict.fromkeys(row.machine for row in lines if row.machine)
+    machines = "; ".join(named or meta.hardware.servers)
     other = Panel(f"{year}: {one.title}", one.unit, series)
     return Figure(
         f"beside-{place + 1}",
         0,
-        f"Peak by CPUs of this experiment, and {meta.citation.laboratory} {year}, {one.title}: not comparable",
+        f"{_measure(one)} by CPUs of this experiment, and {meta.citation.laboratory} {year}, {one.title}: "
+        "not comparable",
         f"{NOT_COMPARABLE} {year}: {meta.method.tool_words} on {machines}. {now}",
         "lines",
         "CPUs",
@@ -124,14 +131,31 @@ def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, met
 def _table_by_count(
     place: int, ours: tuple[int, Sequence[Group]], one: ByProcessors, meta: Meta, terms: Terms
 ) -> Table:
-    """Return one row per server and machine, ours first, and one column per number of processors."""
+    """Return one row per server and machine, ours first, and one column per number of processors.
+
+    Ours stand twice if they were repeated more often than the published ones: also as these were combined.
+    """
     now, scaled = ours
-    year = meta.citation.year
-    own = [
-        (now, group.name, "this machine", {step.count: step.throughput for step in group.steps})
-        for group in scaled
-    ]
-    then = [(year, row.name, row.machine, row.by_count) for row in one.rows]
+    year, runs = meta.citation.year, meta.method.repetitions
+    nothing = Cell(wording.NOTHING)
+    own: list[tuple[str, str, str, dict[int, Cell]]] = []
+    for group in scaled:
+        results = {count: result for count, result in group.by_count.items() if result.throughput}
+        cells = {count: _own_cell(result, one, terms) for count, result in results.items()}
+        own.append((f"{now}", group.name, "this machine", cells))
+        if isinstance(runs, int) and all(len(each.runs.throughput) > runs for each in results.values()):
+            first = {
+                count: Cell(terms.written(_of_curve(result.runs.throughput[:runs], one)))
+                for count, result in results.items()
+            }
+            own.append(
+                (f"{now}", f"{group.name}, first {wording.plural(runs, 'run')}", "this machine", first)
+            )
+    then = [
+        (f"{year}", row.name, row.machine or wording.NOTHING,
+         {count: Cell(terms.written(value)) for count, value in row.by_count.items()})
+        for row in one.rows
+    ]  # fmt: skip
     counts = sorted({count for *_, by_count in (*own, *then) for count in by_count})
     columns = (
         Column("Year", numeric=False),
@@ -140,34 +164,70 @@ def _table_by_count(
         *(Column(wording.plural(count, "CPU"), terms.unit) for count in counts),
     )
     rows = tuple(
-        (
-            Cell(f"{made}"),
-            Cell(name),
-            Cell(machine or wording.NOTHING),
-            *(
-                Cell(terms.written(by_count[count]) if count in by_count else wording.NOTHING)
-                for count in counts
-            ),
-        )
+        (Cell(made), Cell(name), Cell(machine), *(by_count.get(count, nothing) for count in counts))
         for made, name, machine, by_count in (*own, *then)
     )
+    as_published = len(own) > len(scaled)
+    what = "mean over all load levels" if one.averages else "highest mean of the repetitions"
     return Table(
         f"beside-{place + 1}",
         0,
-        f"Peaks by CPUs: this experiment, and {meta.citation.laboratory} {year}, {one.title}",
-        f"{NOT_COMPARABLE} {now}: highest mean of the repetitions. {year}: {meta.method.combined}.",
+        f"{_measure(one)}s by CPUs: this experiment, and {meta.citation.laboratory} {year}, {one.title}",
+        f"{NOT_COMPARABLE} {now}: {what}, with its 95 % interval. {year}: {meta.method.combined}.",
         columns,
         rows,
-        (f"{wording.NOTHING}: not measured or not printed.",),
+        (
+            f"{wording.NOTHING}: not measured or not printed.",
+            *(["First runs: averaged at each number of clients, as the published ones."] * as_published),
+        ),
         key_columns=3,
     )
 
 
-def _own_by_count(scaled: Sequence[Group]) -> tuple[Series, ...]:
-    return tuple(
-        Series(group.name, style, tuple(Point(step.count, step.throughput) for step in group.steps))
+def _measure(one: ByProcessors) -> str:
+    return "Overall average" if one.averages else "Peak"
+
+
+def _of_curve(runs: Throughput, one: ByProcessors) -> float | None:
+    """Return the average or the peak of the mean curve of runs; None unless each finished every level."""
+    curve = runs.mean(axis=0)
+    return None if np.isnan(curve).any() else float(curve.mean() if one.averages else curve.max())
+
+
+def _own_cell(result: ConfigurationResult, one: ByProcessors, terms: Terms) -> Cell:
+    """Return the mean of all runs with its interval, which for a peak is that of the corrected one."""
+    low, high = _interval(result.runs.throughput, one)
+    detail = "" if low is None or high is None else f"{terms.written(low)} to {terms.written(high)}"
+    return Cell(terms.written(_own_value(result, one)), detail)
+
+
+def _own_value(result: ConfigurationResult, one: ByProcessors) -> float:
+    assert result.throughput is not None  # `groups` took only those that have one
+    return (result.throughput.overall_average if one.averages else result.throughput.peak).mean
+
+
+def _interval(runs: Throughput, one: ByProcessors) -> tuple[float | None, float | None]:
+    if not one.averages:
+        found = peak(runs)
+        return (None, None) if found is None else (found.low, found.high)
+    averages = runs.mean(axis=1)
+    averages = averages[averages > 0]  # drops unfinished runs, which are NaN
+    if len(averages) < FEWEST_REPETITIONS:
+        return None, None
+    low, high = np.exp(of_one(np.log(averages)).interval())
+    return float(low), float(high)
+
+
+def _own_panel(source: Source, unit: str, scaled: Sequence[Group], one: ByProcessors) -> Panel:
+    series = (
+        Series(
+            group.name,
+            style,
+            tuple(Point(count, _own_value(result, one)) for count, result in group.by_count.items()),
+        )
         for style, group in enumerate(scaled)
     )
+    return Panel(_own_title(source), unit, tuple(series))
 
 
 def _own_title(source: Source) -> str:

@@ -144,8 +144,8 @@ def build(results: Results) -> Part:
     return Part((section,), lambda tables: [_finding(group, tables) for group in found])
 
 
-def groups(results: Results) -> list[Group]:
-    """Return the groups with at least two different numbers of CPUs."""
+def groups(results: Results, fewest: int = 2) -> list[Group]:
+    """Return the groups with at least this number of different numbers of CPUs."""
     source = results.source
     alike: dict[str, list[tuple[int, ConfigurationResult]]] = defaultdict(list)
     for configuration, result in zip(source.head.configurations, results.configurations, strict=True):
@@ -162,13 +162,13 @@ def groups(results: Results) -> list[Group]:
     found = []
     for members in alike.values():
         counts = [count for count, _ in members]
-        if len(counts) < 2 or len(set(counts)) < len(counts):
+        if len(counts) < fewest or len(set(counts)) < len(counts):
             continue
         measured = {
             count: result for count, result in sorted(members, key=lambda pair: pair[0]) if _peak(result) > 0
         }
         left_out = tuple(result.name for count, result in members if count not in measured)
-        if len(measured) > 1:
+        if len(measured) >= fewest:
             shared = {count: cpus for count, result in measured.items() if (cpus := shared_by[result.name])}
             name = _common_name([result.name for _, result in members])
             cores = {count: cores_by[result.name] for count, result in measured.items()}
