@@ -25,7 +25,7 @@ from support.dyno_process import two_cpus
 from support.file_server import needs_root, skip_unless_installed
 from support.places import ROOT
 
-TINY = Effort(rounds=1, seconds=0.3, patience_s=0, attempts=1)
+TINY = Effort(rounds=1, seconds=1.0, patience_s=0, attempts=1)
 PROGRAMS = ("smbd", "pdbedit", "smbtorture", "smbclient", "nsenter")
 
 
