@@ -327,12 +327,12 @@ def test_a_plan_names_a_suite_of_its_own_next_to_it(home: Home, tmp_path: Path) 
     (tmp_path / "more.toml").write_text(as_toml(suites.load("quick-web"), "A suite."))
     plan = tmp_path / "plan.toml"
     plan.write_text('name = "p"\nsuite = "./more.toml"\n[[servers]]\nserver = "reference"\n')
-    done = home.dyno("plan", "check", plan)
+    done = home.here("plan", "check", plan)
     assert done.returncode == 0, done.stderr
     assert "HTTP/1.1, kept-alive connections" in done.stdout
     assert re.search(r"runs of \d+ levels: about .* of it load", done.stdout)
     plan.write_text('name = "p"\nsuite = "./none.toml"\n[[servers]]\nserver = "reference"\n')
-    assert "can't read" in home.dyno("plan", "check", plan).stderr
+    assert "can't read" in home.here("plan", "check", plan).stderr
 
 
 def test_the_keys_of_a_server_of_the_users_are_listed(home: Home) -> None:

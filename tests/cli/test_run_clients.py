@@ -12,13 +12,14 @@ from serverdyno.plan.load import with_clients
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home
 
-PLAN = 'name = "other"\nsuite = "quick-static"\nscale = 0.3\nrepetitions = 1\n[[servers]]\nserver = "reference"\n'
+PLAN = 'name = "other"\nsuite = "quick-static"\nscale = 0.05\nrepetitions = 1\n[[servers]]\nserver = "reference"\n'
 
 
+@pytest.mark.usefixtures("short_windows")
 def test_a_plan_runs_with_other_clients_and_its_report_says_so(home: Home, tmp_path: Path) -> None:
     plan, folder = tmp_path / "plan.toml", tmp_path / "e"
     plan.write_text(PLAN)
-    done = home.dyno("run", plan, "--clients", "1,2", "--into", folder)
+    done = home.here("run", plan, "--clients", "1,2", "--into", folder)
     assert done.returncode == 0, done.stderr
     opened = Experiment.open(folder)
     assert [record.clients for record in opened.mixes()] == [1, 2]

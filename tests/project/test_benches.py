@@ -34,7 +34,7 @@ from serverdyno.servers.running import running
 from support.dyno_process import two_cpus
 from support.places import ROOT
 
-TINY = Effort(rounds=2, seconds=0.5, patience_s=0, attempts=1)
+TINY = Effort(rounds=2, seconds=0.3, patience_s=0, attempts=1)
 WRK = """\
 Running 3s test @ http://127.0.0.1:8080/
   1 threads and 64 connections
@@ -251,7 +251,7 @@ def test_every_comparison_runs_and_no_request_of_any_tool_fails(case: speed.Case
     if not case.installed:
         pytest.skip(f"{case.server} is not installed here")
     # All connections make their handshakes first.
-    seconds = 1.0 if case.settings.get("tls") else 0.5
+    seconds = 1.0 if case.settings.get("tls") else TINY.seconds
     runs = case.carry_out(cpus(), replace(TINY, rounds=1, seconds=seconds))
     assert {run.tool for run in runs} == {tool.name for tool in case.tools if tool.installed}
     assert [run.errors for run in runs] == [0] * len(runs)

@@ -102,8 +102,11 @@ def is_complete(words: Sequence[str]) -> bool:
 
 
 def shown() -> dict[Kind, Sequence[str]]:
-    found = (command.words for path in current() for command in commands(path))
-    return {kind_of(words): words for words in found if is_complete(words) and why_not(words) is None}
+    found: dict[Kind, Sequence[str]] = {}
+    for words in reversed([command.words for path in current() for command in commands(path)]):
+        if why_not(words) is None and kind_of(words) not in found and is_complete(words):
+            found[kind_of(words)] = words
+    return found
 
 
 RUN = shown()

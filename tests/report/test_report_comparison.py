@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from support.dyno_process import Home
 from support.synthetic_experiment import Shape, experiment
 
 
+@cache
 def report(rate: float = 2000.0, repetitions: int = 3, scale: float = 0.02) -> Report:
     return build_from(
         experiment({"apache": Shape(rate), "nginx": Shape(rate * 1.5)}, repetitions=repetitions, scale=scale)

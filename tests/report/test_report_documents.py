@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -45,6 +46,7 @@ def report() -> Report:
     )
 
 
+@cache
 def reports() -> list[Report]:
     """Return the reports that a view must be able to show: complete, partial, empty, failed, of files."""
     source = experiment({"apache": Shape(2000), "nginx": Shape(3000)}, repetitions=1)

@@ -2,8 +2,8 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,23 +12,17 @@ from serverdyno.report import subjects
 from serverdyno.report.build import build_from
 from serverdyno.report.figures import histograms
 from serverdyno.report.model import Report, Table
-from serverdyno.report.source import Source
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import MixRecord
+from support.report_tables import report_of, table
 from support.synthetic_experiment import Shape, experiment, histogram, with_error, without_success
 
 TWO = {"apache": Shape(2000), "nginx": Shape(3000, noise=0.005)}
 
 
-def report_of(source: Source, change: Callable[[MixRecord], MixRecord] | None = None) -> Report:
-    """Report on the experiment, after each record was passed through `change`."""
-    return build_from(
-        source if change is None else replace(source, records=[change(row) for row in source.records])
-    )
-
-
-def table(report: Report, key: str) -> Table:
-    return next(table for table in report.tables if table.key == key)
+@cache
+def of_two() -> Report:
+    return report_of(experiment(TWO))
 
 
 def texts(table: Table) -> list[list[str]]:
@@ -57,7 +51,7 @@ def claims(report: Report) -> str:
 
 
 def test_the_mean_over_repetitions_is_what_the_table_shows_and_the_peak_is_bold() -> None:
-    report = report_of(experiment(TWO))
+    report = of_two()
     throughput = table(report, "throughput")
     apache = report.results.configurations[0]
     means = np.nanmean(apache.runs.throughput, axis=0)
@@ -72,7 +66,7 @@ def test_throughput_is_successes_in_the_window_over_the_window() -> None:
 
 
 def test_a_faster_server_is_called_faster_with_its_interval_and_its_evidence() -> None:
-    report = report_of(experiment(TWO))
+    report = of_two()
     finding = next(finding for finding in report.findings if "faster" in finding.claim)
     assert finding.claim.startswith("nginx is faster than apache in overall average: +")
     assert "95 % interval" in finding.claim
@@ -139,7 +133,7 @@ def test_errors_are_counted_by_side_and_clients_that_left_are_named() -> None:
 
 
 def test_no_error_is_a_finding_too() -> None:
-    report = report_of(experiment(TWO))
+    report = of_two()
     assert "No request failed and no client left." in claims(report)
     assert table(report, "errors").rows == ()
 
@@ -209,7 +203,7 @@ def test_a_shortened_run_says_so_on_every_table_and_figure_and_a_full_one_on_non
 
 
 def test_every_table_and_figure_names_window_repetitions_spread_and_clients() -> None:
-    report = report_of(experiment(TWO))
+    report = of_two()
     for line in bases(report):
         assert "Window 4.8 s of each load level's 6 s." in line
         assert "3 repetitions" in line
@@ -219,7 +213,7 @@ def test_every_table_and_figure_names_window_repetitions_spread_and_clients() ->
 
 
 def test_the_statement_on_names_stands_in_summary_and_methodology() -> None:
-    report = report_of(experiment(TWO))
+    report = of_two()
     statement = "no figure here is a WebBench or NetBench result."
     assert report.summary.text[-1].endswith(statement)
     assert any(fact.text.endswith(statement) for fact in report.methodology)
@@ -285,7 +279,7 @@ def test_a_throughput_that_only_the_plans_bound_held_is_no_peak_of_the_server() 
     assert {point.limited_by for point in points} == {(), ("rate-bound",)}
     free = report_of(experiment({"target": Shape(2000)}, url="http://127.0.0.1:8080/", max_rate_per_s=9e9))
     assert table(free, "peaks").rows[0][1].marks == ""
-    assert "Bounds" not in {fact.label for fact in report_of(experiment(TWO)).methodology}
+    assert "Bounds" not in {fact.label for fact in of_two().methodology}
 
 
 def test_failed_requests_count_towards_the_bound_since_the_pace_held_them_too() -> None:
@@ -318,7 +312,7 @@ def test_a_machine_that_others_used_is_said_at_the_top_and_marked_at_each_mix() 
 
 
 def test_the_cpus_of_generator_and_servers_are_named_and_sharing_one_is_a_warning() -> None:
-    apart = {fact.label: fact.text for fact in report_of(experiment(TWO)).methodology}
+    apart = {fact.label: fact.text for fact in of_two().methodology}
     assert apart["Generator"].startswith("1 thread on CPU 0.")
     assert apart["Configuration apache"].startswith("apache, on CPU 1;")
     shared = report_of(experiment(TWO, generator_cpus=(0, 1)))
@@ -383,7 +377,7 @@ def test_a_failed_run_and_a_count_that_the_server_does_not_share_are_warnings() 
 
 
 def test_the_generators_own_queue_is_connections_times_its_cpu_time_of_a_request() -> None:
-    report = report_of(experiment(TWO))
+    report = of_two()
     for mix in report.results.mixes:
         assert mix.own_queue_ms == pytest.approx(mix.clients * mix.threads * 17 / 1000)
 

@@ -1,6 +1,5 @@
 """A report's statements on curves and on many comparisons, and where it makes none."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,31 +9,22 @@ import pytest
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.errors import UserError
 from serverdyno.report.build import build, build_from
-from serverdyno.report.model import Report, Table
+from serverdyno.report.model import Report
 from serverdyno.report.source import Source
 from serverdyno.report.views import charts
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import FORMAT_VERSION
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import MixRecord
+from support.report_tables import report_of, table
 from support.synthetic_experiment import Shape, experiment, scaled, with_error, without_success
 
 TEN = (1, 4, 8, 12, 16, 20, 24, 28, 32, 36)
 
 
-def report_of(source: Source, change: Callable[[MixRecord], MixRecord] | None = None) -> Report:
-    return build_from(
-        source if change is None else replace(source, records=[change(row) for row in source.records])
-    )
-
-
 def with_minimum_effect(source: Source, percent: float) -> Source:
     plan = source.head.plan.model_copy(update={"minimum_effect_percent": percent})
     return replace(source, head=source.head.model_copy(update={"plan": plan}))
-
-
-def table(report: Report, key: str) -> Table:
-    return next(table for table in report.tables if table.key == key)
 
 
 def claims(report: Report, topic: str | None = None) -> list[str]:

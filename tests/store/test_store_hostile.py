@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import random
 import shutil
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from serverdyno.errors import DynoError
 from serverdyno.report.views import document, html, markdown, text
 from serverdyno.run import disclose
 from serverdyno.run.experiment import carry_out
+from serverdyno.store import table
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
 from support.dyno_process import Home
@@ -33,6 +36,14 @@ OF_COMMANDS = {
     "description: command is 7": Home.here,
     "mix: an operation has no histogram": Home.here,
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def decoded_once() -> Iterator[None]:
+    """Decode equal files once: most of a damaged folder is whole, and each pass over it decodes every file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "decode", cache(table.decode))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,7 @@ def experiment(
     return Source(head=head, records=records, disclosure=DISCLOSURE)
 
 
+@cache
 def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
     """Return one level of that server, with consistent counts and response times by Little's law."""
     random = np.random.default_rng([key.number, mix.index])

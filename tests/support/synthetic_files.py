@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,10 @@ def experiment(shapes: Mapping[str, FileShape], *, repetitions: int = 3) -> Sour
         plan=plan,
     )
     records = [
-        _record(key, mix, shapes[key.configuration], mixes[-1].clients) for key in keys for mix in mixes
+        _record(key, mix, _mbit_s(shape, mix.clients, mixes[-1].clients), shape.noise, shape.syncs_a_flush)
+        for key in keys
+        for mix in mixes
+        for shape in [shapes[key.configuration]]
     ]
     notes = {key.number: _note(shapes[key.configuration]) for key in keys}
     return Source(head=head, records=records, disclosure=DISCLOSURE, run_notes=notes)
@@ -166,19 +170,18 @@ def _mbit_s(shape: FileShape, clients: int, most: int) -> float:
     return shape.mbit_s * (1 - shape.fall * (clients - shape.knee) / (most - shape.knee))
 
 
-def _record(key: RunKey, mix: Mix, shape: FileShape, most: int) -> MixRecord:
+@cache
+def _record(key: RunKey, mix: Mix, mbit_s: float, noise: float, syncs_a_flush: float | None) -> MixRecord:
     random = np.random.default_rng([key.number, mix.index])
-    moved = (
-        _mbit_s(shape, mix.clients, most) * math.exp(random.normal(0, shape.noise)) * 1e6 / 8 * mix.window_s
-    )
+    moved = mbit_s * math.exp(random.normal(0, noise)) * 1e6 / 8 * mix.window_s
     a_hundred = 40 * READ_BYTES + 30 * WRITTEN_BYTES
     each = int(moved / a_hundred * 100 / mix.clients)
     clients = [_client(place, each + (place % 3)) for place in range(mix.clients)]
     by_operation = _operations(random, clients, mix)
     operations = sum(row.count for row, _ in by_operation)
     flushes = next(row.count for row, _ in by_operation if row.operation == "flush")
-    known = shape.syncs_a_flush is not None
-    syncs = [SyncRow("fsync", round(flushes * (shape.syncs_a_flush or 0.0)))] if known else []
+    known = syncs_a_flush is not None
+    syncs = [SyncRow("fsync", round(flushes * (syncs_a_flush or 0.0)))] if known else []
     return MixRecord(
         run=key.number,
         configuration=key.configuration,
