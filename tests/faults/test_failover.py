@@ -267,7 +267,7 @@ def test_a_plan_says_which_servers_can_be_taken_away(home: Home, tmp_path: Path)
         ({}, ""),
         ({"files": {"cache": "leases"}}, 'files.cache: must be "none"'),
         ({"files": {"failover": None}}, "files.failover: is missing"),
-        ({"workload": "diskmix"}, "files.failover: is only for the workload failover"),
+        ({"workload": "diskmix"}, "files.failover: requires the workload failover"),
     ],
 )
 @pytest.mark.parametrize("name", ["quick-failover", "quick-failover-connections"])

@@ -21,7 +21,7 @@ BY_FOUR_TO_60 = [1, *range(4, 61, 4)]
 
 
 def check_loads(name: str, clients: list[int], threads: list[int]) -> Suite:
-    """The clients and threads of every mix, and HTTP/1.0 with a connection for each request."""
+    """The clients and threads of every mix, and HTTP/1.0 with a new connection per request."""
     suite = suites.load(name)
     assert [mix.clients for mix in mixes(suite)] == clients
     assert [mix.threads for mix in mixes(suite)] == threads

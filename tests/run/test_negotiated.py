@@ -132,9 +132,9 @@ def test_a_server_of_one_connection_a_session_is_refused_in_words() -> None:
 
 
 def test_a_plan_can_not_ask_for_several_connections_over_an_old_dialect() -> None:
-    with pytest.raises(ValueError, match=r"channels above 1 need a max_dialect of 3\.0 or later"):
+    with pytest.raises(ValueError, match=r"more than one channel requires a max_dialect of 3\.0 or later"):
         SmbSettings(channels=2, max_dialect="2.1")
-    assert "one session a client, of 4 connections;" in SMB.described(SmbSettings(channels=4), "1 s")
+    assert "one session per client, of 4 connections;" in SMB.described(SmbSettings(channels=4), "1 s")
 
 
 def test_a_guest_is_told() -> None:

@@ -316,7 +316,7 @@ def test_a_plan_whose_server_has_it_is_taken(suite: str, server: str, settings: 
 
 
 def suite_over_tls(tls: dict[str, Any], **load: Any) -> Suite:
-    """The quick suite of e-commerce, with a connection for each request, that says how clients speak TLS."""
+    """The quick suite of e-commerce, with a new connection per request, that says how clients speak TLS."""
     speaks = HttpSettings.model_validate({"keep_alive": False, "tls": tls})
     return suites.load("quick-ecommerce").with_settings(HTTP, speaks).model_copy(update=load)
 

@@ -222,9 +222,9 @@ def test_an_experiment_runs_from_plan_to_report_and_says_what_breaks_took(tmp_pa
     ("changes", "said"),
     [
         ({}, ""),
-        ({"threads": 2}, "threads: a client that uses files has one thread"),
+        ({"threads": 2}, "threads: a file client has one thread"),
         ({"files": {"contention": None}}, "files.contention: is missing"),
-        ({"workload": "diskmix"}, "files.contention: is only for the workload contention"),
+        ({"workload": "diskmix"}, "files.contention: requires the workload contention"),
         ({"files": {"redirector": "xp"}}, 'files.redirector: must be "plain" for contention'),
     ],
 )

@@ -163,7 +163,7 @@ def test_a_certificate_that_can_not_be_used_is_told_before_any_request(home: Hom
         (("--cert", certified / "client.pem", "--key", certified / "other.key"), "don't belong together"),
         (("--cert", certified / "none.pem"), "can't be read"),
         (("--cert", certified / "client.pem"), "There is no private key (PEM): give its file as key (--key)"),
-        (("--cert", certified / "client.key"), "holds no certificate"),
+        (("--cert", certified / "client.key"), "does not contain a certificate"),
         (("--cert", certified / "client.p12"), "openssl pkcs12 -in"),
         (("--cert", certified / "client.pem", "--key", certified / "secret.key"), "has a pass phrase"),
         (("--key", certified / "client.key"), "needs a certificate"),

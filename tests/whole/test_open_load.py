@@ -366,8 +366,8 @@ def test_shares_of_a_peak_have_three_digits_and_are_at_least_one_request() -> No
         ),
         ({"open": {}}, "open: needs either rate_per_s or percent_of_peak"),
         ({"open": {"percent_of_peak": [50, 40]}}, "open.percent_of_peak.1: 40 % after 50 %"),
-        ({"workload": "diskmix"}, "open: not possible with diskmix, whose clients need"),
-        ({"clients": [8, 16]}, "clients: must be one number with a rate"),
+        ({"workload": "diskmix"}, "open: not possible with diskmix, because its clients need"),
+        ({"clients": [8, 16]}, "clients: with a rate, must be a single number"),
         ({"think_time_s": 1}, "think_time_s: open load has no think time"),
         ({"delay_s": 1, "ramp_up_s": 1}, "delay_s: open load has no delay"),
         ({"open": {"rate_per_s": [20, 10]}}, "open.rate_per_s.1: 10/s after 20/s"),
@@ -387,5 +387,5 @@ def test_options_that_contradict_a_rate_are_told() -> None:
         quick_plan("http://127.0.0.1/", given)
     said = str(caught.value)
     assert "--max-rate: 50 is below the highest rate, 100" in said
-    assert "--clients: must be one number with a rate" in said
+    assert "--clients: with a rate, must be a single number" in said
     assert "--arrivals" in said

@@ -51,7 +51,7 @@ class ExternalSettings(Settings, ClientCertificate):
 
     user: str | None = Field(
         default=None,
-        description='User of an SMB server, or "DOMAIN\\user". Default: a guest; with Kerberos, the owner of the ticket.',
+        description='User of an SMB server, or "DOMAIN\\user". Default: a guest; with Kerberos, the one in the ticket.',
     )
     authentication: Authentication = Field(
         default="ntlm",

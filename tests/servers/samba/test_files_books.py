@@ -117,7 +117,7 @@ def test_connections_and_sessions_that_were_set_up_again_are_counted() -> None:
 def test_a_workspace_that_is_made_anew_has_other_contents_than_the_one_before_it() -> None:
     with samba() as server:
         for _ in range(2):
-            # Of one seed, and each in a directory of its own.
+            # Of one seed, and each in its own directory.
             assert whole(mixed(server, clients=1, seed=7))
         made = server.data_directories()[0].glob(f"{CLIENTS_DIRECTORY}-*")
         former, present = (contents(directory / "0") for directory in made)
