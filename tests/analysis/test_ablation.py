@@ -1,4 +1,4 @@
-"""Tunings one by one and together: what each brought."""
+"""Tunings individually and together: what each brought."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dyno run PLAN --clients`: other numbers of clients than the suite's, and how an experiment says so."""
+"""``--clients` of `dyno run PLAN``: other numbers of clients than the suite's, and how an experiment says so."""
 
 from __future__ import annotations
 

@@ -345,7 +345,7 @@ def test_resume_sets_damaged_records_aside_by_name_and_measures_the_mix_again(
     assert done.returncode == 0, done.stderr
     for name in ("mix-02.parquet", "run.json"):
         assert f"{run / name} is damaged: " in done.stderr
-        assert f"set aside as {name}.damaged" in done.stderr
+        assert f"renamed to {name}.damaged" in done.stderr
         assert (run / f"{name}.damaged").exists()
     opened = Experiment.open(folder)
     assert opened.finished() == {(1, 1), (1, 2)}

@@ -151,7 +151,7 @@ def open_source(change: Callable[[MixRecord], MixRecord] = lambda mix: mix, **p9
 
 def test_who_answers_sooner_at_equal_rate_is_proven_by_the_99th_percentile() -> None:
     report = build_from(open_source(apache=20.0, nginx=10.0))
-    assert report.answer.verdict.startswith("nginx answers sooner than apache: p99 −50")  # noqa: RUF001
+    assert report.answer.verdict.startswith("nginx answers faster than apache: p99 −50")  # noqa: RUF001
     [equal] = [table for table in report.tables if table.key == "equal"]
     assert [row[5].text for row in equal.rows] == ["faster", "faster"]
     assert [row[2].text for row in equal.rows] == ["10.0", "10.0"]
@@ -189,7 +189,7 @@ def test_no_winner_where_nobody_kept_up_is_not_for_want_of_repetitions() -> None
         return replace(mix, arrivals_in_window=2 * mix.operations)
 
     report = build_from(open_source(overloaded, apache=20.0, nginx=10.0))
-    assert report.answer.verdict.startswith("No winner: there is no rate that two of them kept up with")
+    assert report.answer.verdict.startswith("No winner: there is no rate at which two configurations kept up")
 
 
 def test_an_arrival_that_is_in_no_count_is_a_contradiction() -> None:

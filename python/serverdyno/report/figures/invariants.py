@@ -47,9 +47,7 @@ def _sums(record: MixRecord) -> Iterator[str]:
 
 def _arrivals(record: MixRecord) -> Iterator[str]:
     if missing := open_load.unaccounted(record):
-        yield (
-            f"{missing:,} of {record.arrivals or 0:,} requests that were due are missing from all other counts"
-        )
+        yield (f"{missing:,} of {record.arrivals or 0:,} due requests are missing from all other counts")
 
 
 def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:

@@ -26,7 +26,7 @@ from serverdyno.report.subjects.testbed import testbed
 
 MOST_PICTURES = 4
 NOT_COMPARABLE = (
-    "Not comparable: another time, other hardware, another program. Nothing is computed from both."
+    "Not comparable: the time, the hardware and the program differ. No figure is computed from both."
 )
 
 
@@ -155,7 +155,7 @@ def _table_by_count(
         f"beside-{place + 1}",
         0,
         f"Peaks by CPUs: this experiment, and {meta.citation.laboratory} {year}, {one.title}",
-        f"{NOT_COMPARABLE} {now}: highest mean of the repetitions. {year}: {meta.method.combined}.",
+        f"{NOT_COMPARABLE} {now}: highest mean over the repetitions. {year}: {meta.method.combined}.",
         columns,
         rows,
         (f"{wording.NOTHING}: not measured or not printed.",),
