@@ -292,7 +292,7 @@ def test_a_report_of_nothing_is_refused(home: Home, tmp_path: Path) -> None:
     done = home.here("report", folder)
     assert done.returncode == 2
     assert f"{only} is damaged: it is empty" in done.stderr
-    assert "has no finished mix yet" in done.stderr
+    assert "has no finished load level yet" in done.stderr
     assert f"dyno resume {folder}" in done.stderr
 
 
@@ -422,7 +422,7 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
     home.assert_nothing_is_left([])
     text = output.decode()
     rate = r"reference r1  \d+ clients  [\d,.]+ operations/s  (p99 [\d.e+-]+ ms  )?0 errors"
-    live = rate + r"  \d+ s of this mix, \d+ s of all left"
+    live = rate + r"  \d+ s left at this level, \d+ s in total"
     assert re.search(live, text)
     assert re.search(r" +1 clients \u2588+[^\r\n]* /s  p99 [\d.e+-]+ ms +0 errors", text)
     shown = [line for line in screen(text) if line]
@@ -433,7 +433,7 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
             rf"reference r1 +{clients} clients +{RATE} operations/s  0 errors, \d+ s left", line
         )
     assert len(finished) >= 2
-    assert shown[-1] == f"interrupted; finished mixes are kept. To continue: dyno resume {folder}"
+    assert shown[-1] == f"interrupted; finished load levels are kept. To continue: dyno resume {folder}"
     assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is back
 
 
@@ -458,5 +458,5 @@ def test_a_reference_server_on_a_port_in_use_names_it_and_the_way_out(home: Home
 def test_servers_are_listed_one_per_line(home: Home) -> None:
     *listed, last = home.here("servers").stdout.splitlines()
     assert [line.split()[0] for line in listed] == list(DRIVERS)
-    assert last == "dyno servers NAME lists the settings of one."
+    assert last == "dyno servers NAME lists the settings of a server."
     assert "(channels of [smb])" in " ".join(home.here("servers", "samba").stdout.split())

@@ -420,8 +420,8 @@ def test_a_title_that_is_left_out_is_the_name() -> None:
 def test_a_name_is_refused_in_words_and_not_by_a_regular_expression() -> None:
     (problem,) = refused('name = "No_Name"\nsuite = "quick-web"\n[[servers]]\nserver = "nginx"\n')
     assert problem == (
-        "line 1: name: must be 1 to 63 lower-case letters, digits, dots and hyphens, beginning with a letter or a digit, "
-        "not 'No_Name'"
+        "line 1: name: must be 1 to 63 lower-case letters, digits, dots and hyphens, beginning with a letter or a "
+        "digit, not 'No_Name'"
     )
 
 
