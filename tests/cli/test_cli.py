@@ -422,7 +422,7 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
     home.assert_nothing_is_left([])
     text = output.decode()
     rate = r"reference r1  \d+ clients  [\d,.]+ operations/s  (p99 [\d.e+-]+ ms  )?0 errors"
-    live = rate + r"  \d+ s left at this level, \d+ s in total"
+    live = rate + r"; \d+ s left at this level, \d+ s in total"
     assert re.search(live, text)
     assert re.search(r" +1 clients \u2588+[^\r\n]* /s  p99 [\d.e+-]+ ms +0 errors", text)
     shown = [line for line in screen(text) if line]

@@ -76,7 +76,7 @@ def placed(
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """What one node counted in a level, and what it saw of its machine; see `store.records.NodeRow`."""
+    """The counts of one node at a level, and its observations of its machine; see `store.records.NodeRow`."""
 
     node: str
     result: Counted

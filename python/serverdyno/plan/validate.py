@@ -44,7 +44,7 @@ MAX_CONFIGURATION_NAME = 100
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What a plan's server is checked against. `mixes` and `suites` are those that are known."""
+    """The context of a check of a plan's server. `mixes` and `suites` contain the known ones."""
 
     settings_types: SettingsTypes
     machine_cpus: Collection[int]
@@ -413,7 +413,7 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
 
 
 def cut_problem(server: ServerPlan, cut: Cut, settings_type: type[BaseModel]) -> str | None:
-    """Say why a server can't be taken away in the middle of a level; None: it can."""
+    """Return why a server can't have an outage in the middle of a level; None: it can."""
     ways: frozenset[str] = getattr(settings_type, "cuts", frozenset()) if server.node is None else frozenset()
     if cut.how in ways:
         return None

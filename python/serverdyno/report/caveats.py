@@ -1,4 +1,4 @@
-"""What a reader must know before any figure: missing data, contradictions and disturbances.
+"""Caveats that a reader must know before any figure: missing data, contradictions and disturbances.
 
 This module decides their order. Caveats about one subject are in that subject's module.
 """
@@ -98,7 +98,8 @@ def _unlike_repetitions(results: Results) -> list[str]:
 
 
 def _parts_of_a_pass(results: Results) -> list[str]:
-    """Return the levels too short for one pass of the workload: their operations depend on how far each client came."""
+    """Return the levels too short for one pass of the workload: their operations depend on how far each client
+    got."""
     known = [mix for mix in results.mixes if mix.passes_a_client is not None]
     short = [mix for mix in known if Mark.PART_OF_A_PASS in mix.marks]
     if not short:

@@ -339,7 +339,7 @@ def _result(
 def _outages_result(
     gaps: Sequence[TimesCompared], reports: Sequence[Report], basis: str, tolerated_percent: float
 ) -> Compared:
-    """Return the comparison of times without service. If data were lost, nobody is called faster."""
+    """Return the comparison of times without service. If data were lost, no side is called faster."""
     made = outages.differences(reports[0].results.source.head.mixes, gaps, basis)
     if made is None:
         raise UserError(

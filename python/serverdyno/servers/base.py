@@ -43,7 +43,8 @@ class Settings(SettingsModel):
     cuts: ClassVar[frozenset[str]] = frozenset()
 
     def free_bytes(self) -> int | None:
-        """Return the room that such a server would have for files now; None: it keeps none, or nobody knows."""
+        """Return the free space that such a server would have for files now; None: it keeps no files, or the space
+        is not known."""
         return None
 
 

@@ -65,7 +65,7 @@ def _listeners_now(port: int, inside: int | None, takes: set[str]) -> list[Liste
 
 
 def _listening_sockets(port: int, inside: int | None) -> list[tuple[str, str]]:
-    """Return address and inode of each. The tables may have 30,000 closed connections."""
+    """Return the address and inode of each socket. The tables may have 30,000 closed connections."""
     # proc(5): number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode
     line = re.compile(rf"^ *\d+: (\w+):{port:04X} \w+:\w+ {LISTEN}" + r"(?: +\S+){5} +(\d+)", re.MULTILINE)
     found = []

@@ -26,7 +26,7 @@ class UsersProcess:
 
     @classmethod
     def listening_at(cls, url: str, default_port: int) -> UsersProcess | None:
-        """Return who listens at a URL of loopback; None where nobody, or nobody that can be identified, is found."""
+        """Return the process that listens at a loopback URL; None if no process can be identified."""
         parts = urlsplit(url)
         port = parts.port or (HTTPS_PORT if parts.scheme == "https" else default_port)
         with contextlib.suppress(psutil.Error, OSError):

@@ -1,4 +1,4 @@
-"""The one way to the files below a folder: from an open directory on, and never through a link.
+"""Access the files below a folder, only from its open directory, and never through a link.
 
 Experiments come from strangers. A symbolic link, a pipe or a device in the place of a file is refused, and what is read
 is bounded. A file that is written is whole or not there, whenever the writer or the machine dies. Not for what the

@@ -24,7 +24,7 @@ CUTS: Final = {
 
 
 class FailoverSettings(Model):
-    """What each client writes and reads, and how its server is taken away meanwhile."""
+    """The data that each client writes and reads, and the kind of outage."""
 
     blocks: int = Field(default=64, ge=1, le=2**16, description="Number of blocks in each client's file.")
     block_bytes: int = Field(

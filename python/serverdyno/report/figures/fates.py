@@ -1,4 +1,5 @@
-"""What happened to single clients in the window of one record: who left, who got nothing, how much each got."""
+"""Compute the fates of individual clients in the window of one record: left, completed nothing, or their
+throughput."""
 
 from __future__ import annotations
 

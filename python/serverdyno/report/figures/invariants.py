@@ -1,4 +1,5 @@
-"""What must hold in every record, whatever was measured. A violation is a bug of ours or damaged data.
+"""Check conditions that must hold in every record, whatever was measured. A violation is a bug of ours or damaged
+data.
 
 The comparison of requests with the server's own count belongs to a run and is in its note (`report/caveats.py`).
 """

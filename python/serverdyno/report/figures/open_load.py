@@ -1,4 +1,5 @@
-"""What records of open load say: requests due, how they ended, and how exactly they were sent.
+"""Compute the figures of open load from records: due requests, their outcomes, and the precision of their sending
+times.
 
 The rules are in `analysis.open_load`.
 """

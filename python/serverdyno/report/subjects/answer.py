@@ -1,7 +1,7 @@
 """The answer at the top: who won, by how much, how certain that is, and what is proven at equal load.
 
-It says no more than the verdicts of `analysis`: nobody is called faster without proof. `differences` has each
-comparison in full, and `caveats` what must be known before any figure.
+It says no more than the verdicts of `analysis`: no configuration is called faster without proof. `differences` has
+each comparison in full, and `caveats` what must be known before any figure.
 """
 
 from __future__ import annotations

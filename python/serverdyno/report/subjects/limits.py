@@ -1,4 +1,4 @@
-"""What limits the speed at each load level, as far as known.
+"""Name the resource that limits the speed at each load level, as far as known.
 
 The rules are in `analysis.trust`.
 """

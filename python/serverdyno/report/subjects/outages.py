@@ -201,7 +201,7 @@ def back_s(record: MixRecord) -> list[float]:
 
 
 def went_on(record: MixRecord) -> int:
-    """Return how many clients kept everything that they had open in every outage."""
+    """Return the number of clients that kept all open files in every outage."""
     lost = {outage.client for outage in record.outages if outage.session_lost}
     return len({outage.client for outage in record.outages} - lost)
 
@@ -507,7 +507,7 @@ def _proven(pairs: Sequence[TimesCompared], source: Source) -> str:
 
 
 def _outage(source: Source) -> str:
-    """Return what was taken away, and when."""
+    """Return the kind of outage, and its time."""
     cut = source.cut
     assert cut is not None
     away = f" after {cut.away_s:g} s" if cut.how == "server" else ""
