@@ -202,7 +202,7 @@ def test_a_server_that_has_not_consented_is_asked_for_consent_and_nothing_else(
         done = home.here("load", url, "--clients", "1", "--max-rate", "10", "--into", tmp_path / "e")
         server.shutdown()
     assert done.returncode == 2
-    assert "has not agreed to be loaded" in done.stderr and "hint: Put the file there" in done.stderr
+    assert "has not consented to load" in done.stderr and "hint: Create this file on the server" in done.stderr
     [path] = asked
     assert path.startswith("/.well-known/serverdyno/") and path in done.stderr
     token = home.temporary / "config" / "serverdyno" / "token"
@@ -459,4 +459,4 @@ def test_servers_are_listed_one_per_line(home: Home) -> None:
     *listed, last = home.here("servers").stdout.splitlines()
     assert [line.split()[0] for line in listed] == list(DRIVERS)
     assert last == "dyno servers NAME lists the settings of a server."
-    assert "(channels of [smb])" in " ".join(home.here("servers", "samba").stdout.split())
+    assert "(`channels` in [smb])" in " ".join(home.here("servers", "samba").stdout.split())

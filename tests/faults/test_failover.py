@@ -281,5 +281,5 @@ def test_a_suite_says_what_failover_needs(name: str, changes: dict[str, Any], sa
 
 def test_below_a_directory_there_is_no_server_to_lose(tmp_path: Path) -> None:
     to = directory_target(f"file://{tmp_path}")
-    with pytest.raises(ValueError, match="below a directory there is none"):
+    with pytest.raises(ValueError, match="a directory has no server"):
         mixed(to, None)

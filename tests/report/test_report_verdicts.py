@@ -191,7 +191,7 @@ def test_a_small_difference_is_claimed_and_said_to_be_within_what_equal_servers_
     assert verdicts(report)[Metric.OVERALL_AVERAGE] is Verdict.FASTER
     assert "Identical servers can differ consistently by up to 2" in report.answer.sure
     larger = of_b(lambda record: record, {"a": Shape(2000, noise=0.001), "b": Shape(2100, noise=0.001)})
-    assert "Equal servers" not in larger.answer.sure
+    assert "Identical servers" not in larger.answer.sure
 
 
 def busy_neighbour(record: MixRecord) -> MixRecord:

@@ -93,7 +93,7 @@ def test_every_file_server_that_cannot_be_used_is_named_before_any_load(
 def test_every_web_server_that_cannot_be_used_is_named_before_any_load(
     namespace: str,
 ) -> None:
-    """One does not answer, one has not agreed to be loaded."""
+    """One does not answer, one has not consented to load."""
     script = f"""
         import os, sys, tempfile
         sys.path.insert(0, {str(TESTS)!r})
@@ -121,7 +121,7 @@ def test_every_web_server_that_cannot_be_used_is_named_before_any_load(
     """
     lines = said(namespace, script).splitlines()
     assert lines[0] == "2 servers can't be loaded:"
-    assert lines[1].startswith("  unasked: ") and "has not agreed to be loaded" in lines[1]
+    assert lines[1].startswith("  unasked: ") and "has not consented to load" in lines[1]
     assert any(line.startswith("  dead: nothing answers HTTP") for line in lines)
     assert lines[-1] == "['recording the properties of this machine', 'asking your servers']"
 

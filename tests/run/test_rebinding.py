@@ -112,7 +112,7 @@ def test_no_host_is_asked_for_anything_but_its_consent_before_it_has_given_it(
     # The first look-up only tells that this is not loopback. Where all others gave the one that consents, all is well.
     given = said["given"]
     assert isinstance(given, list)
-    refused = said["status"] != 0 and "has not agreed to be loaded" in str(said["told"])
+    refused = said["status"] != 0 and "has not consented to load" in str(said["told"])
     assert refused == (OTHER in given[1:]), said["told"]
 
 

@@ -279,7 +279,7 @@ def test_a_server_that_cannot_start_fails_its_run_with_the_reason(tmp_path: Path
     assert not carried_out(folder, listener)
     [failure] = listener.failures
     assert failure.startswith("001-nowhere-r1: ") and "could not be started" in failure
-    assert "keep the server" in failure  # in the words of who could not
+    assert "keeper failed" in failure  # in the words of who could not
     assert psutil.Process().children() == []
 
 

@@ -471,7 +471,7 @@ def test_an_impossible_record_is_damage_and_an_older_experiment_of_tasks_is_refu
 def test_a_finished_group_is_never_replaced_and_one_in_part_is(tmp_path: Path) -> None:
     with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
         group = [record for record in experiment.mixes() if record.run == 1 and record.mix <= 6]
-        with pytest.raises(ValueError, match="finished already"):
+        with pytest.raises(ValueError, match="already finished"):
             experiment.write_mix(*group)
         [path] = (tmp_path / "e" / "runs").glob("001-*/mix-03.parquet")
         path.unlink()

@@ -172,7 +172,7 @@ def test_over_nfsv3_where_locks_keep_nobody_out_it_is_refused() -> None:
     try:
         section = {"url": f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"}
         to = nfs_target_at(**section)
-        with pytest.raises(ValueError, match=r"a lock keeps nobody out: NFS takes vers=4\.1"):
+        with pytest.raises(ValueError, match=r"NFS requires vers=4\.1"):
             mixed(to, {"cache": "none"})
     finally:
         server.stop()

@@ -110,7 +110,7 @@ def of_one(logs: Logs) -> Contrast:
 
 
 def of_two(base: Logs, other: Logs, rounds: Sequence[int] | None) -> Contrast:
-    """Return `other` less `base`, each of two runs or more.
+    """Return the difference `other` - `base`. Each side has two or more runs.
 
     `rounds` is the repetition of each run, the same for both sides, if they ran in rounds. None: the runs are
     independent.

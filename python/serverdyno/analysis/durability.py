@@ -32,7 +32,8 @@ Otherwise, with few flushes, the tolerance would count syncs that were never mad
 STRAY_SHARE = 0.01
 """Share of the flushes. So few syncs can be for something else, such as the server's own bookkeeping."""
 UNSTABLE = 2.0
-"""Ratio of the disk's own fsync times before and after the levels above which they differ."""
+"""Threshold for the ratio of the disk's own fsync times before and after the levels, above which they count as
+different."""
 
 
 class SyncExtent(StrEnum):

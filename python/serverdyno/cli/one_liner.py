@@ -134,7 +134,7 @@ def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
         "suite": suite.name,
         "repetitions": 1,
         "servers": [_server(suite, place, values.get("max_rate_per_s"))],
-        # The client's threads may run on any CPU, as those of any program.
+        # The client's threads may run on any CPU, like the threads of any program.
         "generator": {"cpus": sorted(os.sched_getaffinity(0))},
         **{key: value for key, value in values.items() if key != "max_rate_per_s"},
     }

@@ -75,7 +75,7 @@ class Node(Protocol):
         """
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait that long for the answer. Return true if there is one or the node is lost."""
+        """Wait up to this time for the answer. Return true if it has arrived or the node is lost."""
 
     def answer(self) -> Any:
         """Wait for the answer. Raises the error with which the node refused, or DynoError if the node is lost."""

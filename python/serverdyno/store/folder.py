@@ -80,7 +80,8 @@ class Folder:
         """Return the content of a file. Raises DamagedError if it is too large, or empty and must not be."""
         folder, leaf = _split(name)
         with self._told("read", name), self._opened(folder) as directory:
-            # Checked before opening, because opening can affect a device, and after, because it may have been replaced.
+            # Check before opening, because opening can affect a device, and after, because the file may have been
+            # replaced.
             self._check_regular(os.stat(leaf, dir_fd=directory, follow_symlinks=False), "read", name)
             with open(os.open(leaf, os.O_RDONLY | _FILE, dir_fd=directory), "rb") as file:
                 self._check_regular(os.fstat(file.fileno()), "read", name)
