@@ -138,7 +138,7 @@ def test_shares_without_the_room_for_the_largest_mix_are_told_before_any_workspa
     finally:
         room.unlink()
     # 3 of the 6 clients work on each share; a workspace of 15 MiB grows a little in a pass.
-    assert "share data: 3 x " in str(error) and "40 MiB are free" in str(error)
+    assert "share data needs 3 x " in str(error) and "40 MiB are free" in str(error)
     assert "share more" not in str(error)
     assert "fewer clients" in (error.hint or "")
     assert list((server.at / "data").iterdir()) == []
@@ -178,5 +178,5 @@ def test_what_a_killed_load_has_left_is_told_with_a_command_that_removes_it(
         stranger.rmdir()
         stranger.parent.rmdir()
     [notice] = listener.notices
-    assert f"there is {CLIENTS_DIRECTORY}-* on share more already" in notice
+    assert f"{CLIENTS_DIRECTORY}-* already exists on share more" in notice
     assert f"smbclient //127.0.0.1/more -p {server.port} -U {USER}" in notice

@@ -160,7 +160,7 @@ with FsyncCounter([{active.pid}]) as counter:
 @pytest.mark.parametrize(
     ("prefix", "reason"),
     [
-        (["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"], "can't be mounted"),
+        (["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"], "can't mount tracefs"),
         (["unshare", "--fork", "--pid", "--mount-proc"], "PID namespace"),
     ],
     ids=["not root", "PID namespace"],

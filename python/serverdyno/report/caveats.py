@@ -39,7 +39,7 @@ def _split(text: str) -> Caveat:
 def _texts(results: Results) -> tuple[str, ...]:
     source, found = results.source, []
     if source.shortened and source.head.mixes:
-        found.append(f"{shortening(source)}. The figures apply to this length only, not to the full suite.")
+        found.append(f"{shortening(source)}. The figures apply only to this length, not to the full suite.")
     found += [f"Left out because it can't be read: {problem}." for problem in source.damaged]
     found += runs.set_aside(source)
     if not results.mixes and source.head.mixes:

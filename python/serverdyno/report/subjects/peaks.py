@@ -430,7 +430,7 @@ def _hidden_words(mix: MixFigures) -> str:
     if mix.hidden_speed is None:
         return "whether the generator limited it was not measured"
     if mix.hidden_speed_is_loose:
-        return "the generator waited for a CPU, so how much it limited the figure is not known"
+        return "the generator waited for a CPU, so its effect on the figure is not known"
     return f"without the generator at most {wording.share(mix.hidden_speed)} more"
 
 
