@@ -19,11 +19,11 @@ class HandshakeRow:
 
     version: Annotated[str, "\"TLS 1.3\"."]
     cipher: Annotated[str, "The cipher suite, by its name in IANA's registry."]
-    key_exchange: Annotated[str | None, "The group of the key exchange; null where an earlier session's secret was used alone."]
+    key_exchange: Annotated[str | None, "The group of the key exchange; null if only an earlier session's secret was used."]
     key: Annotated[str, "The key of the server's certificate: \"ECDSA P-256\"."]
-    resumed: Annotated[bool, "Whether earlier sessions were taken up again."]
-    count: Annotated[int, "From start to end, failed requests included."]
-    in_window: Annotated[int, "Of operations that ended in the window."]
+    resumed: Annotated[bool, "Whether the handshakes resumed earlier sessions."]
+    count: Annotated[int, "Handshakes from start to end, those of failed requests included."]
+    in_window: Annotated[int, "Handshakes of operations that ended in the window."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,19 @@ class OperationRow:
 
     operation: Annotated[str, "The name of the class: \"GET 223.gif\", \"read\"."]
     count: Annotated[int, "Successes."]
-    bytes_read: Annotated[int, "Application bytes that came with them."]
-    bytes_written: Annotated[int, "Application bytes that they wrote."]
+    bytes_read: Annotated[int, "Application bytes that these operations received."]
+    bytes_written: Annotated[int, "Application bytes that these operations wrote."]
     errors: Annotated[int, "Failures."]
-    response_time_hdr: Annotated[bytes, "ns, response times of the successes."]
+    response_time_hdr: Annotated[bytes, "Response times of the successes, in ns."]
 
 
 @dataclass(frozen=True, slots=True)
 class SecondRow:
-    """One second since the start of the mix, ramps and drain included."""
+    """One second since the start of the level, ramps and drain included."""
 
-    second: Annotated[int, "Since the start."]
+    second: Annotated[int, "The number of the second, from the start of the level."]
     operations: Annotated[int, "Successes."]
-    bytes_in: Annotated[int, "Their bytes, heads included."]
+    bytes_in: Annotated[int, "Bytes received by the successes, heads included."]
     errors: Annotated[int, "Failures."]
 
 
@@ -54,128 +54,128 @@ class ErrorRow:
 
     side: Annotated[str, "Whose fault it is: server, network, client (our own) or check (wrong data)."]
     fault: Annotated[str, "The kind. `unanswered_at_close`: operations in flight when the window closed that had no answer in time, which reports don't count as errors."]
-    count: Annotated[int, "From start to end."]
-    in_window: Annotated[int, "Of them, those in the window."]
-    example: Annotated[str, "The first one, in words."]
-    advice: Annotated[str | None, "What to try against it, where the protocol knows."] = field(default=None, metadata=NO_COLUMN)
-    first_at_s: Annotated[float, "When the first one came, since the start of the mix."] = field(default=0, metadata=NO_COLUMN)
+    count: Annotated[int, "Errors of this kind from start to end."]
+    in_window: Annotated[int, "Errors of this kind in the window."]
+    example: Annotated[str, "The message of the first error."]
+    advice: Annotated[str | None, "A suggested remedy, if the protocol has one."] = field(default=None, metadata=NO_COLUMN)
+    first_at_s: Annotated[float, "The time of the first error, since the start of the level."] = field(default=0, metadata=NO_COLUMN)
 
 
 @dataclass(frozen=True, slots=True)
 class OutageRow:
-    """One outage of one client: it was without its server."""
+    """One outage of one client: a time without its server."""
 
-    client: Annotated[int, "Its number in the mix."]
-    last_s: Annotated[float, "The end of the last operation that succeeded before, since the start of the mix."]
-    back_s: Annotated[float, "The end of the first that succeeded after it."]
-    session_lost: Annotated[bool, "What the client had open was lost; else it went on with it."]
+    client: Annotated[int, "The client's number in the level."]
+    last_s: Annotated[float, "The end of the last success before the outage, since the start of the level."]
+    back_s: Annotated[float, "The end of the first success after the outage, since the start of the level."]
+    session_lost: Annotated[bool, "Whether the client lost its open files. If not, it continued with them."]
 
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """One kind of call below the client cache, from start to end of the mix; workspaces not counted."""
+    """One kind of call below the client cache, from start to end of the level; workspaces not counted."""
 
     call: Annotated[str, "The kind: \"open\"."]
-    done: Annotated[int, "Successes that found or did something."]
-    not_there: Annotated[int, "Calls that the server answered with \"there is no such file\", rightly or not."]
+    done: Annotated[int, "Calls that succeeded and found or changed something."]
+    not_there: Annotated[int, "Calls that the server answered with \"no such file\", correctly or not."]
     failed: Annotated[int, "Failures."]
-    bytes: Annotated[int, "Data read or written."]
+    bytes: Annotated[int, "Bytes read or written."]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """Requests of the protocol by its own names, from start to end of the mix."""
+    """Requests of the protocol by its own names, from start to end of the level."""
 
     request: Annotated[str, "The name: \"CREATE\"."]
-    count: Annotated[int, "How many."]
+    count: Annotated[int, "The number of these requests."]
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
     """One client."""
 
-    client: Annotated[int, "Its number in the mix."]
+    client: Annotated[int, "The client's number in the level."]
     operations: Annotated[int, "Successes in the window."]
-    bytes_in: Annotated[int, "All bytes that came with them."]
-    bytes_read: Annotated[int | None, "Application bytes that came with them; null in format 1."]
-    bytes_written: Annotated[int, "Application bytes that they wrote."]
+    bytes_in: Annotated[int, "All bytes that these operations received."]
+    bytes_read: Annotated[int | None, "Application bytes that these operations received; null in format 1."]
+    bytes_written: Annotated[int, "Application bytes that these operations wrote."]
     errors: Annotated[int, "Failures from start to end."]
-    left_at_s: Annotated[float | None, "When it left the mix, since its start; null where it did not; 0: it could not be made ready, so it never began."]
+    left_at_s: Annotated[float | None, "When the client left the level, since the start of the level. Null if it stayed; 0 if it could not be prepared and never began."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """A mix, or the part of it that one thread or process carried."""
+    """A level, or the part of a level that one thread or process executed."""
 
-    version: Annotated[int, "Of this document."] = field(default=0, metadata=NO_COLUMN)
-    stopped: Annotated[bool, "It was stopped before its end."]
-    started_unix_s: Annotated[float, "Wall-clock time of the start, seconds since 1970; 0 where it was stopped before."]
-    start_late_s: Annotated[float | None, "How late the engine thread that was latest began its first operation; null where none began."] = field(default=None, metadata=NO_COLUMN)
-    server: Annotated[str | None, "What a web server calls itself in its first response; null where it does not say."] = field(default=None, metadata=NO_COLUMN)
+    version: Annotated[int, "The version of this document."] = field(default=0, metadata=NO_COLUMN)
+    stopped: Annotated[bool, "Whether the level was stopped before its end."]
+    started_unix_s: Annotated[float, "Wall-clock time of the start, in seconds since 1970; 0 if the level was stopped before its start."]
+    start_late_s: Annotated[float | None, "How late the last engine thread began its first operation; null if none began."] = field(default=None, metadata=NO_COLUMN)
+    server: Annotated[str | None, "The name that a web server gives itself in its first response; null if it gives none."] = field(default=None, metadata=NO_COLUMN)
     window_s: Annotated[float, "Measured time."]
-    clients_planned: Annotated[int, "Clients that were to take part."] = field(default=0, metadata=NO_COLUMN)
-    clients_participating: Annotated[int, "Still in the mix at its end."]
-    operations: Annotated[int, "Successes that completed in the window; of files: the application's operations, above the cache."]
+    clients_planned: Annotated[int, "Clients that were planned to take part."] = field(default=0, metadata=NO_COLUMN)
+    clients_participating: Annotated[int, "Clients that stayed until the end of the level."]
+    operations: Annotated[int, "Successes that completed in the window; over file protocols, the application's operations, above the cache."]
     operations_total: Annotated[int, "Successes from start to end, drain included."]
-    bytes_read: Annotated[int, "Of the successes in the window: decoded bodies; of files, what applications read."]
-    bytes_written: Annotated[int, "Of the successes in the window: what applications wrote; 0 over HTTP."]
-    bytes_in: Annotated[int, "Of the successes in the window: everything received, heads and framing included."]
-    bytes_out: Annotated[int, "Of the successes in the window: everything sent."]
-    response_time_hdr: Annotated[bytes, "ns, successes in the window."]
-    connect_time_hdr: Annotated[bytes, "ns from the intended start until the connection stood, operations that ended in the window."]
-    handshake_time_hdr: Annotated[bytes | None, "ns from the TCP connection until a request could be sent over TLS, operations that ended in the window; null without TLS, and before format 4."] = None
-    handshakes: Annotated[list[HandshakeRow], "TLS handshakes that led to a session, by what was agreed."] = field(default_factory=list)
-    under_way_at_close: Annotated[int | None, "Operations, failures too, that the window closed upon: the window's own figures don't have them."] = None
-    under_way_longest_s: Annotated[float | None, "How long the slowest of them took in the end."] = None
-    outstanding_s: Annotated[float | None, "Operations that were under way, failures too, times seconds, in the window: divided by the window it is the mean number of request streams that waited for an answer."] = None
-    overdue_at_end: Annotated[int | None, "Operations of paced clients, or of open load, that were due before the end and never began."] = None
-    arrivals: Annotated[int | None, "Operations that came from start to end. Each was done, failed, dropped or overdue. Null for closed load and before format 5, like the next six."] = None
-    arrivals_in_window: Annotated[int | None, "Of them, those that came in the window."] = None
-    dropped: Annotated[int | None, "Operations that came when as many waited as may, from start to end."] = None
-    dropped_in_window: Annotated[int | None, "Of them, those that came in the window."] = None
-    waited: Annotated[int | None, "Operations that ended in the window and had found no connection free."] = None
-    waiting_s: Annotated[float | None, "How long they waited for one, all together."] = None
-    scheduling_error_hdr: Annotated[bytes | None, "ns, operations that ended in the window: how much later each began than it came or its connection was free, which is the generator's fault."] = None
-    by_operation: Annotated[list[OperationRow], "In the order of the workload's classes."] = field(default_factory=list)
-    by_second: Annotated[list[SecondRow], "Each second since the start, ramps and drain included."] = field(default_factory=list)
-    errors: Annotated[list[ErrorRow], "By the name of the fault."] = field(default_factory=list)
-    digests: Annotated[dict[int, int], "Client number -> digest of its first operations, where the mix asked for it."] = field(default_factory=dict, metadata=NO_COLUMN)
-    passes: Annotated[int | None, "Whole passes of the workload that clients completed, start to end; null over HTTP."] = None
-    pass_operations: Annotated[int | None, "Operations of one pass of the workload of one client; null over HTTP."] = None
-    bytes_checked: Annotated[int | None, "Application bytes read whose content was held against what the file should contain, start to end; null over HTTP."] = None
-    bytes_unknown: Annotated[int | None, "Bytes read of which nobody knows what they must be, because another client wrote them meanwhile: of levels that end when their work is done, like the next."] = None
-    entries: Annotated[int | None, "Files and directories that a step listed, looked at, read, made or removed."] = None
-    protocol_requests: Annotated[int | None, "All requests of all sessions, those that made and removed workspaces too: what the server should have counted; null over HTTP."] = field(default=None, metadata=NO_COLUMN)
-    breaks: Annotated[int | None, "Breaks: the server took caching back from a client. Null over HTTP and before format 6, like the next three."] = None
-    breaks_to_answer: Annotated[int | None, "Breaks whose answer the server waited for, and another client with it."] = None
-    breaks_answered: Annotated[int | None, "Of those, the breaks that were answered as such. The close of the last handle answered the others."] = None
-    break_time_hdr: Annotated[bytes | None, "ns from the arrival of a break until its answer was sent: what was kept back is written in between."] = None
-    outages: Annotated[list[OutageRow], "By client and time, from start to end of the mix."] = field(default_factory=list)
+    bytes_read: Annotated[int, "Bytes of decoded bodies in the successes of the window; over file protocols, bytes that applications read."]
+    bytes_written: Annotated[int, "Bytes that applications wrote in the successes of the window; 0 over HTTP."]
+    bytes_in: Annotated[int, "All bytes received by the successes of the window, heads and framing included."]
+    bytes_out: Annotated[int, "All bytes sent by the successes of the window."]
+    response_time_hdr: Annotated[bytes, "Response times of the successes in the window, in ns."]
+    connect_time_hdr: Annotated[bytes, "Time from the intended start until the connection was established, in ns, for operations that ended in the window."]
+    handshake_time_hdr: Annotated[bytes | None, "Time from the TCP connection until a request could be sent over TLS, in ns, for operations that ended in the window; null without TLS, and before format 4."] = None
+    handshakes: Annotated[list[HandshakeRow], "TLS handshakes that led to a session, by the agreed terms."] = field(default_factory=list)
+    under_way_at_close: Annotated[int | None, "Operations in flight when the window closed, failures included. The window's figures exclude them."] = None
+    under_way_longest_s: Annotated[float | None, "How long the slowest of these operations took until its end."] = None
+    outstanding_s: Annotated[float | None, "Operations in flight, failures included, times seconds, in the window. Divided by the window, this is the mean number of request streams that waited for an answer."] = None
+    overdue_at_end: Annotated[int | None, "Operations of paced clients or of open load that were due before the end but never began."] = None
+    arrivals: Annotated[int | None, "Operations that were due from start to end. Each succeeded, failed, was dropped, or was overdue. Null for closed load and before format 5, like the next six columns."] = None
+    arrivals_in_window: Annotated[int | None, "Operations that were due in the window."] = None
+    dropped: Annotated[int | None, "Operations dropped because the queue was full, from start to end."] = None
+    dropped_in_window: Annotated[int | None, "Operations that were due in the window, and dropped."] = None
+    waited: Annotated[int | None, "Operations that ended in the window and had to wait for a free connection."] = None
+    waiting_s: Annotated[float | None, "Total time that these operations waited for a connection."] = None
+    scheduling_error_hdr: Annotated[bytes | None, "The generator's delay, in ns, for operations that ended in the window: from the time when the operation was due and its connection was free until it began."] = None
+    by_operation: Annotated[list[OperationRow], "One row per class of operation, in the workload's order."] = field(default_factory=list)
+    by_second: Annotated[list[SecondRow], "One row per second since the start, ramps and drain included."] = field(default_factory=list)
+    errors: Annotated[list[ErrorRow], "One row per kind of error, by the name of the fault."] = field(default_factory=list)
+    digests: Annotated[dict[int, int], "Client number -> digest of the client's first operations, if the level asked for it."] = field(default_factory=dict, metadata=NO_COLUMN)
+    passes: Annotated[int | None, "Complete passes of the workload, over all clients, from start to end; null over HTTP."] = None
+    pass_operations: Annotated[int | None, "Operations in one pass of one client through the workload; null over HTTP."] = None
+    bytes_checked: Annotated[int | None, "Application bytes whose content was compared with what the file should contain, from start to end; null over HTTP."] = None
+    bytes_unknown: Annotated[int | None, "Bytes read whose correct content is unknown, because another client wrote them meanwhile. Only for levels that end when their work is done, like the next column."] = None
+    entries: Annotated[int | None, "Files and directories that a step listed, looked up, read, created or removed."] = None
+    protocol_requests: Annotated[int | None, "The number of requests that the server should have counted: those of all sessions, including the ones that created and removed workspaces. Null over HTTP."] = field(default=None, metadata=NO_COLUMN)
+    breaks: Annotated[int | None, "Breaks, by which the server revoked a client's right to cache. Null over HTTP and before format 6, like the next three columns."] = None
+    breaks_to_answer: Annotated[int | None, "Breaks that kept the server, and another client, waiting for an answer."] = None
+    breaks_answered: Annotated[int | None, "Breaks that got an answer of their own. The others were answered by the close of the last handle."] = None
+    break_time_hdr: Annotated[bytes | None, "Time from the arrival of a break until its answer was sent, in ns. Meanwhile the client writes cached data back."] = None
+    outages: Annotated[list[OutageRow], "One row per outage of a client, by client and time, from start to end of the level."] = field(default_factory=list)
     handles_asked: Annotated[int | None, "Opens that asked the server to keep the handle, from start to end."] = None
-    handles_granted: Annotated[int | None, "Of them, those that it granted."] = None
-    handles_persistent: Annotated[int | None, "Of those, how many also over a restart of the server."] = None
-    handles_regained: Annotated[int | None, "Handles that were opened again on another connection."] = None
-    handles_lost: Annotated[int | None, "Granted handles that were not there any more."] = None
-    calls_sent_again: Annotated[int | None, "Calls that were sent once more on another connection."] = None
-    blocks_read_back: Annotated[int | None, "Blocks that were read after the mix."] = None
-    blocks_lost: Annotated[int | None, "Of them, those older than what had been acknowledged and flushed."] = None
-    blocks_wrong: Annotated[int | None, "Those that were no version as a whole."] = None
-    unflushed_lost: Annotated[int | None, "Blocks, in the mix too, whose last acknowledged write was lost before a flush."] = None
-    calls: Annotated[list[CallRow], "Calls below the client cache, start to end; empty over HTTP."] = field(default_factory=list)
-    requests: Annotated[list[RequestRow], "Requests of the protocol by name, start to end; workspaces not counted. Over HTTP: streams of HTTP/2, also those refused ([names](http2.md)), and bodies that were decoded ([names](methods.md))."] = field(default_factory=list)
-    sessions: Annotated[list[dict[str, Any]], "What the sessions of the clients came to."] = field(default_factory=list, metadata=NO_COLUMN)
-    client_cache: Annotated[dict[str, Any] | None, "What each client kept, as the kind of work tells it."] = field(default=None, metadata=NO_COLUMN)
+    handles_granted: Annotated[int | None, "Such handles that the server granted."] = None
+    handles_persistent: Annotated[int | None, "Granted handles that also outlive a restart of the server."] = None
+    handles_regained: Annotated[int | None, "Handles that were reopened on another connection."] = None
+    handles_lost: Annotated[int | None, "Granted handles that the server no longer had."] = None
+    calls_sent_again: Annotated[int | None, "Calls that were sent again on another connection."] = None
+    blocks_read_back: Annotated[int | None, "Blocks that were read back after the level."] = None
+    blocks_lost: Annotated[int | None, "Blocks read back that were older than the acknowledged and flushed version."] = None
+    blocks_wrong: Annotated[int | None, "Blocks read back that match no version as a whole."] = None
+    unflushed_lost: Annotated[int | None, "Blocks whose last acknowledged write was lost before a flush, reads during the level included."] = None
+    calls: Annotated[list[CallRow], "Calls below the client cache, from start to end; empty over HTTP."] = field(default_factory=list)
+    requests: Annotated[list[RequestRow], "Requests of the protocol by name, from start to end; workspaces not counted. Over HTTP: HTTP/2 streams, refused ones included ([names](http2.md)), and decoded bodies ([names](methods.md))."] = field(default_factory=list)
+    sessions: Annotated[list[dict[str, Any]], "The terms that the clients' sessions agreed on."] = field(default_factory=list, metadata=NO_COLUMN)
+    client_cache: Annotated[dict[str, Any] | None, "The client cache's settings, as the kind of work reports them."] = field(default=None, metadata=NO_COLUMN)
     generator_cpu_user_s: Annotated[float, "CPU time of the engine threads in the window, in user space."]
     generator_cpu_system_s: Annotated[float, "CPU time of the engine threads in the window, in the kernel."]
-    generator_busiest_cpu_s: Annotated[float | None, "CPU time in the window of the engine thread that used most."] = None
+    generator_busiest_cpu_s: Annotated[float | None, "CPU time in the window of the engine thread that used the most."] = None
     generator_threads: Annotated[int, "Engine threads."]
     generator_processes: Annotated[int, "Processes that made the load."] = field(default=0, metadata=NO_COLUMN)
-    loop_lag_hdr: Annotated[bytes, "ns from the kernel's report of readiness to the end of its batch, in the window."]
-    ready_work_s: Annotated[float | None, "Connections whose next step was the generator's, times seconds, in the window; null, as the next, where clients wait in system calls: there nothing tells the generator's time from theirs."] = None
-    run_delay_s: Annotated[float | None, "Engine threads that were ready and had no CPU, times seconds, in the window; null where the kernel does not tell."] = None
-    stalled_s: Annotated[float | None, "Seconds from start to end in which the generator stood still: it was stopped, the machine was paused, or its clock was set; of several processes, the longest. Above 0.5 the level is void, and a resume measures it again."] = None
-    connections: Annotated[int, "Opened from start to end; of files, from the first client's log-on to the last one's leaving."]
-    reconnects: Annotated[int, "Idle connections that the server had closed; of files, sessions set up after one that was lost."]
+    loop_lag_hdr: Annotated[bytes, "Time from the kernel's report of readiness to the end of its batch, in ns, in the window."]
+    ready_work_s: Annotated[float | None, "Connections that waited for the generator, times seconds, in the window. Null, like the next column, if clients wait in system calls, because the generator's time can't be separated from the calls' time."] = None
+    run_delay_s: Annotated[float | None, "Engine threads that were ready but had no CPU, times seconds, in the window; null if the kernel does not report it."] = None
+    stalled_s: Annotated[float | None, "Seconds from start to end in which the generator stood still: it was stopped, the machine was paused, or its clock was set. For several processes, the longest such time. Above 0.5 the level is void, and a resume measures it again."] = None
+    connections: Annotated[int, "Connections opened from start to end; over file protocols, from the first client's log-on to the last client's log-off."]
+    reconnects: Annotated[int, "Connections that replaced an idle one that the server had closed; over file protocols, sessions that replaced a lost one."]
     source_addresses: Annotated[int, "Local addresses used."]
     by_client: Annotated[list[ClientRow], "Each client."] = field(default_factory=list)
 

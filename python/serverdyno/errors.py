@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 MOST_PROBLEMS = 100
-"""Most problems of one document that are reported."""
+"""The maximum number of problems reported per document."""
 
 
 class DynoError(Exception):

@@ -1,4 +1,4 @@
-"""How figures and lists are written in sentences and tables."""
+"""Format figures and lists for sentences and tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REFUSALS = {
     "model_type": "must be a table",
     "string_type": "must be text in quotes",
 }
-"""What a value must be, by pydantic's type of error."""
+"""Requirement that a value does not meet, by pydantic's type of error."""
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

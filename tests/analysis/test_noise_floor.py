@@ -85,9 +85,9 @@ def test_a_plan_says_which_differences_it_can_show(tmp_path: Path) -> None:
 
     assert "1 repetition: can't prove any difference" in said(1)
     assert "2 repetitions: differences above about" in said(2)
-    assert "`dyno selftest` measures this one" in " ".join(said(5).split())
+    assert "`dyno selftest` measures the scatter of this machine" in " ".join(said(5).split())
     noise_floor.keep(selftest(0, 6.0))
-    assert "as in the last selftest" in " ".join(said(5).split())
+    assert "as in the last self-test" in " ".join(said(5).split())
 
 
 def test_what_a_design_finds_is_found_in_four_of_five_simulated_experiments() -> None:

@@ -133,7 +133,7 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
         ),
         (["load", NOBODY, "-H", "no header"], "--header: 'no header' is not Name: value"),
         (["load", NOBODY, "--ciphers", "NONE"], '"NONE" is none of TLS_'),
-        (["load", NOBODY, "--arrivals", "uniform"], "--arrivals: only with --rate"),
+        (["load", NOBODY, "--arrivals", "uniform"], "--arrivals: requires --rate"),
         (["load", NOBODY, "--expect-status", "700"], "--expect-status: 700 is not a status"),
         (["lode"], "lode"),
     ],
@@ -202,7 +202,9 @@ def test_a_server_that_has_not_consented_is_asked_for_consent_and_nothing_else(
         done = home.here("load", url, "--clients", "1", "--max-rate", "10", "--into", tmp_path / "e")
         server.shutdown()
     assert done.returncode == 2
-    assert "has not agreed to be loaded" in done.stderr and "hint: Put the file there" in done.stderr
+    assert (
+        "has not consented to load" in done.stderr and "hint: Create this file on the server" in done.stderr
+    )
     [path] = asked
     assert path.startswith("/.well-known/serverdyno/") and path in done.stderr
     token = home.temporary / "config" / "serverdyno" / "token"
@@ -227,7 +229,7 @@ def test_loopback_needs_no_token_and_so_no_home_to_keep_it_in(home: Home, tmp_pa
         XDG_CONFIG_HOME=str(file),
     )
     assert done.returncode == 2
-    assert "the consent token can't be stored" in done.stderr
+    assert "can't store the consent token" in done.stderr
 
 
 @dataclass(frozen=True)
@@ -292,7 +294,7 @@ def test_a_report_of_nothing_is_refused(home: Home, tmp_path: Path) -> None:
     done = home.here("report", folder)
     assert done.returncode == 2
     assert f"{only} is damaged: it is empty" in done.stderr
-    assert "has no finished mix yet" in done.stderr
+    assert "has no finished load level yet" in done.stderr
     assert f"dyno resume {folder}" in done.stderr
 
 
@@ -422,7 +424,7 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
     home.assert_nothing_is_left([])
     text = output.decode()
     rate = r"reference r1  \d+ clients  [\d,.]+ operations/s  (p99 [\d.e+-]+ ms  )?0 errors"
-    live = rate + r"  \d+ s of this mix, \d+ s of all left"
+    live = rate + r"; \d+ s left at this level, \d+ s in total"
     assert re.search(live, text)
     assert re.search(r" +1 clients \u2588+[^\r\n]* /s  p99 [\d.e+-]+ ms +0 errors", text)
     shown = [line for line in screen(text) if line]
@@ -433,8 +435,8 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
             rf"reference r1 +{clients} clients +{RATE} operations/s  0 errors, \d+ s left", line
         )
     assert len(finished) >= 2
-    assert shown[-1] == f"interrupted; finished mixes are kept. To continue: dyno resume {folder}"
-    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is visible again
+    assert shown[-1] == f"interrupted; finished load levels are kept. To continue: dyno resume {folder}"
+    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is back
 
 
 def read(descriptor: int) -> bytes:
@@ -458,5 +460,5 @@ def test_a_reference_server_on_a_port_in_use_names_it_and_the_way_out(home: Home
 def test_servers_are_listed_one_per_line(home: Home) -> None:
     *listed, last = home.here("servers").stdout.splitlines()
     assert [line.split()[0] for line in listed] == list(DRIVERS)
-    assert last == "dyno servers NAME lists the settings of one."
-    assert "(channels of [smb])" in " ".join(home.here("servers", "samba").stdout.split())
+    assert last == "dyno servers NAME lists the settings of a server."
+    assert "(`channels` in [smb])" in " ".join(home.here("servers", "samba").stdout.split())

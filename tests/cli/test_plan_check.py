@@ -36,7 +36,7 @@ def plan(folder: Path, suite: str, server: str = OURS) -> Path:
     [
         (None, "there is no such file"),
         (b"12.5 NTCreateX a 1 2\n", "line 1"),
-        ("Mkdir\n".encode("utf-16"), "it is UTF-16, and not UTF-8"),
+        ("Mkdir\n".encode("utf-16"), "it is UTF-16, not UTF-8"),
     ],
 )
 def test_a_load_file_that_a_run_refuses_is_refused(
@@ -75,7 +75,7 @@ def test_what_is_not_there_on_this_machine_is_a_note(home: Home, tmp_path: Path)
     done = home.here("plan", "check", plan(tmp_path, "bonnie", small), "--scale", "0.1")
     assert (done.returncode, "note: " in done.stdout) == (0, False), done.stdout  # 10 MiB of 100
     done = home.here("plan", "check", plan(tmp_path, "quick-files", small))
-    assert "note: dyno run refuses this plan here: no room for the files of " in done.stdout
+    assert "note: dyno run refuses this plan here: too little space for the files of " in done.stdout
 
 
 def test_the_time_of_workspaces_is_that_of_the_links_that_they_go_over(home: Home, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_a_plan_runs_with_other_clients_and_its_report_says_so(home: Home, tmp_p
     assert (opened.head.suite.name, opened.head.plan.suite) == ("quick-static-other-clients",) * 2
     page = (folder / "report" / "report.html").read_text()
     assert "with the clients of --clients (quick-static-other-clients)" in page
-    assert "clients: choice: --clients, in place of 1, 8, 24, 48, 80, 120 (choice: ours)" in page
+    assert "clients: choice: --clients, instead of 1, 8, 24, 48, 80, 120 (choice: ours)" in page
 
 
 def test_other_clients_replace_the_clients_alone_and_the_suite_says_what_was_published() -> None:
@@ -53,7 +53,7 @@ def test_steps_of_threads_above_the_last_clients_are_left_out() -> None:
         ("quick-static", "", "must be a whole number"),
         ("quick-static", "4,2", "2 clients after 4: the load must grow"),
         ("quick-static", "0", "must be at least 1"),
-        ("quick-open", "1,2", "must be one number with a rate"),
+        ("quick-open", "1,2", "with a rate, must be a single number"),
     ],
 )
 def test_clients_that_a_suite_can_not_have_are_refused(suite: str, option: str, words: str) -> None:

@@ -268,7 +268,7 @@ def test_a_plan_says_which_servers_can_be_taken_away(home: Home, tmp_path: Path)
         ({}, ""),
         ({"files": {"cache": "leases"}}, 'files.cache: must be "none"'),
         ({"files": {"failover": None}}, "files.failover: is missing"),
-        ({"workload": "diskmix"}, "files.failover: is only for the workload failover"),
+        ({"workload": "diskmix"}, "files.failover: requires the workload failover"),
     ],
 )
 @pytest.mark.parametrize("name", ["quick-failover", "quick-failover-connections"])
@@ -282,5 +282,5 @@ def test_a_suite_says_what_failover_needs(name: str, changes: dict[str, Any], sa
 
 def test_below_a_directory_there_is_no_server_to_lose(tmp_path: Path) -> None:
     to = directory_target(f"file://{tmp_path}")
-    with pytest.raises(ValueError, match="below a directory there is none"):
+    with pytest.raises(ValueError, match="a directory has no server"):
         mixed(to, None)

@@ -314,7 +314,7 @@ def test_a_file_server_elsewhere_is_loaded_only_with_a_file_that_says_it_may() -
         for content in ("welcome\n", _native.consent_document("10.77.0.2", TOKEN)):
             for top in tops:
                 (top / name).write_text(content)
-            with pytest.raises(PermissionError, match="has not agreed"):
+            with pytest.raises(PermissionError, match="has not consented"):
                 target(server, url=url, consent_token=TOKEN)
         (tops[0] / name).write_text(consent)
         with pytest.raises(PermissionError, match="share volume2"):

@@ -212,7 +212,7 @@ def test_a_node_has_no_load_sent_to_a_server_of_this_machine_that_did_not_consen
         failure = failure_of_a_false_server(
             fleet, marker, tmp_path, "reference", {"url": f"http://127.0.0.1:{victim.port}/"}
         )
-        assert f"127.0.0.1:{victim.port} has not agreed to be loaded" in failure
+        assert f"127.0.0.1:{victim.port} has not consented to load" in failure
         assert victim.requests == 1, "it is asked for its consent, and for nothing else"
     finally:
         victim.stop()
@@ -227,7 +227,7 @@ def test_a_node_has_no_load_sent_into_a_network_namespace_that_did_not_consent(
         harm = {name: getattr(access, name) for name in ("url", "shares", "network_namespace")}
         failure = failure_of_a_false_server(fleet, marker, tmp_path, "reference-nfs", harm)
     assert access.network_namespace is not None
-    assert f"{urlsplit(access.url).netloc} has not agreed to be loaded" in failure
+    assert f"{urlsplit(access.url).netloc} has not consented to load" in failure
 
 
 def failure_of_a_false_server(

@@ -91,7 +91,7 @@ def test_members_on_several_hosts_are_proven_measured_disclosed_and_stopped_wher
     assert all(seconds is not None for seconds in note.cpu_by_member_s.values())
     assert record.server_cpu_s is not None and record.server_cpu_s > 0
     [described] = experiment.disclosure()["servers"].values()
-    [proof] = [line for line in described["notes"] if "each of the servers behind" in line]
+    [proof] = [line for line in described["notes"] if "each server behind" in line]
     assert proof.count("10.") == settings["backs"], proof
     for number, member in enumerate(members):
         node = BACKS[number % len(BACKS)]
@@ -161,7 +161,7 @@ def test_a_plan_says_everything_that_is_wrong_with_the_nodes_of_a_team_at_once()
     told = "\n".join(found.value.problems)
     for words in (
         "nginx has no servers behind it",
-        "name the node of the front",
+        "name the front's node",
         "2 nodes for 1 servers",
         "own machine",
     ):

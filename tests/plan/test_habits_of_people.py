@@ -24,12 +24,12 @@ def refusal(url: str = URL, **given: Any) -> str:
     [("0.0.0.0:8000/x?y", "127.0.0.1:8000/x?y"), ("[::]:80/", "127.0.0.1:80/"), ("0/", "127.0.0.1/")],
 )
 def test_the_address_that_servers_print_is_answered_by_the_one_to_use(place: str, use: str) -> None:
-    assert refusal(f"http://{place}").endswith(f"listens at every address: use http://{use}")
+    assert refusal(f"http://{place}").endswith(f"every address of a machine; use http://{use}")
     assert "use smb://127.0.0.1/data" in f"{url_problem('smb://0.0.0.0/data')}"
 
 
 def test_a_body_or_a_cookie_from_a_file_is_not_sent_as_the_files_name() -> None:
-    assert "a body from a file is --data-file body.json" in refusal(data="@body.json")
+    assert "to send a file, use --data-file body.json" in refusal(data="@body.json")
     assert "'jar.txt' is not name=value" in refusal(cookie="jar.txt")
     quick_plan(URL, {"data": "a@b", "cookie": "a=b"})
 

@@ -158,7 +158,10 @@ def test_a_plan_that_is_not_text_is_the_users_mistake(tmp_path: Path) -> None:
     ("servers", "expected"),
     [
         ('[[servers]]\nserver = "external"\n', "line 4: servers[0].url: missing"),
-        ('[[servers]]\nserver = "nginx"\nurl = "http://127.0.0.1/"\n', "line 6: servers[0].url: is only for"),
+        (
+            '[[servers]]\nserver = "nginx"\nurl = "http://127.0.0.1/"\n',
+            "line 6: servers[0].url: requires a server that you run",
+        ),
         (
             '[[servers]]\nserver = "external"\nurl = "http://10.0.0.1/"\n',
             "line 4: servers[0].bounds: missing",
@@ -174,7 +177,7 @@ def test_a_plan_that_is_not_text_is_the_users_mistake(tmp_path: Path) -> None:
         ('[[servers]]\nserver = "nginx"\ncpus = [0, 0]\n', "line 6: servers[0].cpus: names a CPU twice"),
         (
             '[[servers]]\nserver = "nginx"\nsettings.workers = 1\nfactors.workers = [2]\n',
-            "line 7: servers[0].factors.workers: is also in settings",
+            "line 7: servers[0].factors.workers: is both a factor and a setting",
         ),
         (
             '[[servers]]\nserver = "nginx"\n[[servers]]\nserver = "nginx"\n',
@@ -218,7 +221,7 @@ def test_bounds_that_the_suite_would_leave_are_refused() -> None:
     bounds = "bounds = { max_clients = 100, max_rate_per_s = 10.0, max_length_s = 4 }\n"
     check_refused(
         '[[servers]]\nserver = "external"\nurl = "http://10.0.0.1/"\n' + bounds,
-        "line 7: servers[0].bounds.max_clients: 100, but the suite goes up to 120 clients",
+        "line 7: servers[0].bounds.max_clients: 100, but the suite has up to 120 clients",
         "line 7: servers[0].bounds.max_length_s: 4 s, but a mix takes 5 s",
     )
 
@@ -423,7 +426,7 @@ def test_a_title_that_is_left_out_is_the_name() -> None:
 def test_a_name_is_refused_in_words_and_not_by_a_regular_expression() -> None:
     (problem,) = refused('name = "No_Name"\nsuite = "quick-web"\n[[servers]]\nserver = "nginx"\n')
     assert problem == (
-        "line 1: name: must be 1 to 63 lower-case letters, digits, dots and hyphens, the first a letter or a "
+        "line 1: name: must be 1 to 63 lower-case letters, digits, dots and hyphens, beginning with a letter or a "
         "digit, not 'No_Name'"
     )
 

@@ -43,7 +43,7 @@ def test_two_leaders_that_are_not_proven_different_are_not_ranked() -> None:
     }
     answer = build_from(experiment(shapes)).answer
     assert answer.verdict.startswith("nginx and lighttpd each served at least 2.")
-    assert "This test can't rank nginx and lighttpd." in answer.margin
+    assert "This experiment can't rank nginx and lighttpd." in answer.margin
 
 
 def test_equal_servers_have_no_winner() -> None:
@@ -64,7 +64,7 @@ def test_a_configuration_that_lacks_tests_is_named_in_the_headline() -> None:
     source = experiment({"apache": Shape(2000), "nginx": Shape(5000)})
     records = [each for each in source.records if each.configuration != "apache" or each.repetition < 3]
     said = build_from(replace(source, records=records)).answer.verdict
-    assert said.endswith("(more is better). apache is unfinished (10 of 15 tests completed).")
+    assert said.endswith("(more is better). apache is unfinished (10 of 15 load levels completed).")
 
 
 def test_one_repetition_names_no_winner() -> None:
@@ -97,7 +97,10 @@ def test_one_server_alone_has_its_peak_and_its_times() -> None:
 
 def test_nothing_measured_is_no_result() -> None:
     source = experiment({"apache": Shape(2000), "nginx": Shape(3000)})
-    assert build_from(replace(source, records=[])).answer.verdict == "There is no result: no test finished."
+    assert (
+        build_from(replace(source, records=[])).answer.verdict
+        == "There is no result: no load level finished."
+    )
 
 
 def test_two_configurations_are_told_level_by_level() -> None:

@@ -145,9 +145,9 @@ def test_a_changed_parameter_under_the_same_name_is_refused() -> None:
 
 def test_one_configuration_alone_or_no_common_name_is_refused() -> None:
     alone = build_from(experiment({"apache": Shape(100)}))
-    with pytest.raises(UserError, match="nothing to compare it with"):
+    with pytest.raises(UserError, match="nothing to compare"):
         compare([alone])
-    with pytest.raises(UserError, match="no configuration of the same name"):
+    with pytest.raises(UserError, match="No configuration has the same name"):
         compare([alone, build_from(experiment({"lighttpd": Shape(100)}))])
     with pytest.raises(UserError, match="3 experiments"):
         compare([alone, alone, alone])

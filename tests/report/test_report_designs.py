@@ -60,7 +60,7 @@ def test_what_each_cpu_brought_is_a_table_and_less_than_before_is_marked() -> No
     [finding] = [found for found in report.findings if found.topic == "Scaling"]
     assert "Scaling was negative at 4 CPUs" in finding.claim
     assert f"{means[2] / means[0]:.2f} times its peak with 1" in finding.claim
-    assert "is not fitted to fewer than 6 counts, so it predicts nothing for more CPUs" in found.text[0]
+    assert "is not fitted to fewer than 6 counts, so there is no prediction for more CPUs" in found.text[0]
 
 
 def test_hyperthreads_and_numa_nodes_of_the_servers_cpus_stand_next_to_their_scaling() -> None:

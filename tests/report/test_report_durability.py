@@ -20,7 +20,10 @@ from support.synthetic_files import FileShape, experiment
 
 EACH = "at least as many syncs as flushes at each load level, except at the start of its window"
 FEWER = "fewer syncs than flushes at one or more load levels"
-NONE, STRAY = "flushes answered without any sync", "flushes answered without a sync except for unrelated ones"
+NONE, STRAY = (
+    "flushes answered without any sync",
+    "flushes answered without a sync, apart from unrelated syncs",
+)
 SYNCED = "at least as many syncs as flushes"
 NOWHERE = "the medium of the files is not known"
 MEMORY = "synced to memory only: no data reach a disk"
@@ -90,7 +93,7 @@ def test_what_is_alike_or_not_known_is_not_called_different(
 
 def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(report: Report) -> None:
     [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
-    assert "a flush does different things in the two" in claim
+    assert "a flush has different effects in the two" in claim
     [durable] = [found.claim for found in report.findings if found.topic == "Durability"]
     assert "samba-lax: flushes answered without any sync (" in durable
     assert durable.endswith(" flushes, 0 syncs).")
@@ -107,7 +110,11 @@ def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(re
         (1.0, EACH, ""),
         (0.985, EACH, ""),
         (0.4, FEWER, ""),
-        (0.0, "flushes answered without any sync", "Data that a client believed to be on disk were not."),
+        (
+            0.0,
+            "flushes answered without any sync",
+            "Data that a client believed to be on disk were not on disk.",
+        ),
         (None, "not known", "What a flush did on samba is not known"),
     ],
 )
@@ -139,9 +146,9 @@ def test_runs_of_one_configuration_that_differ_are_not_called_alike() -> None:
 @pytest.mark.parametrize(
     ("layers", "syncs", "verdict", "warning"),
     [
-        ((("tmpfs", "rw"),), 1.0, MEMORY, "Nothing is on a disk"),
-        ((("tmpfs", "rw"),), 0.0, MEMORY, "Nothing is on a disk"),
-        ((("tmpfs", "rw"),), None, MEMORY, "Nothing is on a disk"),
+        ((("tmpfs", "rw"),), 1.0, MEMORY, "so no figure describes a disk"),
+        ((("tmpfs", "rw"),), 0.0, MEMORY, "so no figure describes a disk"),
+        ((("tmpfs", "rw"),), None, MEMORY, "so no figure describes a disk"),
         ((("ext4", "rw"), ("tmpfs", "rw")), 1.0, MEMORY, "in memory (on ext4, on tmpfs)"),
         ((("overlay", "rw"), ("ramfs", "rw")), 1.0, MEMORY, "in memory (on overlay, on ramfs)"),
         ((("ext4", "rw,sync"),), 0.0, SYNCHRONOUS, "syncs don't show what a flush did on samba"),
@@ -217,7 +224,7 @@ def test_a_run_whose_note_is_lost_does_not_pass_for_one_on_a_disk(
     source = experiment({"a": shape, "b": shape})
     report = report_of(replace(source, run_notes={key.number: note for key in source.head.order if note}))
     assert set(column(table(report, "durability"), "What a flush did")) == {verdict}
-    assert f"a and b: {NOWHERE}. If it is memory, nothing is on a disk." in report.warnings
+    assert f"a and b: {NOWHERE}. If this is memory, no data are on a disk." in report.warnings
     [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
     assert "Whether both treat a flush alike is not known." in claim
 
@@ -261,7 +268,7 @@ def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_run
         (
             FileShape(100, syncs_a_flush=0.0, at_once=None),
             "not known: a test file could not show whether writes wait for a sync",
-            "syncs don't show what a flush did on samba: it could not be tried",
+            "syncs don't show what a flush did on samba: a test file could not show",
         ),
         (
             FileShape(100, syncs_a_flush=0.0, witnesses=(0, 124)),
@@ -298,7 +305,7 @@ def test_servers_on_unlike_mounts_are_not_called_alike() -> None:
         other = FileShape(100, layers=(("ext4", options),))
         report = report_of(experiment({"a": on_disk, "b": other}))
         [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
-        assert ("a flush does different things in the two" in claim) is differ
+        assert ("a flush has different effects in the two" in claim) is differ
         assert any("do different things" in said for said in report.warnings) is differ
         assert column(table(report, "durability"), "Files on")[1] == f"ext4 ({options.removeprefix('rw,')})"
     report = report_of(experiment({"a": on_disk, "b": FileShape(100, layers=(("tmpfs", "rw"),))}))

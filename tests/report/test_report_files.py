@@ -73,12 +73,12 @@ def test_when_all_clients_left_that_is_said_and_not_that_nothing_succeeded() -> 
     )
     [head] = [warning for warning in report.warnings if warning.startswith("Clients stopped early")]
     assert head.startswith(
-        "Clients stopped early at 5 of 10 points, so the load was lower than planned. All repetitions together: "
+        "Clients stopped early at 5 of 10 load levels, so the load was lower than planned. All repetitions together: "
         "samba-lax with 1 client (all of"
     )
     assert (
-        "8 clients (all of 16) and 1 more. These points are marked L" in head
-        and "Throughput excludes clients that left" in head
+        "8 clients (all of 16) and 1 more. These levels are marked L" in head
+        and "Throughput excludes all work of clients that left" in head
     )
 
     hit = source.records[-1]
@@ -157,9 +157,9 @@ def test_passes_of_the_ramps_are_none_of_the_window() -> None:
     ]
     [said] = [warning for warning in report.warnings if "marked P" in warning]
     assert said.startswith(
-        "At points marked P, clients had too little time to finish the workload; compare with care. This applies to "
-        "4 of 5 points (with 2, 4, 8 and 16 clients): in the repetition with the fewest passes, a client completed "
-        "less than one pass"
+        "At levels marked P, clients had too little time to finish the workload; compare with care. This applies to "
+        "4 of 5 load levels (with 2, 4, 8 and 16 clients): in the repetition with the fewest passes, a client "
+        "completed less than one pass"
     )
     assert "nearer" not in said
 
@@ -215,7 +215,7 @@ def test_what_differs_between_runs_is_not_sold_as_unfairness_to_clients() -> Non
     assert [(row[6].text, row[6].detail) for row in shown.rows] == [("1.000", "1.000–1.000")] * 5  # noqa: RUF001
     assert {row[5].text for row in shown.rows[1:]} == {"0"}
     assert shown.rows[0][5].text == "–"  # noqa: RUF001  (one client deviates from nobody)
-    assert "with their range" in shown.basis
+    assert "with the range" in shown.basis
 
 
 def test_calls_below_the_cache_are_counted_by_operation_at_the_peak(report: Report) -> None:

@@ -259,7 +259,7 @@ def test_think_time_is_a_limit_of_its_own_and_hides_no_speed_of_the_server() -> 
     for mix in result.finished:
         assert mix.hidden_speed == pytest.approx(1 / 0.99 - 1)
         assert result.limits_of(mix) == (Limit.THINKING,)
-    assert "apache: the think time or pace of the clients." in report.answer.limit
+    assert "apache: the clients' think time or pace." in report.answer.limit
 
 
 def test_a_bound_that_run_delay_loosens_is_not_stated() -> None:
@@ -267,7 +267,7 @@ def test_a_bound_that_run_delay_loosens_is_not_stated() -> None:
     records = [replace(record, run_delay_s=0.4 * record.window_s) for record in source.records]
     report = build_from(replace(source, records=records))
     [claim] = [finding.claim for finding in report.findings if finding.topic == "Generator"]
-    assert claim.startswith("In 5 of 5 points, marked G, the generator waited for a CPU for up to 40")
+    assert claim.startswith("In 5 of 5 load levels, marked G, the generator waited for a CPU for up to 40")
     assert "faster than shown" not in claim
     [result] = report.results.configurations
     assert {mix.stated_hidden_speed for mix in result.finished} == {None}

@@ -84,7 +84,7 @@ def test_no_difference_shown_is_a_finding() -> None:
 
 def test_one_repetition_is_said_to_be_too_few() -> None:
     report = report_of(experiment(TWO, repetitions=1))
-    assert "1 repetition can't show whether that repeats" in claims(report)
+    assert "1 repetition can't show whether the difference repeats" in claims(report)
     assert report.answer.verdict.startswith("No winner: one repetition")
 
 
@@ -111,7 +111,7 @@ def test_an_unmeasured_generator_and_an_unknown_server_cpu_are_said_and_not_made
         {"external": Shape(900, server_cpu_us=None, waiting=None)}, url="http://127.0.0.1:8080/"
     )
     report = report_of(source)
-    assert "Whether the generator limited any of 5 points was not measured" in claims(report)
+    assert "Whether the generator limited any of 5 load levels was not measured" in claims(report)
     assert {row[2].text for row in table(report, "costs").rows} == {"–"}  # noqa: RUF001
     assert [panel.title for figure in report.figures if figure.key == "cpu" for panel in figure.panels] == [
         "Generator"
@@ -129,7 +129,7 @@ def test_errors_are_counted_by_side_and_clients_that_left_are_named() -> None:
     report = report_of(source, lambda row: with_error(row, "check", 7, left=3) if row is hit else row)
     assert texts(table(report, "errors")) == [["apache", "8", "5", "3", "0", "0", "0", "7", "7", "7"]]
     assert "7 errors (7 check); 3 clients left early." in claims(report)
-    assert all("Clients left at 1 of 10 points" in table.basis for table in report.tables)
+    assert all("Clients left at 1 of 10 load levels" in table.basis for table in report.tables)
 
 
 def test_no_error_is_a_finding_too() -> None:
@@ -141,7 +141,7 @@ def test_no_error_is_a_finding_too() -> None:
 def test_an_unfinished_experiment_reports_what_is_there_and_says_what_is_not() -> None:
     source = experiment(TWO)
     report = build_from(replace(source, records=source.records[:8]))
-    assert any(warning.startswith("Unfinished: 8 of 30 planned tests") for warning in report.warnings)
+    assert any(warning.startswith("Unfinished: 8 of 30 planned load levels") for warning in report.warnings)
     assert [row[3].text for row in table(report, "throughput").rows][3:] == ["–", "–"]  # noqa: RUF001
     assert texts(table(report, "runs"))[1][:4] == ["2", "nginx", "1", "3 of 5"]
     assert "1 repetition can't show" in claims(report)
@@ -208,7 +208,7 @@ def test_every_table_and_figure_names_window_repetitions_spread_and_clients() ->
         assert "Window 4.8 s of each load level's 6 s." in line
         assert "3 repetitions" in line
         assert "All planned clients took part." in line
-    assert "Mean of 3 repetitions, with their range." in table(report, "throughput").basis
+    assert "Mean of 3 repetitions, with the range." in table(report, "throughput").basis
     assert "3 repetitions together" in table(report, "response").basis
 
 
@@ -257,7 +257,9 @@ def test_cpu_per_request_is_the_servers_cpu_time_over_its_successes() -> None:
 
 def test_what_else_used_the_machine_is_a_finding_where_it_was_measured() -> None:
     source = experiment(TWO)
-    sentence = "everything else on the machine used up to 0.01 CPUs and the hypervisor took up to 0.01 CPUs."
+    sentence = (
+        "all other programs on the machine used up to 0.01 CPUs and the hypervisor took up to 0.01 CPUs."
+    )
     assert sentence in claims(report_of(source))
     unknown = report_of(source, lambda row: replace(row, others_cpu_s=None, steal_cpu_s=None))
     assert "hypervisor" not in claims(unknown)
@@ -272,7 +274,7 @@ def test_a_throughput_that_only_the_plans_bound_held_is_no_peak_of_the_server() 
     assert "rate-bound" in report.summary.text[1]
     assert "limited by the bound of 2,050 requests/s in its plan (rate-bound)" in claims(report)
     facts = {fact.label: fact.text for fact in report.methodology}
-    assert "target: at most 32 clients, 2,050 requests/s of all clients together" in facts["Bounds"]
+    assert "target: at most 32 clients, 2,050 requests/s over all clients" in facts["Bounds"]
     points = [
         point for figure in report.figures for panel in figure.panels for point in panel.series[0].points
     ]
@@ -304,7 +306,9 @@ def test_a_machine_that_others_used_is_said_at_the_top_and_marked_at_each_mix() 
         lambda row: replace(row, others_cpu_s=0.4 * row.window_s) if (row.run, row.mix) in busy else row,
     )
     [warning] = [warning for warning in report.warnings if "noisy" in warning]
-    assert warning.startswith("Others disturbed 3 of 10 points: other programs used up to 0.40 CPUs")
+    assert warning.startswith(
+        "Other activity disturbed 3 of 10 load levels: other programs used up to 0.40 CPUs"
+    )
     marks = [[cell.marks for cell in row[2:]] for row in table(report, "throughput").rows]
     assert marks == [["", ""], ["N", "N"], ["", ""], ["", ""], ["N", ""]]
     unknown = report_of(source, lambda row: replace(row, others_cpu_s=None, steal_cpu_s=None))

@@ -102,7 +102,7 @@ def test_time_without_service_ranks_and_not_throughput() -> None:
     assert said["Open files"] == ("Clients that kept their open file: slow-disk 72 of 72; fast-disk 0 of 72.")
     assert said["Slowest client"] == "slow-disk 1.15 s; fast-disk 3.15 s."
     assert said["Differences"] == "slow-disk is proven faster than fast-disk with 8 and 16 clients."
-    assert "it is started again after 1 s" in said["Each outage"]
+    assert "the server is restarted after 1 s" in said["Each outage"]
     assert "What limits the speed" not in said
     (bars,) = report.answer.figures
     assert [line.name for line in bars.panels[0].series] == ["slow-disk", "fast-disk"]

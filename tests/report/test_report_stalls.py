@@ -141,7 +141,10 @@ def test_clients_that_could_not_be_made_ready_have_not_left() -> None:
     [errors] = [finding for finding in report.findings if finding.topic == "Errors"]
     assert errors.claim == ("2 errors (2 server); no client left early. 2 clients could not be prepared.")
     [warning] = [each for each in report.warnings if "marked L" in each]
-    assert "nginx with 16 clients (2 of 16). These points are marked L. 2 of them never began" in warning
+    assert (
+        "nginx with 16 clients (2 of 16). These levels are marked L. 2 of these clients never began"
+        in warning
+    )
 
 
 def test_a_level_in_which_no_client_could_be_made_ready_has_no_figures() -> None:

@@ -87,11 +87,11 @@ def test_a_curve_that_still_rises_names_the_option_for_more_clients_unless_the_g
     rising = report_of(experiment({"apache": Shape(2000, knee=32, fall=0)}))
     [claim] = claims(rising, "Still rising")
     assert "apache (32 clients)" in claim
-    assert "dyno run PLAN --clients" in claim
+    assert "`--clients` of `dyno run PLAN`" in claim
     held = report_of(experiment({"apache": Shape(2000, knee=32, fall=0, waiting=0.5)}))
     [claim] = claims(held, "Still rising")
     assert "--clients" not in claim
-    assert "would not show more" in claim
+    assert "would not bring more throughput" in claim
     assert claims(report_of(experiment({"apache": Shape(2000)})), "Still rising") == []
 
 
@@ -187,7 +187,7 @@ def test_points_whose_repetitions_disagree_are_named_at_the_head_the_farthest_fi
     [said] = [warning for warning in report_of(source, second_lower).warnings if "disagree" in warning]
     said = said.replace("\N{NO-BREAK SPACE}", " ")
     assert said.startswith(
-        "Repetitions disagree by more than 20 % in 5 of 10 points. The range as a share of the mean"
+        "Repetitions disagree by more than 20 % in 5 of 10 load levels. The range as a share of the mean"
     )
     first = "a with 24 clients (67 %), b with 16 clients (50 %), a with 32 clients (35 %), b with 8 clients (29 %)"
     assert f"{first} and 1 more. Small" in said
@@ -242,13 +242,13 @@ def test_a_damaged_file_is_named_at_the_head_and_all_others_are_reported(tmp_pat
     hit.write_bytes(hit.read_bytes()[:-9])
     (kept.folder / "disclosure" / "host.json").write_text("{", encoding="utf-8")
     report = build(kept)
-    said = [warning for warning in report.warnings if warning.startswith("Left out, since it can't be read")]
+    said = [warning for warning in report.warnings if warning.startswith("Left out because it can't be read")]
     assert [name in warning for name, warning in zip(["mix-02.parquet", "host.json"], said, strict=True)] == [
         True
     ] * 2
     mixes = report.results.configurations[0].finished
     assert [mix.repetitions for mix in mixes] == [2, 1, 2]
-    assert any("Unfinished: 5 of 6 planned tests" in warning for warning in report.warnings)
+    assert any("Unfinished: 5 of 6 planned load levels" in warning for warning in report.warnings)
 
 
 def test_a_damaged_note_of_a_run_is_named_with_its_problem_and_the_other_notes_count(tmp_path: Path) -> None:
@@ -272,10 +272,9 @@ def test_what_was_set_aside_is_named_at_the_head(tmp_path: Path) -> None:
     hit.write_bytes(hit.read_bytes()[:-9])
     with Experiment.open(tmp_path / "experiment", writable=True) as kept:
         kept.set_aside_damaged()
-        [said] = [warning for warning in build(kept).warnings if "set aside" in warning]
+        [said] = [warning for warning in build(kept).warnings if "renamed by a resume" in warning]
         assert (
-            "runs/001-apache-r1/mix-02.parquet.damaged. If the figures have a load level in that place"
-            in said
+            "runs/001-apache-r1/mix-02.parquet.damaged. If the figures include such a load level" in said
             and "note" not in said
         )
         assert not any("can't be read" in warning for warning in build(kept).warnings)
@@ -288,7 +287,7 @@ def test_of_a_note_that_was_set_aside_no_mix_is_said_to_be_measured_again(tmp_pa
         kept.write_run_note(kept.head.order[0], RunNote(state="done"))
         (kept.folder / "runs" / "001-apache-r1" / "run.json").write_text("")
         kept.set_aside_damaged()
-        [said] = [warning for warning in build(kept).warnings if "set aside" in warning]
+        [said] = [warning for warning in build(kept).warnings if "renamed by a resume" in warning]
     assert "run.json.damaged. The run's note was damaged." in said and "A mix of that" not in said
 
 
@@ -321,5 +320,5 @@ def test_a_comparison_where_nothing_was_measured_shows_no_zero() -> None:
     cells = [(row[2].text, row[2].detail) for row in table(report, "improvements").rows]
     assert cells == [("–", "–")] * 2  # noqa: RUF001
     [finding] = [found for found in report.findings if found.topic == "Comparison"]
-    assert finding.evidence.startswith("No complete run of both at the same load levels")
+    assert finding.evidence.startswith("No complete runs of both at the same load levels")
     assert "0.00" not in finding.evidence

@@ -122,8 +122,8 @@ def test_tests_that_finished_are_the_same_in_the_table_of_runs_the_summary_and_t
     finished = [int(row[3].text.split(" of ")[0]) for row in table(report, "runs").rows]
     count = f"{sum(finished):,}"
     assert sum(finished) == len(report.results.used)
-    assert f"All {count} tests completed." in report.summary.text[0]
-    assert f"all {count} tests completed" in report.answer.sure
+    assert f"All {count} load levels completed." in report.summary.text[0]
+    assert f"all {count} load levels completed" in report.answer.sure
 
 
 def test_the_histograms_of_the_tables_hold_as_many_samples_as_the_mix_has_operations(report: Report) -> None:

@@ -111,7 +111,7 @@ def test_servers_that_did_different_things_with_a_flush_are_not_compared_in_spee
     report = build_from(files.experiment(shapes))
     assert set(verdicts(report).values()) == {Verdict.NOT_COMPARABLE}
     assert kinds(report, Metric.PEAK) == [ObstacleKind.DURABILITY]
-    assert "a flush does different things in the two. Measured: in overall average +" in comparison_words(
+    assert "a flush has different effects in the two. Measured: in overall average +" in comparison_words(
         report
     )
 
@@ -189,9 +189,9 @@ def half_leave(record: MixRecord) -> MixRecord:
 def test_a_small_difference_is_claimed_and_said_to_be_within_what_equal_servers_may_differ_by() -> None:
     report = of_b(lambda record: record, {"a": Shape(2000, noise=0.001), "b": Shape(2030, noise=0.001)})
     assert verdicts(report)[Metric.OVERALL_AVERAGE] is Verdict.FASTER
-    assert "Equal servers can differ permanently by up to 2" in report.answer.sure
+    assert "Identical servers can differ consistently by up to 2" in report.answer.sure
     larger = of_b(lambda record: record, {"a": Shape(2000, noise=0.001), "b": Shape(2100, noise=0.001)})
-    assert "Equal servers" not in larger.answer.sure
+    assert "Identical servers" not in larger.answer.sure
 
 
 def busy_neighbour(record: MixRecord) -> MixRecord:
@@ -289,7 +289,7 @@ def odd_in(repetition: int, others_cpus: float) -> Report:
             0.4,
             "Other programs and the hypervisor used 0.41 CPUs during it, and 0.01 in its other repetitions.",
         ),
-        (0.01, "No measurement of the host explains it."),
+        (0.01, "No measurement on the host explains this."),
     ],
 )
 def test_an_odd_repetition_is_left_out_of_verdicts_and_said_with_what_happened_on_the_host(
@@ -297,10 +297,10 @@ def test_an_odd_repetition_is_left_out_of_verdicts_and_said_with_what_happened_o
 ) -> None:
     report = odd_in(4, others_cpus)
     assert set(verdicts(report).values()) == {Verdict.FASTER}
-    [found] = [finding.claim for finding in report.findings if finding.topic == "Odd repetition"]
-    assert found.startswith("Repetition 4 of b is far from the others (\N{MINUS SIGN}3")
-    assert "so comparisons leave it out." in found and found.endswith(reason)
-    assert "Odd and left out: repetition 4 of b." in report.answer.sure
+    [found] = [finding.claim for finding in report.findings if finding.topic == "Outlying repetition"]
+    assert found.startswith("Repetition 4 of b is an outlier (\N{MINUS SIGN}3")
+    assert "so comparisons exclude it." in found and found.endswith(reason)
+    assert "Left out as an outlier: repetition 4 of b." in report.answer.sure
 
 
 def test_the_claims_of_a_report_with_an_odd_repetition_follow_from_its_records() -> None:

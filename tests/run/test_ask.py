@@ -121,7 +121,7 @@ def test_every_web_server_that_cannot_be_used_is_named_before_any_load(
     """
     lines = said(namespace, script).splitlines()
     assert lines[0] == "2 servers can't be loaded:"
-    assert lines[1].startswith("  unasked: ") and "has not agreed to be loaded" in lines[1]
+    assert lines[1].startswith("  unasked: ") and "has not consented to load" in lines[1]
     assert any(line.startswith("  dead: nothing answers HTTP") for line in lines)
     assert lines[-1] == "['recording the properties of this machine', 'asking your servers']"
 
@@ -138,7 +138,7 @@ def test_shares_without_the_room_for_the_largest_mix_are_told_before_any_workspa
     finally:
         room.unlink()
     # Each share has 3 of the 6 clients; a workspace of 15 MiB grows a little in a pass.
-    assert "share data: 3 x " in str(error) and "40 MiB are free" in str(error)
+    assert "share data needs 3 x " in str(error) and "40 MiB are free" in str(error)
     assert "share more" not in str(error)
     assert "fewer clients" in (error.hint or "")
     assert list((server.at / "data").iterdir()) == []
@@ -178,5 +178,5 @@ def test_what_a_killed_load_has_left_is_told_with_a_command_that_removes_it(
         stranger.rmdir()
         stranger.parent.rmdir()
     [notice] = listener.notices
-    assert f"there is {CLIENTS_DIRECTORY}-* on share more already" in notice
+    assert f"{CLIENTS_DIRECTORY}-* already exists on share more" in notice
     assert f"smbclient //127.0.0.1/more -p {server.port} -U {USER}" in notice

@@ -136,7 +136,7 @@ def test_a_server_elsewhere_that_speaks_http2_in_the_clear_alone_consents_and_is
             done = home.run(load)
         finally:
             server.terminate()
-    assert refused.returncode == 2 and "has not agreed to be loaded" in refused.stderr, refused.stderr
+    assert refused.returncode == 2 and "has not consented to load" in refused.stderr, refused.stderr
     assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
     protocols = {line.split('"')[1].split()[-1] for line in (tmp_path / "access").read_text().splitlines()}
     assert protocols == {"HTTP/2.0"}
@@ -159,7 +159,7 @@ def test_whoever_has_a_token_asks_on_loopback_too(
     document = _native.consent_document(f"127.0.0.1:{port}", TOKEN).encode()
     silent = start(port=port)
     try:
-        with pytest.raises(PermissionError, match=f"^127.0.0.1:{port} has not agreed to be loaded"):
+        with pytest.raises(PermissionError, match=f"^127.0.0.1:{port} has not consented to load"):
             opened(port)
     finally:
         silent.stop()

@@ -160,7 +160,7 @@ with FsyncCounter([{active.pid}]) as counter:
 @pytest.mark.parametrize(
     ("prefix", "reason"),
     [
-        (["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"], "can't be mounted"),
+        (["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"], "can't mount tracefs"),
         (["unshare", "--fork", "--pid", "--mount-proc"], "PID namespace"),
     ],
     ids=["not root", "PID namespace"],
@@ -322,13 +322,13 @@ def test_what_cannot_be_looked_at_is_not_known(tmp_path: Path) -> None:
         (
             {"strict_sync": False, "file_system": "ext4", "mount_options": "noatime,sync"},
             "writes synchronously (mount option sync)",
-            "can be lost",
+            "can lose",
         ),
         ({"file_system": "ext4"}, "is answered after fsync", "device's cache"),
         (
             {"file_system": "ext4", "mount_options": "nobarrier"},
             "fsync goes no further than the device's cache (mount option nobarrier)",
-            "can be lost",
+            "can lose",
         ),
     ],
 )

@@ -133,9 +133,9 @@ def test_a_server_of_one_connection_a_session_is_refused_in_words() -> None:
 
 
 def test_a_plan_can_not_ask_for_several_connections_over_an_old_dialect() -> None:
-    with pytest.raises(ValueError, match=r"channels above 1 need a max_dialect of 3\.0 or later"):
+    with pytest.raises(ValueError, match=r"more than one channel requires a max_dialect of 3\.0 or later"):
         SmbSettings(channels=2, max_dialect="2.1")
-    assert "one session a client, of 4 connections;" in SMB.described(SmbSettings(channels=4), "1 s")
+    assert "one session per client, of 4 connections;" in SMB.described(SmbSettings(channels=4), "1 s")
 
 
 def test_a_guest_is_told() -> None:
@@ -286,11 +286,11 @@ def test_what_was_not_recorded_is_not_taken_for_unsigned() -> None:
     }
     report = report_of(replace(source, run_notes=bare))
     assert said_of(report, "old").endswith("Negotiated: not recorded.")
-    assert said_of(report, "new").endswith("leases. 1 run did not record it.")
+    assert said_of(report, "new").endswith("leases. 1 run did not record the negotiation.")
     assert protection_warnings(report) == []
     none = experiment({"samba": FileShape(100, sessions=())}, repetitions=1)
     assert said_of(report_of(none), "samba").endswith(
-        "Negotiated: nothing, because no session was established."
+        "Negotiated: not known, because no session was established."
     )
 
 
@@ -302,7 +302,7 @@ def test_the_report_discloses_the_cache_of_the_runs() -> None:
         "Asks for leases (for oplocks if the server has no leases), like a workstation's redirector (plain): up to "
         "8 MiB of data per client in pages of 4 KiB; as far as the session allows, fetched in reads of up to 1 MiB "
         "and written back in writes of up to 1 MiB; "
-        "1 MiB more is fetched if an application continues reading where it stopped; 45 closed files are kept open, "
+        "1 MiB more is read ahead if an application continues a sequential read; 45 closed files are kept open, "
         "for at most 10 s."
     )
     other = {"read_run_bytes": 61_440, "read_ahead_bytes": 0, "most_deferred": 0}

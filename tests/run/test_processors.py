@@ -64,7 +64,7 @@ def test_more_processors_than_there_are_is_a_problem_of_the_plan() -> None:
         return [problem.message for problem in found]
 
     assert problems({"factors": {"processors": [1, 2]}}) == []
-    assert problems({"factors": {"processors": [1, 3]}}) == ["3, but this machine lets us use 2"]
+    assert problems({"factors": {"processors": [1, 3]}}) == ["3, but this process may use 2"]
     assert problems({"cpus": [1], "settings": {"processors": 2}}) == ["2, but cpus names 1"]
 
 

@@ -112,7 +112,7 @@ def test_no_host_is_asked_for_anything_but_its_consent_before_it_has_given_it(
     # The first look-up only shows that this is not loopback. If all others give the host that consents, the load runs.
     given = said["given"]
     assert isinstance(given, list)
-    refused = said["status"] != 0 and "has not agreed to be loaded" in str(said["told"])
+    refused = said["status"] != 0 and "has not consented to load" in str(said["told"])
     assert refused == (OTHER in given[1:]), said["told"]
 
 

@@ -278,7 +278,7 @@ def test_a_server_that_cannot_start_fails_its_run_with_the_reason(tmp_path: Path
     assert not carried_out(folder, listener)
     [failure] = listener.failures
     assert failure.startswith("001-nowhere-r1: ") and "could not be started" in failure
-    assert "keep the server" in failure  # the words of the part that failed
+    assert "keeper failed" in failure  # in the words of who could not
     assert psutil.Process().children() == []
 
 
@@ -344,7 +344,7 @@ def test_resume_sets_damaged_records_aside_by_name_and_measures_the_mix_again(
     assert done.returncode == 0, done.stderr
     for name in ("mix-02.parquet", "run.json"):
         assert f"{run / name} is damaged: " in done.stderr
-        assert f"set aside as {name}.damaged" in done.stderr
+        assert f"renamed to {name}.damaged" in done.stderr
         assert (run / f"{name}.damaged").exists()
     opened = Experiment.open(folder)
     assert opened.finished() == {(1, 1), (1, 2)}

@@ -179,7 +179,7 @@ def test_a_run_keeps_each_level_and_a_resume_does_a_group_anew_as_a_whole(home: 
     (runs[0] / "mix-02.parquet").write_text("{")
     (runs[3] / "mix-09.parquet").unlink()
     again = home.here("resume", folder)
-    assert again.returncode == 0 and "set aside as" in again.stderr, again.stderr
+    assert again.returncode == 0 and "renamed to" in again.stderr, again.stderr
     for path, content in kept.items():
         place = int(path.stem[4:])
         redone = (path.parent == runs[0] and place <= 6) or (path.parent == runs[3] and place > 6)
@@ -233,7 +233,7 @@ file_bytes = 131072
     # A phase of Bonnie is not a point of a curve.
     assert {mix.mix for result in built.results.configurations for mix in result.finished} == {7, 8}
     assert built.answer.verdict.startswith("timed: ") and " again: " in built.answer.verdict
-    assert "so nobody can be proven faster." in built.answer.verdict
+    assert "so no difference can be proven." in built.answer.verdict
 
 
 @needs_root
@@ -354,7 +354,7 @@ def made_up(folder: Path, elapsed: Mapping[str, float]) -> Experiment:
 def _level(run: RunKey, suite: str, place: int, base: float, head: ExperimentHead) -> MixRecord:
     own = [mix for mix in head.mixes if mix.suite == suite]
     mix = next(mix for mix in own if mix.index == place)
-    again = {"(sent again without an answer in time)": 1} if run.configuration == "sync" else {}
+    again = {"(sent again after a timeout)": 1} if run.configuration == "sync" else {}
     requests = {"WRITE": 7, "COMMIT": 2} | again
     return replace(
         make_record(run, place),
@@ -451,7 +451,7 @@ def test_the_published_figures_stand_beside_as_they_were_printed(tmp_path: Path)
         assert bonnie[0][:8] == ["SFU 3.0", "–", "10,394", "97.3", "10,485", "7.9", "5,744", "4.2"]  # noqa: RUF001
         written = report.write_report(page, experiment.report_folder())
         content = written.read_text()
-    assert "Not comparable: another time, other hardware" in content and "Dell PowerEdge 4400" in content
+    assert "Not comparable: the time, the hardware" in content and "Dell PowerEdge 4400" in content
 
 
 def test_an_impossible_record_is_damage_and_an_older_experiment_of_tasks_is_refused(tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_an_impossible_record_is_damage_and_an_older_experiment_of_tasks_is_refu
 def test_a_finished_group_is_never_replaced_and_one_in_part_is(tmp_path: Path) -> None:
     with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
         group = [record for record in experiment.mixes() if record.run == 1 and record.mix <= 6]
-        with pytest.raises(ValueError, match="finished already"):
+        with pytest.raises(ValueError, match="already finished"):
             experiment.write_mix(*group)
         [path] = (tmp_path / "e" / "runs").glob("001-*/mix-03.parquet")
         path.unlink()

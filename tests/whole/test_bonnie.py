@@ -152,7 +152,7 @@ def test_what_is_no_place_for_it_is_refused_in_words(home: Home, at: str) -> Non
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--clients", "1,2"), "clients: must be one number"),
+        (("--clients", "1,2"), "clients: must be a single number"),
         (("--clients", "64", "--seekers", "64"), "clients: a level would have 4,096 sessions"),
         (("--seekers", "65", "-s", "0"), "-s: must be at least 1"),
         (("--server", "samba"), "--server samba can't be used together"),

@@ -109,7 +109,7 @@ def test_an_objective_is_read(text: str, words: str) -> None:
         ("mean<50ms", "no bound"),
         ("failed<1%", "no bound on a response time"),
         ("failed<101%,p99<1s", "no bound"),
-        ("p10<1s", "a percentile from 50 on"),
+        ("p10<1s", "the percentile must be at least 50"),
         ("p99<0ms", "the time must be above zero"),
         ("p99<1s,p99<2s", "one bound"),
         ("", "no bound"),
@@ -160,11 +160,11 @@ def test_dyno_load_searches_between_the_rates_that_are_given_or_below_the_bound(
     with pytest.raises(PlanError) as caught:
         quick(rate="100", clients="1,2", max_rate="50")
     said = str(caught.value)
-    assert "--rate: must be two numbers with an objective: the lowest and the highest rate" in said
-    assert "--clients: must be one number with a rate" in said
+    assert "--rate: with an objective, must be two numbers: the lowest and the highest rate" in said
+    assert "--clients: with a rate, must be a single number" in said
     with pytest.raises(PlanError, match="--objective: "):
         quick(objective="fast")
-    with pytest.raises(PlanError, match="--trials: only with --objective"):
+    with pytest.raises(PlanError, match="--trials: requires --objective"):
         quick(objective=None, rate="100", trials="9")
 
 

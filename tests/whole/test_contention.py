@@ -172,7 +172,7 @@ def test_over_nfsv3_where_locks_keep_nobody_out_it_is_refused() -> None:
     try:
         section = {"url": f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"}
         to = nfs_target_at(**section)
-        with pytest.raises(ValueError, match=r"a lock keeps nobody out: NFS takes vers=4\.1"):
+        with pytest.raises(ValueError, match=r"NFS requires vers=4\.1"):
             mixed(to, {"cache": "none"})
     finally:
         server.stop()
@@ -222,9 +222,9 @@ def test_an_experiment_runs_from_plan_to_report_and_says_what_breaks_took(tmp_pa
     ("changes", "said"),
     [
         ({}, ""),
-        ({"threads": 2}, "threads: a client that uses files has one thread"),
+        ({"threads": 2}, "threads: a file client has one thread"),
         ({"files": {"contention": None}}, "files.contention: is missing"),
-        ({"workload": "diskmix"}, "files.contention: is only for the workload contention"),
+        ({"workload": "diskmix"}, "files.contention: requires the workload contention"),
         ({"files": {"redirector": "xp"}}, 'files.redirector: must be "plain" for contention'),
     ],
 )

@@ -129,5 +129,5 @@ def test_a_server_that_was_away_is_said_to_have_been(home: Home) -> None:
         done = home.here("load", f"http://127.0.0.1:{port}/", "--clients", "2", "--length", "2s")
     told = " ".join(done.stdout.split())
     assert done.returncode == 0, done.stderr
-    assert "The server was down, restarted or refused connections at 1 point" in told, told
+    assert "The server was down, restarted or refused connections at 1 load level" in told, told
     assert "What limits the speed: target: errors." in told and "load generator" not in told

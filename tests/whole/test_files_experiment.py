@@ -124,7 +124,9 @@ def test_files_in_memory_are_called_that_at_the_head(tmp_path: Path) -> None:
         assert carried_out(folder, listener), listener.failures
     # `test_report_durability.py` checks what the page says of the flushes.
     said = [
-        warning for warning in build(Experiment.open(folder)).warnings if "Nothing is on a disk" in warning
+        warning
+        for warning in build(Experiment.open(folder)).warnings
+        if "so no figure describes a disk" in warning
     ]
     assert sorted(warning.partition(". Nothing")[0] for warning in said) == [
         "samba-file-system-ext4: the files are in memory (on ext4, on tmpfs)",

@@ -84,7 +84,7 @@ def told(home: Home, *options: str | Path) -> str:
         ("/status/406", (), "the header Accept"),
         ("/status/411", (), "--method POST and --data ''"),
         ("/status/426", (), "For h2c use --http2"),
-        ("/static/x", ("-H", "Range: bytes=900000-"), "Range begins behind the end"),
+        ("/static/x", ("-H", "Range: bytes=900000-"), "Range begins after the end"),
         ("/filtered", (), "dyno sends no Accept"),
         ("/filtered", ("-H", "Accept: */*", "-H", "User-Agent: Mozilla/5.0"), "--expect-status 404"),
         ("/status/403", ("-H", "Accept: */*", "-H", "User-Agent: a"), "The server forbids this URL"),
@@ -167,9 +167,9 @@ def test_a_certificate_that_can_not_be_used_is_told_before_any_request(home: Hom
         (("--cert", certified / "client.pem", "--key", certified / "other.key"), "don't belong together"),
         (("--cert", certified / "none.pem"), "can't be read"),
         (("--cert", certified / "client.pem"), "There is no private key (PEM): give its file as key (--key)"),
-        (("--cert", certified / "client.key"), "holds no certificate"),
+        (("--cert", certified / "client.key"), "does not contain a certificate"),
         (("--cert", certified / "client.p12"), "openssl pkcs12 -in"),
-        (("--cert", certified / "client.pem", "--key", certified / "secret.key"), "has a pass phrase"),
+        (("--cert", certified / "client.pem", "--key", certified / "secret.key"), "has a passphrase"),
         (("--key", certified / "client.key"), "needs a certificate"),
     ):
         assert words in told(home, "https://127.0.0.1:9/", "-k", *options)
@@ -379,7 +379,7 @@ def saying(answer: bytes) -> Iterator[int]:
         (
             "server { listen 127.0.0.1:{port} http2; return 200; }",
             (),
-            "If it speaks HTTP/2 alone, use --http2",
+            "If it speaks only HTTP/2, use --http2",
         ),
         ("server { listen 127.0.0.1:{port}; return 200; }", ("--http2",), "with prior knowledge"),
         ("server { listen 127.0.0.1:{port} proxy_protocol; return 200; }", (), "use --proxy-protocol"),
@@ -403,7 +403,7 @@ def test_another_protocol_than_the_servers_has_the_option_to_use(
     [
         (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 2000 + b"\r\n", "--max-head-fields"),
         (b"HTTP/1.1 200 OK\r\nA: " + b"b" * 300_000 + b"\r\n\r\n", "--max-head-bytes"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab", "breaks the framing of HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab", "violates the framing rules of HTTP/1.1"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\na", "breaks this rule of HTTP"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "breaks this rule of HTTP"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "Check the port"),

@@ -209,7 +209,7 @@ def test_a_suite_over_http2_wants_servers_that_speak_it(tmp_path: Path) -> None:
 
 def test_settings_that_a_server_could_not_keep_are_refused() -> None:
     types = settings_types()
-    with pytest.raises(ValueError, match="http2 needs tls"):
+    with pytest.raises(ValueError, match="http2 requires tls"):
         types["nginx"].model_validate({"http2": True})
     with pytest.raises(ValueError, match="http2 needs mpm"):
         types["apache"].model_validate({"http2": True, "mpm": "prefork"})

@@ -47,8 +47,8 @@ def test_a_number_of_requests_is_made_exactly_and_the_level_ends_with_the_last(
 
 def test_a_number_of_requests_excludes_a_rate_and_ramps(home: Home) -> None:
     for options, words in (
-        (("--rate", "10"), "not with open load"),
-        (("--ramp", "1s"), "not with ramps"),
+        (("--rate", "10"), "not allowed with open load"),
+        (("--ramp", "1s"), "not allowed with ramps"),
     ):
         done = home.here("load", "127.0.0.1:9/", "-n", "1000", *options)
         assert done.returncode == 2 and words in done.stderr, done.stderr

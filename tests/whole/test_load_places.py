@@ -179,7 +179,7 @@ def test_requests_that_are_sent_ahead_are_answered_though_nginx_closes_connectio
         )
         log = [line for line in server.log() if line[4] == "/z"]
     assert done.returncode == 0, done.stderr
-    assert "sent ahead (pipelining)" in done.stderr
+    assert "with pipelined requests" in done.stderr
     with Experiment.open(home.temporary / "e") as experiment:
         [record] = experiment.mixes()
     # nginx closes a connection after 500 requests; those that it has not answered are sent again.
@@ -207,7 +207,7 @@ def test_the_result_as_json_is_all_of_standard_output(home: Home) -> None:
 def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_path: Path) -> None:
     (tmp_path / "body").write_text("a=b")
     for habit, said in (
-        (("-c64", "-n", "10"), "--requests: must be at least 64, one for each connection"),
+        (("-c64", "-n", "10"), "--requests: must be at least 64, one per connection"),
         (("-z", "10s"), "--length"),
         (("-i",), "--method HEAD"),
         (("-q", "10"), "--rate"),
@@ -229,7 +229,7 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
         (("--latency",), "always shown"),
         (("-X", "proxy:1"), "--method: must be"),
         (("-m", "10"), "--streams"),
-        (("-k",), "where ab needs -k"),
+        (("-k",), "unlike ab -k"),
     ):
         done = home.here("load", "http://127.0.0.1:9/", *habit)
         assert done.returncode == 2 and said in done.stderr, (habit, done.stderr)

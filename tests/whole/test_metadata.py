@@ -208,7 +208,7 @@ def test_an_experiment_runs_from_plan_to_report(tmp_path: Path, clients: list[in
             rate = float(row[labels.index("Rate in its phase")].replace(",", ""))
             assert rate == pytest.approx(1000 * result.peak.clients / figures.response.mean_ms, rel=0.01)
     assert {column.unit for column in tables["clients"].columns[2:6]} == {
-        "operations/s a client",
+        "operations/s per client",
         "operations/s",
     }
 
@@ -217,11 +217,11 @@ def test_an_experiment_runs_from_plan_to_report(tmp_path: Path, clients: list[in
     ("changes", "said"),
     [
         ({}, ""),
-        ({"threads": 4}, "threads: a client that uses files has one thread"),
+        ({"threads": 4}, "threads: a file client has one thread"),
         ({"files": {"cache": "leases"}}, 'files.cache: must be "none"'),
         ({"files": {"metadata": None}}, "files.metadata: is missing"),
-        ({"files": {"streams": {}}}, "files.streams: is only for the workload streams"),
-        ({"workload": "diskmix"}, "files.metadata: is only for the workload metadata"),
+        ({"files": {"streams": {}}}, "files.streams: requires the workload streams"),
+        ({"workload": "diskmix"}, "files.metadata: requires the workload metadata"),
     ],
 )
 def test_a_suite_says_what_metadata_needs(changes: dict[str, Any], said: str) -> None:

@@ -151,7 +151,7 @@ def open_source(change: Callable[[MixRecord], MixRecord] = lambda mix: mix, **p9
 
 def test_who_answers_sooner_at_equal_rate_is_proven_by_the_99th_percentile() -> None:
     report = build_from(open_source(apache=20.0, nginx=10.0))
-    assert report.answer.verdict.startswith("nginx answers sooner than apache: p99 −50")  # noqa: RUF001
+    assert report.answer.verdict.startswith("nginx answers faster than apache: p99 −50")  # noqa: RUF001
     [equal] = [table for table in report.tables if table.key == "equal"]
     assert [row[5].text for row in equal.rows] == ["faster", "faster"]
     assert [row[2].text for row in equal.rows] == ["10.0", "10.0"]
@@ -189,7 +189,7 @@ def test_no_winner_where_nobody_kept_up_is_not_for_want_of_repetitions() -> None
         return replace(mix, arrivals_in_window=2 * mix.operations)
 
     report = build_from(open_source(overloaded, apache=20.0, nginx=10.0))
-    assert report.answer.verdict.startswith("No winner: there is no rate that two of them kept up with")
+    assert report.answer.verdict.startswith("No winner: there is no rate at which two configurations kept up")
 
 
 def test_an_arrival_that_is_in_no_count_is_a_contradiction() -> None:
@@ -366,8 +366,8 @@ def test_shares_of_a_peak_have_three_digits_and_are_at_least_one_request() -> No
         ),
         ({"open": {}}, "open: needs either rate_per_s or percent_of_peak"),
         ({"open": {"percent_of_peak": [50, 40]}}, "open.percent_of_peak.1: 40 % after 50 %"),
-        ({"workload": "diskmix"}, "open: not possible with diskmix, whose clients need"),
-        ({"clients": [8, 16]}, "clients: must be one number with a rate"),
+        ({"workload": "diskmix"}, "open: not possible with diskmix, because its clients need"),
+        ({"clients": [8, 16]}, "clients: with a rate, must be a single number"),
         ({"think_time_s": 1}, "think_time_s: open load has no think time"),
         ({"delay_s": 1, "ramp_up_s": 1}, "delay_s: open load has no delay"),
         ({"open": {"rate_per_s": [20, 10]}}, "open.rate_per_s.1: 10/s after 20/s"),
@@ -387,5 +387,5 @@ def test_options_that_contradict_a_rate_are_told() -> None:
         quick_plan("http://127.0.0.1/", given)
     said = str(caught.value)
     assert "--max-rate: 50 is below the highest rate, 100" in said
-    assert "--clients: must be one number with a rate" in said
+    assert "--clients: with a rate, must be a single number" in said
     assert "--arrivals" in said

@@ -119,5 +119,5 @@ def test_an_experiment_on_a_directory_runs_from_plan_to_report(home: Home, tmp_p
     done = home.dyno("run", plan, "--into", tmp_path / "experiment")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "experiment" / "report" / "report.html").read_text()
-    assert "System calls on a directory of this machine, around the page cache" in page
+    assert "System calls on a directory of this machine, bypassing the page cache" in page
     assert not any(path.is_file() for path in place.rglob("*"))

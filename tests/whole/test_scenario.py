@@ -411,7 +411,7 @@ warm = true
     told = "\n".join(caught.value.problems)
     for part in (
         ": files.scenario.trees.a.directories",
-        ": files.scenario.steps[0].tree: no step before",
+        ": files.scenario.steps[0].tree: no earlier step has created",
         ": files.scenario.steps[1].local",
         "'a' is a tree",
         ": files.scenario.steps[2].file",

@@ -92,9 +92,9 @@ def test_a_server_that_is_started_anew_may_have_lost_what_was_not_flushed(thread
         ({"block_bytes": 3000}, {}, "workload.file_bytes: out of bounds"),
         ({"writers_percent": 101}, {}, "workload.writers_percent: out of bounds"),
         ({}, {"threads": 32}, "threads: "),
-        ({}, {"threads": 2, "think_time_s": 0.1}, "threads: must be 1 for files where"),
-        ({}, {"threads": 2, "rate_per_s": 100.0}, "threads: must be 1 for files where"),
-        ({}, {"threads": 2, "max_rate_per_s": 100.0}, "threads: must be 1 for files where"),
+        ({}, {"threads": 2, "think_time_s": 0.1}, "threads: must be 1 for files if"),
+        ({}, {"threads": 2, "rate_per_s": 100.0}, "threads: must be 1 for files if"),
+        ({}, {"threads": 2, "max_rate_per_s": 100.0}, "threads: must be 1 for files if"),
     ],
 )
 def test_what_streams_can_not_do_is_refused(files: dict[str, Any], shape: dict[str, Any], said: str) -> None:
@@ -214,17 +214,17 @@ def problems(**changes: Any) -> str:
     [
         ({}, ""),
         ({"threads": 4}, ""),
-        ({"threads": 4, "think_time_s": 0.1}, "threads: must be 1 if operations have times"),
+        ({"threads": 4, "think_time_s": 0.1}, "threads: must be 1 if operations are scheduled"),
         (
             {"threads": 4, "files": {"operations_per_client_s": 5.0}},
-            "threads: must be 1 if operations have times",
+            "threads: must be 1 if operations are scheduled",
         ),
         ({"files": {"cache": "leases"}}, 'files.cache: must be "none"'),
         (
             {"files": {"streams": None}},
-            "files.streams: is missing: it says what clients of the workload streams do",
+            "files.streams: is missing: it is required for the workload streams",
         ),
-        ({"workload": "diskmix"}, "files.streams: is only for the workload streams"),
+        ({"workload": "diskmix"}, "files.streams: requires the workload streams"),
         ({"files": {"streams": {"file_bytes": 100_000}}}, "files.streams.file_bytes: must be 2 to"),
     ],
 )

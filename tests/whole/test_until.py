@@ -169,7 +169,7 @@ def test_a_selftest_says_whether_the_machine_is_fit_and_keeps_its_noise_floor_if
     assert ("this machine is fit" in done.stdout) == (done.returncode == 0)
     kept = noise_floor.load()
     assert (kept is None) == (done.returncode == 1)
-    assert ("nothing was kept" in done.stdout) == (kept is None)
+    assert ("the result was not stored" in done.stdout) == (kept is None)
     with Experiment.open(tmp_path / "s") as opened:
         [comparison] = build(opened).comparisons
     assert comparison.improvements[0].verdict in set(Verdict)

@@ -29,7 +29,7 @@ const SPARE_FILES: u64 = 64;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
     /// The process may not open enough files.
-    #[error("connections and the tool itself need {needed} file descriptors, and this process may have {limit}: raise the hard limit (ulimit -Hn)")]
+    #[error("connections and the tool itself need {needed} file descriptors, but this process may have only {limit}: raise the hard limit (ulimit -Hn)")]
     Files {
         /// For the level's connections and the tool itself.
         needed: u64,
@@ -39,7 +39,7 @@ pub enum LoadError {
     #[error("the load could not be set up: {0}")]
     System(#[from] rustix::io::Errno),
     /// The level has not ended.
-    #[error("the mix is still running")]
+    #[error("the level is still running")]
     Running,
     /// An engine thread ended without a result, because of a bug.
     #[error("an engine thread ended without a result; its panic message is on standard error")]

@@ -75,7 +75,7 @@ pub(crate) fn union<T: Keyed>(ours: &mut Vec<T>, theirs: Vec<T>) {
     ours.extend(rows.into_values());
 }
 
-/// Rows that both parts have in the same order; a part without rows has none yet.
+/// Merges rows that both parts have in the same order. A part may still have no rows.
 pub(crate) fn each<T: Merge>(ours: &mut Vec<T>, theirs: Vec<T>) {
     if ours.is_empty() {
         *ours = theirs;

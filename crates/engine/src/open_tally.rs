@@ -18,7 +18,7 @@ pub struct OpenTally {
     pub arrivals_in_window: u64,
     /// Operations dropped because the queue was full, from start to end.
     pub dropped: u64,
-    /// Operations that were due in the window, and dropped.
+    /// Dropped operations that were due in the window.
     pub dropped_in_window: u64,
     /// Operations that ended in the window and had to wait for a free connection.
     pub waited: u64,

@@ -140,7 +140,7 @@ impl PreparedMix {
         problems.unless(
             spec.protocol == target.protocol && spec.target == target.section,
             "target",
-            "is not the one that was opened",
+            "is not the target that was opened",
         );
         problems.unless(
             target.is_loopback() || spec.max_rate_per_s.is_some(),
@@ -155,14 +155,14 @@ impl PreparedMix {
             spec.engine.threads <= cpus,
             "engine.threads",
             &format!(
-                "{} threads on {cpus} CPU(s) would take each other's time",
+                "{} threads on {cpus} CPU(s) would compete for CPU time",
                 spec.engine.threads
             ),
         );
         spec.check(&mut problems);
         let mut mix = Mix::of(spec);
         if target.inner.clients_block() {
-            // They mostly wait for a disk, so the kernel chooses their CPUs.
+            // These threads mostly wait for a disk, so the kernel chooses their CPUs.
             (mix.engine_threads, mix.cpus) = (mix.part.clients, Vec::new());
             mix.clients_block = true;
         }

@@ -141,7 +141,7 @@ impl MixSpec {
             problems.unless(
                 false,
                 "version",
-                &format!("{found} is not known here, {VERSION} is"),
+                &format!("{found} is not supported; the supported version is {VERSION}"),
             );
             return Err(problems);
         }

@@ -232,7 +232,7 @@ pub struct MixTally {
     #[schemars(with = "f64")]
     #[merge(strategy = rule::max)]
     pub window_ns: u64,
-    /// Clients that were planned to take part.
+    /// The planned number of clients.
     #[merge(strategy = rule::sum)]
     #[schemars(extend("x-column" = false))]
     pub clients_planned: u64,

@@ -202,8 +202,8 @@ const PROTOCOL: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::MalformedHead,
-        "Check the port: what answers there does not speak HTTP/1. If it speaks HTTP/2 alone, use --http2. If it \
-         speaks TLS, use https:// in place of http://.",
+        "Check the port: the program there does not speak HTTP/1. If it speaks only HTTP/2, use --http2. If \
+        it speaks TLS, use https:// instead of http://.",
     ),
     (
         |case| case.fault == Fault::HeadTooLarge,
@@ -215,8 +215,8 @@ const PROTOCOL: &[Row] = &[
     ),
     (
         |case| matches!(case.fault, Fault::MalformedChunk | Fault::ExcessData),
-        "The server, or a proxy in front of it, breaks the framing of HTTP/1.1: look at its log and its \
-         configuration.",
+        "The server, or a proxy in front of it, violates the framing rules of HTTP/1.1: check its log and \
+        configuration.",
     ),
 ];
 
@@ -275,7 +275,8 @@ const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 406,
-        "The server has nothing of the type that the header Accept names: give another with -H 'Accept: */*'.",
+        "The server has no content of the type in the header Accept: use another one, such as -H 'Accept: \
+        */*'.",
     ),
     (
         |case| case.status == 407,
@@ -301,7 +302,7 @@ const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 416,
-        "The header Range begins behind the end of the file: leave it out, or give a smaller one.",
+        "The header Range begins after the end of the file: remove it, or use a smaller offset.",
     ),
     (
         |case| case.status == 421,

@@ -42,6 +42,6 @@ fn convert(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
             }
             dictionary.into_any()
         }
-        _ => return Err(PyRuntimeError::new_err("data of a kind that has no place here")),
+        _ => return Err(PyRuntimeError::new_err("an unsupported kind of data")),
     })
 }

@@ -36,7 +36,7 @@ impl Histogram {
     fn value_at(&self, quantile: f64) -> PyResult<u64> {
         if !(0.0..=1.0).contains(&quantile) {
             return Err(PyValueError::new_err(format!(
-                "a quantile lies between 0 and 1, not at {quantile}"
+                "a quantile must be between 0 and 1, not {quantile}"
             )));
         }
         Ok(self.inner.value_at(quantile))

@@ -102,7 +102,7 @@ impl Job {
                 Err(AnswerError::new_err(words))
             }
             None if self.control.wait_for_end(Duration::ZERO) => Err(PyValueError::new_err(
-                "the target has no files, or is elsewhere and nothing bounds the rate",
+                "the target has no files, or is on another machine and has no bound on the rate",
             )),
             None => Err(PyRuntimeError::new_err("the job has not ended")),
         }

@@ -15,7 +15,7 @@ pub struct Load {
 }
 
 pub(crate) fn poisoned<T>(_: T) -> PyErr {
-    PyRuntimeError::new_err("an earlier call on this mix panicked")
+    PyRuntimeError::new_err("an earlier call on this level panicked")
 }
 
 fn load_error(error: &LoadError) -> PyErr {

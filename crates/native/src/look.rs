@@ -24,7 +24,7 @@ pub fn http_get<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(PyValueError::new_err(
-            "a path begins with / and is plain ASCII without blanks",
+            "a path must begin with / and be ASCII without spaces",
         ));
     }
     let timeout = checked_timeout(timeout_s)?;
@@ -72,7 +72,7 @@ pub fn smb_probe<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let address: SocketAddr = address
         .parse()
-        .map_err(|_| PyValueError::new_err(format!("{address:?} is no address with a port")))?;
+        .map_err(|_| PyValueError::new_err(format!("{address:?} is not an address with a port")))?;
     let timeout = checked_timeout(timeout_s)?;
     let asked = in_slices(py, move || {
         dyno_smb::probe(address, network_namespace.as_deref(), timeout)
@@ -97,7 +97,7 @@ fn checked_timeout(timeout_s: f64) -> PyResult<Duration> {
     Some(timeout_s)
         .filter(|timeout_s| (0.0..=MOST_S).contains(timeout_s))
         .and_then(|timeout_s| Duration::try_from_secs_f64(timeout_s).ok())
-        .ok_or_else(|| PyValueError::new_err("timeout_s lies between 0 and 86,400"))
+        .ok_or_else(|| PyValueError::new_err("timeout_s must be between 0 and 86,400"))
 }
 
 /// Returns whether a host is loopback by its spelling, without a look-up.

@@ -56,7 +56,7 @@ impl PreparedMix {
     /// Starts to remove the clients' files, for at most `most_s` seconds. None if there are no files.
     fn remove_workspaces(&self, most_s: f64) -> PyResult<Option<Removal>> {
         if !(0.0..=MAX_REMOVAL_S).contains(&most_s) {
-            return Err(PyValueError::new_err("most_s must lie between 0 and 86,400"));
+            return Err(PyValueError::new_err("most_s must be between 0 and 86,400"));
         }
         let most_ns = (most_s * NS_PER_S as f64) as u64;
         let removal = self.inner.remove_workspaces(most_ns);

@@ -316,8 +316,8 @@ impl Ledger {
         let Some(file) = self.open_file(slot) else { return };
         let end = offset + u64::from(bytes);
         if file.size_known && end > file.end() {
-            // Its end is between the old and the new one, or beyond a gap; it is certain only up to the old
-            // end.
+            // The file may end anywhere between the old and the new end, or after a gap. Its content is certain
+            // only up to the old end.
             file.size_known = false;
         }
         let end = end.min(file.end());

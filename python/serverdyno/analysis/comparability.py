@@ -53,12 +53,12 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The conditions of one side in the levels at which a figure was read.
+    """The conditions of one side at the levels from which a figure was read.
 
-    `left_share` and `failed_share` are the largest shares of clients and operations in any level. `slowed` is by how
-    much the figure could at most rise without other programs and the hypervisor; None: not known. `operations` has
-    successes by class. `hidden_speed` is by how much the figure could at most rise without the generator; None: not
-    measured. `rate_bound`: the plan's rate limited a level.
+    `left_share` and `failed_share` are the largest shares of clients and operations at any level. `slowed` is an
+    upper bound on the rise of the figure without other programs and the hypervisor; None: not known. `operations`
+    has successes by class. `hidden_speed` is an upper bound on the rise of the figure without the generator's
+    delays; None: not measured. `rate_bound`: the plan's rate limited a level.
     """
 
     name: str

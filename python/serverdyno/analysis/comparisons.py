@@ -101,9 +101,9 @@ def _of_figure(sides: Sequence[Runs], pairs: Sequence[Pair], figure: Metric, rul
 def pair_without_odd(
     sides: Sequence[Runs], pair: Pair, figure: Metric, everyone: Noise | None, *, paired: bool
 ) -> tuple[tuple[Runs, Runs], Odd | None]:
-    """Return the two sides of a pair without an odd run, and that run.
+    """Return the two sides of a pair without an outlying run, and that run.
 
-    `everyone` is the noise of all sides, among which the odd run is sought; None: only between these two.
+    `everyone` is the noise of all sides, among which an outlying run is sought; None: only among these two.
     """
     base, other = (sides[place] for place in pair)
     if everyone is None:

@@ -36,9 +36,10 @@ CONFIDENCE = 0.95
 FEWEST_REPETITIONS = 2
 SEED = 20260101
 ODD_LEVEL = 0.001
-"""Share of experiments without an odd run in which one is found. It adds about as much to an error rate of 5 %."""
+"""Share of experiments without an outlying run in which the test finds one. It adds about as much to an error rate
+of 5 %."""
 LEAST_ODD = 0.02
-"""Least distance of an odd run from the others, as a logarithm. A smaller one would not matter."""
+"""Smallest distance of an outlying run from the others, as a logarithm. A smaller distance would not matter."""
 
 Logs = NDArray[np.float64]
 """Logarithms of a figure, one per run."""
@@ -88,9 +89,10 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """The variance of one run. `odd` is the index of a configuration and of its odd run, which the variance excludes.
+    """The variance of one run.
 
-    `odd_by` is the logarithm of the odd run's distance from what the others predict.
+    `odd` is the index of a configuration and of its outlying run, which the variance excludes. `odd_by` is the
+    logarithm of that run's distance from the prediction of the others.
     """
 
     variance: float
@@ -110,7 +112,7 @@ def of_one(logs: Logs) -> Contrast:
 
 
 def of_two(base: Logs, other: Logs, rounds: Sequence[int] | None) -> Contrast:
-    """Return `other` less `base`, each of two runs or more.
+    """Return the difference `other` - `base`. Each side has two or more runs.
 
     `rounds` is the repetition of each run, the same for both sides, if they ran in rounds. None: the runs are
     independent.
@@ -145,7 +147,7 @@ def widened(found: Contrast, by: Contrast) -> Contrast:
 
 
 def scatter(sides: Sequence[Logs], rounds: Sequence[int] | None) -> Scatter:
-    """Return the noise of one run, estimated from two or more configurations without an odd run.
+    """Return the noise of one run, estimated from two or more configurations without an outlying run.
 
     `rounds` is as in `of_two`. Each configuration needs two runs or more.
     """

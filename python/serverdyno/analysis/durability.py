@@ -27,16 +27,17 @@ LATE_LEAST = 1
 BORDER_MOST = 0.25
 """Largest share of a level's flushes (beyond a single one), and of a run's, that tolerances may excuse.
 
-Otherwise, with few flushes, the tolerance would count as syncs that nobody made.
+Otherwise, with few flushes, the tolerance would count syncs that were never made.
 """
 STRAY_SHARE = 0.01
 """Share of the flushes. So few syncs can be for something else, such as the server's own bookkeeping."""
 UNSTABLE = 2.0
-"""Ratio of the disk's own fsync times before and after the levels above which they differ."""
+"""Threshold for the ratio of the disk's own fsync times before and after the levels, above which they count as
+different."""
 
 
 class SyncExtent(StrEnum):
-    """What the counts say about the promise. They don't say which sync was for which flush."""
+    """The verdict of the counts on a server's flushes. The counts don't show which sync was for which flush."""
 
     EACH = "at least as many syncs as flushes at each load level, except at the start of its window"
     SYNCED = "at least as many syncs as flushes"
@@ -53,7 +54,10 @@ UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a flush did. `because` says why that is not known; `weak` says where syncs stop short."""
+    """The effect of a flush.
+
+    `because` is the reason why the effect is not known; `weak` is the place where syncs stop short.
+    """
 
     extent: SyncExtent
     because: str = ""

@@ -68,8 +68,8 @@ def effects(
 ) -> tuple[Effect, ...]:
     """Return main effects, then interactions of factors with two levels.
 
-    `cells` has every combination as a side. The repetition of an odd run is left out. The result is empty if a cell
-    has fewer than two whole runs, or runs of different repetitions or without throughput.
+    `cells` has every combination as a side. The repetition of an outlying run is left out. The result is empty if a
+    cell has fewer than two whole runs, or runs of different repetitions or without throughput.
     """
     noise = scatter_of([side.runs for side in cells.values()], Metric.OVERALL_AVERAGE, paired=paired)
     if noise is None or noise.scatter.degrees_of_freedom < 1:

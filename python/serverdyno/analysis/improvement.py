@@ -1,4 +1,4 @@
-"""Compare two configurations: how much faster one is, how certain that is, and what may be claimed.
+"""Compare two configurations: the difference, its interval and the verdict.
 
 The estimate is the percent improvement, other / base - 1, of the overall average or of the peak (VeriTest 2003,
 figures 2 and 14). The overall average is the primary figure, because none of its levels was selected. The highest of
@@ -67,7 +67,7 @@ FEWEST_WITH_ODD = 3
 
 
 class Verdict(StrEnum):
-    """What may be claimed about the second configuration against the first."""
+    """The verdict on the second configuration, compared with the first."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -79,7 +79,7 @@ class Verdict(StrEnum):
 
     @property
     def proven(self) -> bool:
-        """Whether one of the two is faster."""
+        """Whether the verdict names one side as faster."""
         return self in (Verdict.FASTER, Verdict.SLOWER)
 
 
@@ -145,7 +145,7 @@ class Improvement:
 
     @property
     def proven_alone(self) -> bool:
-        """Whether it would claim a difference if it were the only comparison of its experiment."""
+        """Whether the interval would prove a difference if this were the only comparison of the experiment."""
         return self.p_value is not None and self.p_value < 1 - CONFIDENCE
 
 
@@ -211,7 +211,7 @@ def scatter_of(sides: Sequence[Runs], figure: Metric, *, paired: bool) -> Noise 
 
 
 def without_odd(pair: tuple[Runs, Runs], noise: Noise | None) -> tuple[tuple[Runs, Runs], Odd | None]:
-    """Return the two sides without an odd run. `noise` is that of these two."""
+    """Return the two sides without an outlying run. `noise` is the noise of these two sides."""
     if noise is None or noise.scatter.odd is None or len(noise.repetitions) < FEWEST_WITH_ODD:
         return pair, None
     side, place = noise.scatter.odd

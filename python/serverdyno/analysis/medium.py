@@ -105,7 +105,7 @@ class Layer:
 
     @property
     def in_memory(self) -> bool:
-        """Whether it is in memory, by its type or by its device."""
+        """Whether the layer is in memory, by its type or by its device."""
         return self.file_system in IN_MEMORY or any(map(MEMORY_DEVICE.fullmatch, self._names))
 
     @property
@@ -114,9 +114,9 @@ class Layer:
 
     @property
     def is_persistent_memory(self) -> bool:
-        """Whether its device has a name of persistent memory, for which a sync need not wait.
+        """Whether the device has the name of persistent memory, for which a sync need not wait.
 
-        Ordinary memory can have it too.
+        Ordinary memory can have such a name too.
         """
         return any(map(PERSISTENT_MEMORY.fullmatch, self._names))
 
@@ -164,7 +164,7 @@ class Layer:
 
     @property
     def _stopped(self) -> Cut | None:
-        """How a device stops syncs: it passes no flush on, with a cache or a file system below it."""
+        """How a device stops syncs: it does not forward flushes to the cache or file system below it."""
         for place, device in enumerate(self.devices):
             if device.write_cache != WRITE_THROUGH:
                 continue

@@ -79,7 +79,7 @@ class Comparison:
 
     @property
     def at_least(self) -> bool:
-        """Whether the true gap can only be larger than shown, because only the faster side was held back."""
+        """Whether the true difference can only be larger than shown, because only the faster side was limited."""
         held = {name for name, _ in self.limits}
         return is_at_least(self.average.verdict, base_held=self.base in held, other_held=self.other in held)
 

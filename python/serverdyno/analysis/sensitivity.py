@@ -1,4 +1,4 @@
-"""What a comparison could have found: the smallest detectable difference, and the repetitions needed to detect 5 %.
+"""Compute the smallest detectable difference, and the repetitions needed to detect 5 %.
 
 "No difference shown" says little without this. The figures are those of a t test with a power of 80 % (through the
 noncentral t distribution: J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition, Lawrence

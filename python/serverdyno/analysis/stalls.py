@@ -25,7 +25,7 @@ def starved(completed: Iterable[tuple[int, bool]]) -> int:
 
 def seconds_of_window(ramp_up_s: float, window_s: float) -> range:
     """Return the whole seconds of a level's window, counted from 0 at the start of the level."""
-    # Rounding lets a window of 5 s that begins at 0.1 + 0.2 s end where it should.
+    # Round, so that a window of 5 s that begins at 0.1 + 0.2 s ends at 5.3 s.
     return range(math.ceil(round(ramp_up_s, 6)), math.floor(round(ramp_up_s + window_s, 6)))
 
 

@@ -1,4 +1,4 @@
-"""What a difference must exceed to be claimed: the level of the tests, and the scatter to compare with.
+"""Thresholds that a proven difference must exceed: the significance level of the tests, and the usual scatter.
 
 Plans use this module, so it imports neither numpy nor scipy.
 """

@@ -93,7 +93,7 @@ LIMITS = {
 
 
 class Limit(StrEnum):
-    """What a level waited for, as far as can be seen."""
+    """The resource that limited a level, as far as the record shows."""
 
     RATE = "the plan's rate"
     FAILURES = "failed operations"

@@ -24,7 +24,10 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     name: Annotated[
-        str, typer.Argument(metavar="NAME|all", help="A report that `dyno published` lists, or all of them.")
+        str,
+        typer.Argument(
+            metavar="NAME|all", help="Name of a report (see `dyno published`). Default: all reports."
+        ),
     ],
     as_json: Annotated[
         bool, typer.Option("--json", help="Print only a JSON list with one object per claim.")

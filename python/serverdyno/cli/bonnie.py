@@ -74,8 +74,10 @@ def bonnie(
     directory: Directory = ".",
     server: Server = None,
     settings: Settings = None,
-    machine: Annotated[str, typer.Option("-m", help="The label of the row.")] = "",
-    html: Annotated[bool, typer.Option("--html", help="Print the row as HTML, as -html did.")] = False,
+    machine: Annotated[str, typer.Option("-m", help="Label of the row.")] = "",
+    html: Annotated[
+        bool, typer.Option("--html", help="Print the row as HTML, like the original -html.")
+    ] = False,
     user: User = None,
     authentication: Authentication = "ntlm",
     hours: Hours = 24.0,
@@ -133,7 +135,7 @@ TIMES = ("elapsed_s", "user_s", "system_s")
 
 def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
     """Print what the original does not measure: percentiles of the calls, and requests to the server."""
-    typer.echo("\nBy call, as this program measured it:", err=True)
+    typer.echo("\nBy call, as measured by this program:", err=True)
     typer.echo("phase      calls      p50 us      p99 us      max us  requests", err=True)
     for phase in phases:
         requests = ", ".join(f"{name} {count:,}" for name, count in sorted(phase["requests"].items()))
@@ -146,11 +148,11 @@ def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
         sum(phase[figure] for phase in phases) for figure in ("bytes_checked", "bytes_unknown")
     )
     if checked or unknown:
-        typer.echo(f"Compared with what was written: {checked:,} bytes, all of them right.", err=True)
+        typer.echo(f"Compared with the written data: {checked:,} bytes, all correct.", err=True)
     else:
-        typer.echo("What was read was not compared with what was written.", err=True)
+        typer.echo("The data read were not compared with the data written.", err=True)
     if unknown:
-        typer.echo(f"Not checked: {unknown:,} bytes, which another seeker overwrote meanwhile.", err=True)
+        typer.echo(f"Not checked: {unknown:,} bytes that another seeker overwrote meanwhile.", err=True)
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if all_bytes < 2 * memory_bytes:
         typer.echo(

@@ -70,10 +70,10 @@ def carry_out_and_report(
             say(console, f"nothing was measured; removed the experiment in {experiment.folder}")
         elif isinstance(error, WriteError):
             again = f"To continue: {resume}" if missing(experiment) else _report_later(experiment)
-            say(console, f"what was measured is kept. {again}")
+            say(console, f"measured load levels are kept. {again}")
         raise
     except KeyboardInterrupt:
-        say(console, f"interrupted; finished mixes are kept. To continue: {resume}")
+        say(console, f"interrupted; finished load levels are kept. To continue: {resume}")
         raise
     if not whole:
         again = f"; to repeat them: {resume}" if missing(experiment) else ""
@@ -164,7 +164,9 @@ def _need_extras(what: str) -> None:
 
 
 def _report_later(experiment: Experiment) -> str:
-    return f"To make it, here or elsewhere: dyno report {shlex.quote(str(experiment.folder))}"
+    return (
+        f"To write the report, here or on another machine: dyno report {shlex.quote(str(experiment.folder))}"
+    )
 
 
 def show_and_write(

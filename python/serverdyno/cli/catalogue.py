@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_experiments(
-    folder: Annotated[Path, typer.Argument(help="The folder to search, with its subfolders.")] = Path(
+    folder: Annotated[Path, typer.Argument(help="Folder to search, including its subfolders.")] = Path(
         "experiments"
     ),
 ) -> None:
@@ -72,7 +72,7 @@ def show(
         say_load(out, suite, head.configurations)
         mixes = head.of_suite(suite).mixes
         if suite.ends_when_done:
-            say(out, f"{len(mixes)} levels that end when done; scale {head.scale:g}")
+            say(out, f"{len(mixes)} levels that end when their work is done; scale {head.scale:g}")
             continue
         levels = ", ".join(f"{mix.clients} x {mix.threads}" for mix in mixes)
         say(out, f"load levels (clients x threads): {levels}; {mixes[0].length_s:g} s each")

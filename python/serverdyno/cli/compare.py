@@ -29,8 +29,8 @@ def compare(
         typer.Option(
             "--fail-if-slower",
             help="Judge all comparisons with the baseline, corrected for their number. Exit with 1 if any is "
-            "slower, and with 3 if it can't tell: not comparable, too few repetitions, or an interval that does not "
-            "rule out a slowdown of the threshold.",
+            "slower, and with 3 if there is no answer: not comparable, too few repetitions, or an interval "
+            "that does not rule out such a slowdown.",
         ),
     ] = False,
     threshold_percent: Annotated[
@@ -38,8 +38,8 @@ def compare(
         typer.Option(
             "--threshold",
             min=0.0,
-            help="For --fail-if-slower: the slowdown to rule out, in percent. The plan's minimum effect counts if "
-            "it is larger.",
+            help="For --fail-if-slower: the slowdown to rule out, in percent. A larger minimum effect in "
+            "the plan takes precedence.",
         ),
     ] = TOLERATED_PERCENT,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a summary for GitHub.")] = False,

@@ -15,32 +15,30 @@ MIB = 1 << 20
 
 
 def register(app: typer.Typer) -> None:
-    fleet = typer.Typer(
-        no_args_is_help=True, help="Several machines that make load together.", epilog=EXAMPLE
-    )
-    fleet.command("init", epilog=EXAMPLE, short_help="Make a fleet's folder and certificates.")(init)
+    fleet = typer.Typer(no_args_is_help=True, help="Let several machines make load together.", epilog=EXAMPLE)
+    fleet.command("init", epilog=EXAMPLE, short_help="Create a fleet's folder and certificates.")(init)
     fleet.command("up", short_help="Start the scheduler here, or all hosts of a file over SSH.")(up)
-    fleet.command("status", short_help="Show which nodes are there, and their state.")(status)
+    fleet.command("status", short_help="Show which nodes have joined, and their state.")(status)
     fleet.command("down", short_help="End the nodes and the scheduler.")(down)
     app.add_typer(fleet, name="fleet")
 
 
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to create; its name becomes the fleet's name.")],
-    at: Annotated[
-        str, typer.Option(help="HOST or HOST:PORT of this machine, by which every node reaches it.")
-    ],
-    nodes: Annotated[str, typer.Option(help="Names of the nodes, with commas: a,b,c.")],
+    at: Annotated[str, typer.Option(help="HOST or HOST:PORT at which every node can reach this machine.")],
+    nodes: Annotated[str, typer.Option(help="Names of the nodes, with commas between them: a,b,c.")],
     days: Annotated[float, typer.Option(help="Validity of the certificates, in days.")] = 90,
     renew: Annotated[
-        bool, typer.Option("--renew", help="Make new certificates for an existing fleet.")
+        bool, typer.Option("--renew", help="Create new certificates for an existing fleet.")
     ] = False,
 ) -> None:
     """Make a fleet: its own authority, and a certificate for each node."""
     from serverdyno.fleet.folder import NODES, create  # noqa: PLC0415
 
     made = create(folder, at, [name.strip() for name in nodes.split(",") if name.strip()], days, renew=renew)
-    typer.echo(f"fleet {made.name} with {len(made.nodes)} nodes; its certificates hold for {days:g} days")
+    typer.echo(
+        f"fleet {made.name} with {len(made.nodes)} nodes; its certificates are valid for {days:g} days"
+    )
     typer.echo(f"1. Copy {folder / NODES}/NAME to each node, as you would a private key.")
     typer.echo(f"2. Here: dyno fleet up {folder}")
     typer.echo("3. On each node: dyno node NAME")

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def open_experiments(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(help="Experiments, or folders that contain some. [default: experiments]"),
+        typer.Argument(help="Experiments, or folders that contain experiments. [default: experiments]"),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0: any free port.")] = 0,
 ) -> None:

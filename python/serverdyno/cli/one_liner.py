@@ -23,18 +23,20 @@ PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
 Directory = Annotated[
     str, typer.Option("-d", help="A directory of this machine, or an nfs:// or smb:// URL of a server.")
 ]
-Server = Annotated[str | None, typer.Option(help="Instead of -d: a server to start, samba or ganesha.")]
+Server = Annotated[str | None, typer.Option(help="Server to start, instead of -d: samba or ganesha.")]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="KEY=VALUE: a setting of that server; may be repeated.")
+    list[str] | None,
+    typer.Option("--set", help="KEY=VALUE: a setting of the started server; may be repeated."),
 ]
 User = Annotated[
-    str | None, typer.Option(help=f"User of an SMB server; the password is in {PASSWORD_VARIABLE}.")
+    str | None, typer.Option(help=f"User of an SMB server, whose password is in {PASSWORD_VARIABLE}.")
 ]
 Authentication = Annotated[
     Literal["ntlm", "kerberos"],
     typer.Option(
-        help="How to log on to an SMB server. ntlm: by the user's password, or as a guest. kerberos: by the ticket of "
-        "kinit, or for --user by the password or the keytab that KRB5_CLIENT_KTNAME names."
+        help="How to log on to an SMB server. ntlm: with the user's password, or as a guest. kerberos: with "
+        "a ticket from kinit or, for --user, with the password or the keytab that KRB5_CLIENT_KTNAME "
+        "names."
     ),
 ]
 Hours = Annotated[float, typer.Option(min=0.001, max=24.0, help="Stop each step after this many hours.")]
@@ -157,7 +159,7 @@ def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
         "suite": suite.name,
         "repetitions": 1,
         "servers": [_server(suite, place, values.get("max_rate_per_s"))],
-        # The client's threads may run on any CPU, as those of any program.
+        # The client's threads may run on any CPU, like the threads of any program.
         "generator": {"cpus": sorted(os.sched_getaffinity(0))},
         **{key: value for key, value in values.items() if key != "max_rate_per_s"},
     }

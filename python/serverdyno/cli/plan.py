@@ -62,8 +62,8 @@ def check(
             room, _ = needed(each, ())
             say(
                 console,
-                f"suite {each.name}: its levels end when their work is done, so how long they take depends on the "
-                f"servers; a server needs room for {room / 1e6:,.0f} MB",
+                f"suite {each.name}: its levels end when their work is done, so their length depends on the "
+                f"servers; a server needs free space of {room / 1e6:,.0f} MB",
             )
     if not extras.missing() and not all(each.ends_when_done for each in suites):
         say(console, _can_tell(len(levels), checked.repetitions, checked.minimum_effect_percent))
@@ -88,15 +88,15 @@ def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> 
     known = noise_floor.load()
     scatter = USUAL_SCATTER_PERCENT if known is None else known.scatter_percent
     whose = (
-        "as on many machines; `dyno selftest` measures this one"
+        "which is typical; `dyno selftest` measures the scatter of this machine"
         if known is None
-        else "as in the last selftest"
+        else "as in the last self-test"
     )
     found = design_finds_percent(configurations, repetitions, scatter / 100, margin_of(minimum_percent))
     words = wording.plural(repetitions, "repetition")
     if configurations < 2:
-        return f"{words}: only one configuration, so nothing is compared"
+        return f"{words}: only one configuration, so there is no comparison"
     if found is None:
         return f"{words}: can't prove any difference, however large; use 3 or more"
-    scattered = f"if equal runs scatter by {scatter:.2g} %, {whose}"
+    scattered = f"if identical runs scatter by {scatter:.2g} %, {whose}"
     return f"{words}: differences above about {found:.2g} % (4 of 5 times, {scattered})"

@@ -54,7 +54,7 @@ def powercut(
         for each in chosen:
             guests.way_of(each.server)
         for each in chosen:
-            say(console, f"{each.name}: {cuts} power cuts, each with a boot of the guest")
+            say(console, f"{each.name}: {cuts} power cuts, with one boot of the guest each")
             kept = rounds.cut_power(each, opened.head.suite, cuts, seed, partial(say, console))
             opened.write_power_cuts(kept)
             say(console, f"{each.name}: {rounds.verdict(kept)}, {kept.took_s:.0f} s")

@@ -123,8 +123,9 @@ class LiveLine(PlainLines):
         self._show(
             Text(
                 f"{self._run.configuration} r{self._run.repetition}  {_load(self._mix)}  "
-                f"{format_count(rate)} operations/s  {_p99(snapshot)}{snapshot['errors']} errors  "
-                f"{format_duration_s(rest_s)} of this mix, {format_duration_s(rest_s + self._left_s)} of all left"
+                f"{format_count(rate)} operations/s  {_p99(snapshot)}{snapshot['errors']} errors; "
+                f"{format_duration_s(rest_s)} left at this level, {format_duration_s(rest_s + self._left_s)} "
+                "in total"
             )
         )
 

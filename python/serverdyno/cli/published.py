@@ -57,7 +57,7 @@ def list_reports(context: typer.Context) -> None:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A name that `dyno published` lists.")],
+    name: Annotated[str, typer.Argument(help="Name of a report; `dyno published` lists the names.")],
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts and tables.")
     ] = None,
@@ -78,7 +78,8 @@ def show(
             f"server {server}: {'; '.join(facts.values())}"
             for server, facts in about.hardware.servers.items()
         ),
-        "These figures are of the original tool and hardware. No figure of Serverdyno is comparable with them.",
+        "These figures come from the original tool and hardware. No figure of Serverdyno is comparable with "
+        "them.",
     ):
         say(console, line)
     drawn = pictures(report)

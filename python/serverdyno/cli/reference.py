@@ -35,7 +35,7 @@ ListFaults = Annotated[bool, typer.Option("--list-faults", help="List the faults
 
 def register(app: typer.Typer) -> None:
     references = typer.Typer(
-        help="Start a server that comes with Serverdyno, for a first test.",
+        help="Start a server that comes with Serverdyno, to try it out.",
         epilog=EXAMPLE,
         no_args_is_help=True,
     )
@@ -215,7 +215,7 @@ def counted(counts: Callable[[], dict[str, int]], place: Path | None) -> Iterato
         listener.bind(str(place))
     except OSError as error:
         raise UserError(
-            f"{place} can't be made a socket for the counts: {error}",
+            f"{place} can't be used as the socket for the counts: {error}",
             hint="Give a short path that does not exist yet, in an existing directory.",
         ) from error
     listener.listen()

@@ -28,8 +28,9 @@ def report(
         str | None,
         typer.Option(
             metavar="NAME[:FIGURE]",
-            help="Draw the curves of this published report next to these, or its figures by number of processors. "
-            "With FIGURE, only that one is drawn, such as 2003-veritest-iis:4. The two are not comparable.",
+            help="Draw the curves of this published report next to the experiment's, or its figures by "
+            "number of processors. With FIGURE, draw only that figure, for example "
+            "2003-veritest-iis:4. The two are not comparable.",
         ),
     ] = None,
 ) -> None:
@@ -47,4 +48,4 @@ def report(
     views = [name for name, wanted in asked.items() if wanted]
     if not carry_out.show_and_write(Experiment.open(experiment), views, beside):
         again = f"dyno resume {shlex.quote(str(experiment))}"
-        raise UserError(f"{experiment} has no finished mix yet", hint=f"To continue it: {again}")
+        raise UserError(f"{experiment} has no finished load level yet", hint=f"To continue it: {again}")

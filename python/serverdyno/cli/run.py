@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from serverdyno.plan.model import Plan
 
 Fleet = Annotated[
-    Path | None, typer.Option(help="Folder of a fleet whose nodes make the load; see dyno fleet.")
+    Path | None, typer.Option(help="Folder of the fleet whose nodes make the load; see dyno fleet.")
 ]
 OtherClients = Annotated[
     str | None,
@@ -33,7 +33,9 @@ def run(
     plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
     scale: Annotated[
         float | None,
-        typer.Option(help="Shorten every mix to this share of its length. Every figure shows the scale."),
+        typer.Option(
+            help="Shorten every load level to this share of its length. Every figure shows the scale."
+        ),
     ] = None,
     suite: Annotated[
         Path | None,
@@ -46,20 +48,22 @@ def run(
     testbed: Annotated[
         str | None,
         typer.Option(
-            help="namespaces:N: make the load from N hosts in network namespaces of this machine; needs root."
+            help="namespaces:N: make the load from N hosts in network namespaces of this machine; requires "
+            "root."
         ),
     ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
-            help="A plan to compare with. Both plans run interleaved in one experiment. They may differ only in "
-            "their servers."
+            help="A plan to compare with. Both plans run interleaved in one experiment, and may differ only "
+            "in their servers."
         ),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            help="Repeat at least six times, until half of the widest interval is at most this: 2%."
+            help="Repeat at least six times, until half of the widest interval is at most this percentage, "
+            "such as 2%."
         ),
     ] = None,
     into: Annotated[

@@ -63,7 +63,7 @@ def scenario(
     name_or_file: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SUITE]", help="A suite of steps: a name or a TOML file. Without it, list the names."
+            metavar="[SUITE]", help="A suite of steps, by name or as a TOML file. Without it, list the names."
         ),
     ] = None,
     directory: Directory = ".",
@@ -109,11 +109,12 @@ def scenario(
             "directory keeps at least one file of each kind.",
             err=True,
         )
-    dropped = "dropped before" if values.get("drop_caches") else "kept what it had"
+    dropped = "was dropped" if values.get("drop_caches") else "keeps its contents"
     typer.echo(
-        f"\ncold: in a fresh session, this machine's page cache {dropped}. warm: once more in the same session.\n"
-        "user and system: CPU time of the client's thread, which does not sort or print. Not results of the original "
-        "programs.",
+        f"\ncold: in a fresh session, where this machine's page cache {dropped}. warm: repeated in the "
+        "same session.\n"
+        "user and system: CPU time of the client's thread, which does not sort or print. These are not results of the "
+        "original programs.",
         err=True,
     )
 

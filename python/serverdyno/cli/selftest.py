@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 def selftest(
     server: Annotated[str, typer.Option(help="A web server that `dyno servers` lists.")] = "reference",
-    repetitions: Annotated[int, typer.Option(help="Runs of each side; a run takes 15 s.")] = 6,
+    repetitions: Annotated[int, typer.Option(help="Number of runs per side; each run takes 15 s.")] = 6,
     scale: Annotated[float | None, typer.Option(help="As for `dyno run`.")] = None,
     into: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
 ) -> None:
@@ -60,7 +60,8 @@ def selftest(
     out = standard_output()
     say(
         out,
-        f"noise floor: {judged.floor_percent:.2g} %; equal runs scatter by {judged.scatter_percent:.2g} %",
+        f"noise floor: {judged.floor_percent:.2g} %; identical runs scatter by {judged.scatter_percent:.2g} "
+        "%",
     )
     if not judged.unfit:
         kept = noise_floor.Selftest(
@@ -76,6 +77,6 @@ def selftest(
     for reason in judged.unfit:
         say(out, f"not fit: {reason}")
     if judged.unfit:
-        say(out, "this machine is not fit to compare servers; nothing was kept")
+        say(out, "this machine is not fit to compare servers; the result was not stored")
         raise typer.Exit(UNFIT)
     say(out, "this machine is fit to compare servers")

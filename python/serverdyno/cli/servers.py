@@ -37,7 +37,7 @@ def servers(
             driver = driver_type(name)
             listed.add_row(f"[bold]{name}[/bold]", driver.summary, _state(driver))
         console.print(listed, highlight=False)
-        console.print("dyno servers NAME lists the settings of one.", highlight=False)
+        console.print("dyno servers NAME lists the settings of a server.", highlight=False)
         return
     for name, driver in {name: driver_type(name) for name in names}.items():
         console.print(f"[bold]{name}[/bold]  {driver.summary}", highlight=False)

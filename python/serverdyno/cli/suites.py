@@ -38,7 +38,9 @@ def list_suites() -> None:
     say(out, 'To see one: dyno suite show NAME. To use one: suite = "NAME" in a plan. Begin with quick-web.')
 
 
-def show(name: Annotated[str, typer.Argument(help="A name that `dyno suites` lists.")]) -> None:
+def show(
+    name: Annotated[str, typer.Argument(help="Name of a suite; `dyno suites` lists the names.")],
+) -> None:
     """Show the parameters of a suite, and how well each is known."""
     from rich.table import Table  # noqa: PLC0415
 
@@ -50,7 +52,7 @@ def show(name: Annotated[str, typer.Argument(help="A name that `dyno suites` lis
     console.print(suite.title, style="bold")
     console.print(f"Source: {suite.source}", highlight=False)
     console.print(suite.description.strip(), highlight=False)
-    parameters = Table("parameter", "value", "how it is known", box=None, header_style="bold")
+    parameters = Table("parameter", "value", "source", box=None, header_style="bold")
     for key, value in suite.parameters().items():
         parameters.add_row(key, str(value), suite.certainty.get(key, ""))
     console.print(parameters)

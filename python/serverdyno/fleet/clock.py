@@ -21,7 +21,7 @@ CLOSE_NS = 400_000
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """What to add to this process's monotonic clock to get a node's."""
+    """Offset of a node's monotonic clock from this process's."""
 
     offset_ns: int
     error_ns: int

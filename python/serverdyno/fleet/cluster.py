@@ -58,7 +58,7 @@ CHECK_MEMBERS_S = 0.5
 ENDED = "it has ended"
 UNREACHED = "its machine does not answer, because the machine or its link is down"
 STANDS_STILL = "its machine answers, but the node does not run: it was stopped (SIGSTOP) or gets no CPU time"
-"""Why a node may be silent."""
+"""Reasons why a node may not answer."""
 
 
 class DaskNode:
@@ -88,7 +88,10 @@ class DaskNode:
 
     @property
     def on_this_clock(self) -> bool:
-        """Whether its clock is this one. Two time namespaces of one machine have different clocks."""
+        """Whether the node has the same clock as this process.
+
+        Two time namespaces of one machine have different clocks.
+        """
         here, there = facts.place(), self.facts["place"]
         return bool(here["boot"] == there["boot"] and here["time"] == there["time"] != "unknown")
 
@@ -99,7 +102,7 @@ class DaskNode:
 
     @property
     def on_this_machine(self) -> bool:
-        """Whether it runs on the same kernel."""
+        """Whether the node runs on the same kernel."""
         return bool(facts.place()["boot"] == self.facts["place"]["boot"])
 
     def ask(self, do: str, **arguments: object) -> None:

@@ -153,7 +153,7 @@ def consent_token() -> str:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError as error:
         raise UserError(
-            f"the consent token can't be stored in {path}: {error.strerror}",
+            f"can't store the consent token in {path}: {error.strerror}",
             hint="Set XDG_CONFIG_HOME to a directory of your own.",
         ) from error
 

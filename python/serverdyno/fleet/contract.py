@@ -25,7 +25,8 @@ class FleetError(DynoError):
 class Exchange:
     """The times of one exchange with a node.
 
-    It was sent and the answer came by this process's monotonic clock; it was heard and answered by the node's.
+    The request was sent and the answer received by this process's monotonic clock; it was heard and answered by the
+    node's clock.
     """
 
     sent_ns: int
@@ -57,7 +58,7 @@ class Node(Protocol):
 
     @property
     def on_this_clock(self) -> bool:
-        """Whether its monotonic clock is that of this process."""
+        """Whether the node's monotonic clock is that of this process."""
 
     @property
     def exchange(self) -> Exchange:
@@ -65,16 +66,16 @@ class Node(Protocol):
 
     @property
     def on_this_machine(self) -> bool:
-        """Whether it uses the CPUs that this process sees."""
+        """Whether the node uses the CPUs that this process sees."""
 
     def ask(self, do: str, **arguments: object) -> None:
-        """Send a request. `answer` returns its result; an earlier answer that nobody has read is dropped.
+        """Send a request. `answer` returns its result; an earlier answer that was not read is dropped.
 
         Raises DynoError if the node is lost.
         """
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait that long for the answer. Return true if there is one or the node is lost."""
+        """Wait up to this time for the answer. Return true if it has arrived or the node is lost."""
 
     def answer(self) -> Any:
         """Wait for the answer. Raises the error with which the node refused, or DynoError if the node is lost."""

@@ -76,7 +76,7 @@ def placed(
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """What one node counted in a level, and what it saw of its machine; see `store.records.NodeRow`."""
+    """The counts of one node at a level, and its observations of its machine; see `store.records.NodeRow`."""
 
     node: str
     result: Counted
@@ -243,7 +243,7 @@ class FleetLoad:
         self._tallies |= dict(zip(missing, ask_all(missing, "tally"), strict=True))
         told = [self._tallies[node] for node in self._nodes]
         self._fleet.figures = [
-            # What others used of this machine is measured here, for all nodes that run on it.
+            # The use of this machine by other programs is measured here, for all nodes on it.
             NodeFigures(
                 node.name,
                 Counted.of(_native.merge([tally], with_clients=False)),

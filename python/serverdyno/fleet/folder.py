@@ -23,7 +23,7 @@ from serverdyno.fleet.private_file import make_private, write_private
 
 FLEET, NODE = "fleet.toml", "node.toml"
 HOSTS = "hosts.toml"
-"""How the nodes were started over SSH, if they were."""
+"""The hosts on which nodes were started over SSH, if any."""
 CONTROLLER, SCHEDULER, NODES = "controller", "scheduler", "nodes"
 RUNNING, SCHEDULER_LOG = "scheduler.pid", "scheduler.log"
 MOST_DAYS = 3650

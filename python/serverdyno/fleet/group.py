@@ -78,7 +78,7 @@ def in_this_process(target: _native.Target, cpus: Sequence[int]) -> Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What was counted of a level: by all nodes together, and by each that took part."""
+    """The counts of a level: over all nodes, and per participating node."""
 
     result: Counted
     nodes: Sequence[NodeFigures]

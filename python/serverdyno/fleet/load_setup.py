@@ -1,4 +1,4 @@
-"""What a level needs beyond its own parameters. `local.py` runs it."""
+"""Everything that a level needs beyond its own parameters. `local.py` runs the level."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ REMOVAL_TIMEOUTS = 2  # of an operation
 
 @dataclass(frozen=True, slots=True)
 class LoadSetup:
-    """What a level needs beyond its own parameters, the same for all levels of a run.
+    """Everything that a level needs beyond its own parameters, the same for all levels of a run.
 
-    `fleet` carries the levels; None: this process does.
+    `fleet` runs the levels; None: this process does.
     """
 
     suite: Suite
@@ -34,7 +34,7 @@ class LoadSetup:
         return REMOVAL_TIMEOUTS * self.suite.timeout_s
 
     def generator_cpu_s(self) -> float:
-        """Return the CPU seconds so far of this process and of all that make its load, which are nobody else's."""
+        """Return the CPU seconds so far of this process and of all processes that make its load."""
         return time.process_time() + (self.fleet.cpu_s() if self.fleet else 0.0)
 
     def workspaces_begun(self) -> bool:

@@ -86,7 +86,7 @@ class FleetNode(FleetServer):
         except ValueError as error:
             return self._answer(heard_ns, refusal(ValueError(f"{self.name} can't read a request: {error}")))
         if asked["do"] == "clock":
-            # At once: waiting behind another request would increase the error of the clock's offset.
+            # Answer immediately: waiting behind another request would increase the error of the clock's offset.
             return self._answer(heard_ns, {"told": None})
         if controller != self._controller:
             if asked["do"] not in BEGINNINGS:
@@ -224,7 +224,7 @@ async def _join(
             here = unparse_host_port(_own_address(folder.at), 0)
             await node.listen(dask_settings.address_of(here), **listening)
             membership = await _membership(folder, unparse_host_port(node.host, node.port))
-            say(f"{folder.name} joined the fleet at {folder.at} as {node.address}")
+            say(f"{folder.name} has joined the fleet at {folder.at} as {node.address}")
             ends = [asyncio.ensure_future(one) for one in (_until_gone(membership), end.wait(), node.watch())]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for one in ends:

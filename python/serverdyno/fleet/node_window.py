@@ -1,6 +1,6 @@
-"""What other programs used of a node's CPUs while the window of a level was open.
+"""Measure the CPU time of other programs on a node during the window of a level.
 
-The tally has the node's own load.
+The tally has the node's own CPU time.
 """
 
 from __future__ import annotations

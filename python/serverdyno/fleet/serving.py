@@ -110,7 +110,7 @@ class NodeServer:
 
     @property
     def is_here(self) -> bool:
-        """Whether it takes CPU time of this machine."""
+        """Whether the server takes CPU time from this machine."""
         return self.node.on_this_machine
 
     @property

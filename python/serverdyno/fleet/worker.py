@@ -93,7 +93,7 @@ class Worker:
         return {"told": words}, blob
 
     def abandon(self) -> None:
-        """End everything that is under way and forget the target, because nobody needs it any more."""
+        """End all running work and close the target, because the controller is gone."""
         self._hurry.clear()
         if self._load is not None:
             self._load.stop()

@@ -26,7 +26,7 @@ def against(loaded: LoadedPlan, base: LoadedPlan, settings_types: SettingsTypes)
         f"  {key}: {own[key]}, against {other.get(key)}" for key in own if own[key] != other.get(key)
     ]:
         raise UserError(
-            "the two plans can't be run in one experiment, because they differ in more than their servers:\n"
+            "the two plans can't run in one experiment, because they differ in more than their servers:\n"
             + "\n".join(unlike),
             hint="Make these equal in both plans.",
         )

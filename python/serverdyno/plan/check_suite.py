@@ -50,7 +50,8 @@ def _time_problems(suite: Suite) -> list[Problem]:
     window_s = suite.length_s - ramps_s
     if window_s <= 0:
         message = (
-            f"{suite.length_s:g} s includes both ramps, which take {ramps_s:g} s: nothing is left to measure"
+            f"{suite.length_s:g} s includes both ramps, which together take {ramps_s:g} s: nothing is left "
+            "to measure"
         )
         return [Problem(("length_s",), message)]
     problems = []
@@ -65,8 +66,8 @@ def _time_problems(suite: Suite) -> list[Problem]:
     pace = suite.work.operations_per_client_s(suite.settings(suite.work))
     if suite.think_time_s > 0 and pace is not None:
         message = (
-            f"clients have a pace of {pace:g} operations/s (operations_per_client_s), which says when each operation "
-            "is due: leave out one of the two"
+            f"clients have a pace of {pace:g} operations/s (operations_per_client_s), which already sets "
+            "the time of each operation: remove one of the two"
         )
         problems.append(Problem(("think_time_s",), message))
     return problems
@@ -77,13 +78,17 @@ def _step_problems(suite: Suite) -> list[Problem]:
     if not suite.ends_when_done:
         return []
     found = [
-        Problem((key,), "has no meaning for levels that end when their work is done")
+        Problem((key,), "has no effect on levels that end when their work is done")
         for key in OF_LEVELS_IN_TIME
         if getattr(suite, key) != Suite.model_fields[key].default
     ]
     if len(suite.clients) != 1 or (suite.workload == "scenario" and suite.clients != [1]):
         found.append(
-            Problem(("clients",), "must be one number, and 1 for a scenario, whose steps name their clients")
+            Problem(
+                ("clients",),
+                "must be a single number; for a scenario it must be 1, because the steps "
+                "name their own clients",
+            )
         )
     if (most := max(mix.clients for mix in mixes(suite))) > MOST_SESSIONS:
         message = f"a level would have {most:,} sessions, each with a thread; {MOST_SESSIONS:,} is the most"
@@ -97,11 +102,12 @@ def _operations_problems(suite: Suite) -> list[Problem]:
         return []
     most = max(mix.clients * mix.threads for mix in mixes(suite))
     wrong = {
-        "only for web servers, because clients of file servers make whole passes": not suite.work.uses_documents,
-        "not with open load, where the rate and the length set the number of operations": suite.open
-        is not None,
-        "not with ramps: every operation counts": bool(suite.ramp_up_s or suite.ramp_down_s),
-        f"must be at least {most:,}, one for each connection": suite.operations < most,
+        "only allowed for web servers, because clients of file servers complete whole "
+        "passes": not suite.work.uses_documents,
+        "not allowed with open load, because the rate and the length determine the number of "
+        "operations": suite.open is not None,
+        "not allowed with ramps, because every operation counts": bool(suite.ramp_up_s or suite.ramp_down_s),
+        f"must be at least {most:,}, one per connection": suite.operations < most,
     }
     return [Problem(("operations",), message) for message, found in wrong.items() if found]
 
@@ -119,7 +125,7 @@ def _work_problems(suite: Suite) -> list[Problem]:
 def _open_problems(suite: Suite) -> list[Problem]:
     """Return what conflicts with open load."""
     if suite.open is None:
-        return [Problem(("axis",), "rate is only for a suite with [open]")] if suite.axis == "rate" else []
+        return [Problem(("axis",), "rate requires a suite with [open]")] if suite.axis == "rate" else []
     problems = [
         Problem(
             ("open", key, index),
@@ -133,14 +139,14 @@ def _open_problems(suite: Suite) -> list[Problem]:
         if after <= before
     ]
     if suite.open.objective is not None and len(suite.open.rate_per_s) != 2:
-        message = "must be two numbers with an objective: the lowest and the highest rate to try"
+        message = "with an objective, must be two numbers: the lowest and the highest rate to try"
         problems.append(Problem(("open", "rate_per_s"), message))
     for holds, key, message in (
         (suite.axis == "rate", "axis", "clients: the load of a suite with [open] grows by its rate"),
         (
             len(suite.clients) == 1,
             "clients",
-            "must be one number with a rate: the connections of every level",
+            "with a rate, must be a single number: the connections at every level",
         ),
         (
             suite.think_time_s == 0,
@@ -150,12 +156,13 @@ def _open_problems(suite: Suite) -> list[Problem]:
         (
             suite.delay_s == 0,
             "delay_s",
-            "open load has no delay: operations come from the start",
+            "open load has no delay, because operations are due from the start",
         ),
         (
             suite.work.takes_open_load(suite.workload),
             "open",
-            f"not possible with {suite.workload}, whose clients need an answer before they know their next operation",
+            f"not possible with {suite.workload}, because its clients need an answer before they know their "
+            "next operation",
         ),
     ):
         if not holds:
@@ -183,5 +190,7 @@ def _load_problems(suite: Suite) -> list[Problem]:
     ]
     most = max(mix.clients * mix.threads for mix in mixes(suite))
     if most > MAX_CLIENTS:
-        problems.append(Problem(("threads",), f"{most} connections at once, more than {MAX_CLIENTS}"))
+        problems.append(
+            Problem(("threads",), f"{most} connections at the same time, more than {MAX_CLIENTS}")
+        )
     return problems

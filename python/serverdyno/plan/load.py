@@ -89,14 +89,14 @@ def with_clients(suite: Suite, option: str) -> Suite:
     clients, wrong = read(option, "clients", Suite.model_fields["clients"])
     if wrong is not None:
         raise UserError(f"--clients: {wrong}")
-    before = suite.certainty.get("clients", "not said how it is known")
+    before = suite.certainty.get("clients", "its source is not stated")
     own = ", ".join(map(str, suite.clients))
     changed = {
         "name": suite.name.removesuffix(_OTHER_CLIENTS)[: _MOST_NAME - len(_OTHER_CLIENTS)] + _OTHER_CLIENTS,
         "title": f"{suite.title}, with the clients of --clients",
         "clients": clients,
         "threads_from": [step for step in suite.threads_from if step.clients <= max(clients)],
-        "certainty": {**suite.certainty, "clients": f"choice: --clients, in place of {own} ({before})"},
+        "certainty": {**suite.certainty, "clients": f"choice: --clients, instead of {own} ({before})"},
     }
     made, problems = check_model(Suite, suite.model_dump() | changed)
     if made is not None:
@@ -113,7 +113,8 @@ def with_fleet(plan: Plan, folder: Path) -> Plan:
     """
     if plan.generator.processes > 1 or plan.generator.cpus:
         raise UserError(
-            "--fleet: the plan must not set generator.processes or generator.cpus, which are for this machine"
+            "--fleet: the plan must not set generator.processes or generator.cpus, which apply to this "
+            "machine"
         )
     generator = plan.generator.model_copy(update={"fleet": str(folder.resolve())})
     return plan.model_copy(update={"generator": generator})

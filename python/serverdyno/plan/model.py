@@ -38,14 +38,14 @@ Name = Annotated[
     str,
     Spelled(
         r"[a-z0-9][a-z0-9.-]{0,62}",
-        "1 to 63 lower-case letters, digits, dots and hyphens, the first a letter or a digit",
+        "1 to 63 lower-case letters, digits, dots and hyphens, beginning with a letter or a digit",
     ),
 ]
 Certainty = Annotated[
     str,
     Spelled(
         r"(seen|derived|memory|choice)(: .+)?",
-        'one of the words seen, derived, memory and choice, or one of them with a reason: "choice: ours"',
+        'seen, derived, memory or choice, or one of these words with a reason, such as "choice: ours"',
     ),
 ]
 Order = Literal["interleaved", "sequential", "random"]
@@ -74,8 +74,8 @@ def titled(data: dict[str, Any]) -> dict[str, Any]:
 class ThreadStep(Model):
     """The threads per client from this number of clients on (VeriTest 2003, figure 12)."""
 
-    clients: int = Field(ge=1, description="The step applies from this number of clients.")
-    threads: int = Field(ge=1, le=1000, description="Threads of each client from this step.")
+    clients: int = Field(ge=1, description="The number of clients from which the step applies.")
+    threads: int = Field(ge=1, le=1000, description="Threads per client from this step on.")
 
 
 class Suite(Model):
@@ -89,24 +89,25 @@ class Suite(Model):
     """
 
     name: Name = Field(description="The suite's name. Every report shows it.")
-    title: str = Field(default="", description="One line for people. Default: the name.")
-    source: str = Field(description="Where the parameters were published, or who chose them.")
-    description: str = Field(default="", description="What the suite is, and what it is not.")
+    title: str = Field(default="", description="A one-line title. Default: the name.")
+    source: str = Field(description="The publication of the parameters, or the person who chose them.")
+    description: str = Field(default="", description="A description of the suite, including its limits.")
     workload: str = Field(description="What clients do.")
     axis: AxisName = Field(
-        default="clients", description="What grows from level to level. With `[open]`: the rate."
+        default="clients", description="What grows from level to level. With `[open]`, the rate grows."
     )
     clients: Annotated[
         list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]],
         Option(("--clients", "-c"), listed=True, ranges="doubling"),
     ] = Field(
         min_length=1,
-        description="Growing numbers of clients, one load level each. With a rate: one number, the connections.",
+        description="Growing numbers of clients, one load level per number. With a rate: a single number of "
+        "connections.",
     )
-    threads: int = Field(
-        default=1, ge=1, le=1000, description="Requests that each client has under way at once."
+    threads: int = Field(default=1, ge=1, le=1000, description="Concurrent requests per client.")
+    threads_from: list[ThreadStep] = Field(
+        default=[], description="Steps from which clients have more threads."
     )
-    threads_from: list[ThreadStep] = Field(default=[], description="Steps with more threads.")
     length_s: Annotated[float, Option(("--length", "-d"), is_time=True)] = Field(
         gt=0, le=MAX_LENGTH_S, description="Length of a load level, including its ramps."
     )
@@ -120,33 +121,34 @@ class Suite(Model):
         default=None,
         ge=1,
         le=10**12,
-        description="Number of operations after which a load level ends, at the latest after its length. Default: it "
-        "ends after its length.",
+        description="Number of operations after which a load level ends, if it has not ended after its "
+        "length. Default: the length alone decides.",
     )
     delay_s: float = Field(
         default=0,
         ge=0,
-        description="Each client starts at a random time within this delay. Default: clients of web servers within "
-        "their think time, others together.",
+        description="Each client starts at a random time within this delay. Default: web clients start "
+        "within their think time, and file clients start together.",
     )
     think_time_s: Annotated[float, Option(("--think",), is_time=True)] = Field(
-        default=0, ge=0, description="A client waits this long between two operations."
+        default=0, ge=0, description="Time that a client waits between two operations."
     )
     timeout_s: Annotated[float, Option(("--timeout",), is_time=True)] = Field(
-        default=30, gt=0, le=600, description="An operation without an answer fails after this time."
+        default=30, gt=0, le=600, description="Time after which an operation without an answer fails."
     )
     leave_after_errors: int | None = Field(
         default=1,
         ge=1,
-        description="A client stops after this many errors.",
+        description="Number of errors after which a client stops.",
     )
     open: OpenLoad | None = Field(
         default=None,
-        description="Open load: operations come at a given rate, even if earlier ones have no answer yet.",
+        description="Open load: operations are due at a given rate, even if earlier ones have no answer yet.",
     )
     sections: dict[str, SectionModel] = Field(default={}, exclude=True)
     certainty: dict[str, Certainty] = Field(
-        default={}, description="How each parameter is known: seen, derived, memory or choice, and why."
+        default={},
+        description="The source of each parameter: seen, derived, memory or choice, with a reason.",
     )
 
     @field_validator("workload")
@@ -306,27 +308,29 @@ class GeneratorPlan(Model):
     fleet: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder of a fleet, from the plan's folder: its nodes make the load (see dyno fleet).",
+        description="Folder of the fleet whose nodes make the load, relative to the plan's folder (see dyno "
+        "fleet).",
     )
-    processes: int = Field(default=1, ge=1, le=64, description="Processes that make the load.")
+    processes: int = Field(default=1, ge=1, le=64, description="Number of processes that make the load.")
     threads: Annotated[int, Option(("--threads", "-t"))] = Field(
-        default=1, ge=1, le=256, description="Threads of each process that makes the load, with one CPU each."
+        default=1, ge=1, le=256, description="Threads per process, with one CPU each."
     )
     weights: dict[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
         default={},
-        description="Weights of nodes, by name, to divide the clients. Default: a node's CPUs. Give all or none.",
+        description="Weights by node name, by which clients are divided among nodes. Default: the number of "
+        "CPUs. Give all weights or none.",
     )
     cpus: Annotated[list[int], Option(("--cpus",), listed=True, ranges="each")] = Field(
-        default=[], description="CPUs for these threads. Default: the first CPUs that no server names."
+        default=[], description="CPUs for these threads. Default: the first CPUs that no server uses."
     )
     verify_share: float = Field(
-        default=1.0, ge=0, le=1, description="Share of the answers whose whole content is checked."
+        default=1.0, ge=0, le=1, description="Share of answers whose whole content is checked."
     )
 
     @model_validator(mode="after")
     def _is_in_one_place(self) -> Self:
         if self.fleet is not None and (self.processes > 1 or self.cpus):
-            raise ValueError("processes and cpus are for this machine, but the fleet's nodes make the load")
+            raise ValueError("processes and cpus apply to this machine, but the fleet's nodes make the load")
         return self
 
 
@@ -336,10 +340,11 @@ class Bounds(Model):
     Clients and length apply to one level; the rate is that of all clients together, in requests/s.
     """
 
-    max_clients: int = Field(ge=1, description="The most clients of a load level.")
+    max_clients: int = Field(ge=1, description="The most clients at a load level.")
     max_rate_per_s: Annotated[float, Option(("--max-rate",))] = Field(
         gt=0,
-        description="The most requests per second of all clients together. Load outside loopback needs this bound.",
+        description="The most requests per second, over all clients. Load outside loopback requires this "
+        "bound.",
     )
     max_length_s: float = Field(gt=0, description="The longest load level.")
 
@@ -353,38 +358,39 @@ class ServerPlan(Model):
     server: str = Field(description="A name that `dyno servers` lists.")
     name: Name | None = Field(
         default=None,
-        description="Name of its configurations. Default: the server's name.",
+        description="Name of this server's configurations. Default: the server's name.",
     )
-    settings: dict[str, Any] = Field(
-        default={}, description="Settings that are the same in every configuration."
-    )
+    settings: dict[str, Any] = Field(default={}, description="Settings that all configurations share.")
     factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default={},
-        description="Settings that vary, each with a list of levels. Every combination is a configuration.",
+        description="Settings that vary, each with a list of values. Every combination is a configuration.",
     )
     cpus: list[int] = Field(
-        default=[], description="CPUs of the server. Empty: those that the generator does not use."
+        default=[], description="CPUs for the server. Empty: all CPUs that the generator does not use."
     )
     node: Name | None = Field(
         default=None,
-        description="Node of the fleet on which the server runs; that node makes no load. Default: this machine.",
+        description="Node of the fleet that runs the server; this node makes no load. Default: this machine.",
     )
     address: str | None = Field(
         default=None,
-        description="Address of its node on which the server listens. Default: the one that the fleet knows.",
+        description="Address on which the server listens on its node. Default: the node's address in the "
+        "fleet.",
     )
     back_nodes: list[Name] = Field(
         default=[],
-        description="Nodes for the servers behind a team's front, used in turn. Default: the front's node.",
+        description="Nodes that run the servers behind a team's front, used in turn. Default: the front's "
+        "node.",
     )
     url: Annotated[str, AfterValidator(protocols.normal_url)] | None = Field(
         default=None,
-        description="Only for a server that you run, where it is required: its address. The scheme is its protocol.",
+        description="URL of a server that you run; required for such a server, and only for it. The scheme "
+        "is the protocol.",
     )
     bounds: Bounds | None = Field(
         default=None,
-        description="For a server that you run on another machine: max_clients, max_rate_per_s and max_length_s. The "
-        "load never exceeds them.",
+        description="Bounds of the load on a server that you run on another machine: max_clients, "
+        "max_rate_per_s and max_length_s.",
     )
 
 
@@ -402,66 +408,72 @@ class Plan(Model):
     title: str = Field(default="", description="Title of the report. Default: the name.")
     suite: Name | None = Field(
         default=None,
-        description="A name that `dyno suites` lists, or the path of a suite file, relative to the plan's folder and "
-        "ending with `.toml`.",
+        description="The name of a suite (see `dyno suites`), or the path of a suite file, relative to the "
+        "plan's folder and ending with `.toml`.",
     )
     suites: list[Name] = Field(
         default=[],
         max_length=MOST_SUITES,
-        description="Instead of `suite`: several suites. Each run measures them in this order, on one server.",
+        description="Several suites, instead of `suite`. Each run measures them in this order, with one "
+        "start of the server.",
     )
     scale: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="Shortens each load level to this share of its length. For levels that end when done, "
-        "it scales the size of Bonnie's file, the number of files in scenarios, and the size of their single files. "
-        "Every figure shows the scale.",
+        description="Share of the full length for each load level. For levels that end when their work is "
+        "done, this scales the size of Bonnie's file, the number of files in scenarios, and the "
+        "size of individual files. Every figure shows the scale.",
     )
     repetitions: Annotated[int, Option()] = Field(
-        default=3, ge=1, le=1000, description="Number of times that each configuration is measured."
+        default=3, ge=1, le=1000, description="Number of runs per configuration."
     )
     order: Order = Field(
         default="interleaved",
-        description="interleaved: A B, B A, ...; sequential: A A, B B; random: each round shuffled.",
+        description="Order of the runs. interleaved: A B, B A, ...; sequential: A A, B B; random: each "
+        "round is shuffled.",
     )
     until_percent: float | None = Field(
         default=None,
         gt=0,
         le=100,
-        description="Adds repetitions in pairs, from six on, until half of the widest interval is at most this.",
+        description="Add pairs of repetitions, from six on, until half of the widest interval is at most "
+        "this.",
     )
     most_repetitions: int = Field(
         default=30, ge=FEWEST_UNTIL, le=1000, description="The most repetitions with `until_percent`."
     )
-    seed: int = Field(default=1, ge=0, lt=2**63, description="Seed of everything that is random.")
+    seed: int = Field(default=1, ge=0, lt=2**63, description="Seed for all random choices.")
     minimum_effect_percent: float = Field(
         default=0.0,
         ge=0,
         le=1000,
-        description="The smallest difference that matters: a server counts as faster only if it is proven to be faster "
-        "by more.",
+        description="The smallest difference that matters. A server counts as faster only if it is proven "
+        "to be faster by more than this.",
     )
     equivalence_margin_percent: float | None = Field(
         default=None,
         gt=0,
         le=1000,
-        description="Two configurations are equivalent if their difference is shown to be smaller than this. Default: "
-        "the minimum effect, or 5 % without one.",
+        description="Two configurations are equivalent if their difference is proven to be smaller than "
+        "this. Default: the minimum effect, or 5 % without one.",
     )
-    generator: GeneratorPlan = Field(default_factory=GeneratorPlan, description="Where the load is made.")
+    generator: GeneratorPlan = Field(
+        default_factory=GeneratorPlan, description="Settings of the load generator."
+    )
     testbed: Testbed | None = Field(
         default=None,
-        description="Hosts in network namespaces of this machine make the load, over links with rates; needs root.",
+        description="Network namespaces on this machine that make the load, over links with limited rates; "
+        "requires root.",
     )
     drop_caches: bool = Field(
         default=False,
-        description="Drop this machine's page cache before each step of a scenario (needs root). This also "
-        "drops the server's files if the server runs here.",
+        description="Drop this machine's page cache before each step of a scenario (requires root). If the "
+        "server runs here, this also drops the server's files.",
     )
     published: Name | None = Field(
         default=None,
-        description="A published report whose tables are shown next to the steps of these suites.",
+        description="A published report whose tables appear next to the steps of these suites.",
     )
     servers: list[ServerPlan] = Field(min_length=1, description="What is measured.")
 

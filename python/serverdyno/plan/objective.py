@@ -64,5 +64,5 @@ def parse_objective(text: str) -> Objective:
 
 def _why_not(percent: float, limit_ms: float) -> str:
     if percent < LOWEST_PERCENTILE:
-        return f"a percentile from {LOWEST_PERCENTILE:g} on is needed"
+        return f"the percentile must be at least {LOWEST_PERCENTILE:g}"
     return "the time must be above zero" if limit_ms <= 0 else "a percentile can have only one bound"

@@ -25,13 +25,14 @@ class OpenLoad(Model):
         Option(("--rate",), listed=True, ranges="doubling"),
     ] = Field(
         default=[],
-        description="Operations per second, sent on schedule even if answers are late; one load level for each number, "
-        "growing. With an objective: the lowest and the highest rate to try.",
+        description="Growing numbers of operations per second, sent on schedule even if answers are late, "
+        "with one load level per number. With an objective: the lowest and the highest rate to "
+        "try.",
     )
     percent_of_peak: list[Annotated[int, Field(ge=1, le=200)]] = Field(
         default=[],
-        description="Instead of `rate_per_s`: growing percentages of the lowest peak of all configurations. Closed "
-        "load of `length_s` measures each peak before the runs.",
+        description="Instead of `rate_per_s`: growing percentages of the lowest peak of all configurations. "
+        "Before the runs, a closed load of `length_s` measures each peak.",
     )
     objective: Annotated[str | None, Option()] = Field(
         default=None,
@@ -41,23 +42,26 @@ class OpenLoad(Model):
         default=10.0,
         ge=1,
         le=100,
-        description="The search ends once half of the 95 % interval of the capacity is at most this.",
+        description="Required precision: the search ends when half of the capacity's 95 % interval is at "
+        "most this.",
     )
     most_trials: Annotated[int, Option(("--trials",))] = Field(
         default=30,
         ge=5,
         le=500,
-        description="The most trials of one search; each lasts for the length of a load level.",
+        description="The most trials per search; each takes the length of a load level.",
     )
     law: Annotated[Law, Option(("--arrivals",))] = Field(
         default="poisson",
-        description="Spacing of operations with a rate. poisson: random, as users come. uniform: at even intervals.",
+        description="Spacing of operations with a rate. poisson: random, like requests of independent "
+        "users. uniform: at even intervals.",
     )
     queue: int = Field(
         default=1_000_000,
         ge=0,
         le=100_000_000,
-        description="The most operations that wait for a connection. Further ones are dropped, and counted.",
+        description="The most operations that may wait for a connection. Further ones are dropped, and "
+        "counted.",
     )
 
     @model_validator(mode="after")

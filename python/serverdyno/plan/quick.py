@@ -273,7 +273,7 @@ def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> I
     if place is None and options.resolve is not None:
         return  # reported for the option
     if "max_rate" not in texts and not _stays_here(url, place):
-        yield "--max-rate: needed, because the target is not on this machine"
+        yield "--max-rate: required, because the target is not on this machine"
 
 
 def _stays_here(url: str, connect_to: str | None) -> bool:
@@ -285,9 +285,9 @@ def _stays_here(url: str, connect_to: str | None) -> bool:
 
 def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
     if "trials" in texts and "objective" not in texts:
-        yield "--trials: only with --objective"
+        yield "--trials: requires --objective"
     if "arrivals" in texts and not {"rate", "objective"} & set(texts):
-        yield "--arrivals: only with --rate or --objective"
+        yield "--arrivals: requires --rate or --objective"
     if re.match(r"0?\.\d", texts.get("rate", "")):
         yield "--rate: for less than one request per second, use --clients 1 --think 2s"
     rates, bound = values.get("rate", []), values.get("max_rate")
@@ -296,11 +296,14 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
     for header in values.get("header", []):
         if SECRET.search(name := header.partition(":")[0].strip()):
             yield (
-                f"--header: {name} looks like a credential, which would stand in every record; put the whole header "
-                "into an environment variable, and name the variable with --header-from-env"
+                f"--header: {name} looks like a credential, which every record would contain; put the whole "
+                "header into an environment variable, and name the variable with --header-from-env"
             )
     if texts.get("data", "").startswith("@"):
-        yield f"--data: {texts['data']} is sent as it is; a body from a file is --data-file {texts['data'][1:]}"
+        yield (
+            f"--data: {texts['data']} would be sent literally; to send a file, use --data-file "
+            f"{texts['data'][1:]}"
+        )
     if texts.get("method", "").isdecimal():
         yield "--method: must be a name; for streams per connection (h2load's -m) use --streams"
 

@@ -33,10 +33,10 @@ class HttpOptions(Model):
     """The values on the command line; None: not given."""
 
     content_type: Annotated[str | None, Option(("--content-type", "-T"))] = Field(
-        default=None, description="The header Content-Type, as ab's -T."
+        default=None, description="The header Content-Type, like -T of ab."
     )
     cookie: Annotated[str | None, Option(("--cookie", "-b", "-C"))] = Field(
-        default=None, description="The header Cookie, as curl's -b: name=value. It stands in every record."
+        default=None, description="The header Cookie, like -b of curl: name=value. Every record contains it."
     )
     ramp: Annotated[float | None, Option(is_time=True)] = Field(
         default=None,
@@ -45,17 +45,18 @@ class HttpOptions(Model):
     )
     urls: Path | None = Field(
         default=None,
-        description="A file of paths to request by weight, one per line: /path, or /path 3. Also a list of URLs, "
+        description="A file of paths to request, one per line: /path, or /path WEIGHT. Also a list of URLs, "
         "the output of uniq -c, or an access log.",
     )
     session: Path | None = Field(
-        default=None, description="A file of steps (TOML) that each client makes in order: docs/sessions.md."
+        default=None,
+        description="A file of steps (TOML) that each client performs in order; see docs/sessions.md.",
     )
     ca_file: Path | None = Field(
-        default=None, description="Trust these authorities, not those of the system (PEM)."
+        default=None, description="Trust the authorities in this file (PEM) instead of the system's."
     )
     insecure: Annotated[bool, Option(("--insecure", "-k"))] = Field(
-        default=False, description="Accept any certificate; the report says so."
+        default=False, description="Accept any certificate; the report mentions this."
     )
     resolve: str | None = Field(
         default=None,
@@ -64,15 +65,15 @@ class HttpOptions(Model):
     )
     addresses: Literal["one", "all"] = Field(
         default="one",
-        description="Load one address of the URL's host, or each of its addresses in turn, with a row each.",
+        description="Load one address of the URL's host, or each address in turn, with one row per address.",
     )
     unix_socket: Path | None = Field(
-        default=None, description="Connect to this socket of this machine instead of the URL's host."
+        default=None, description="Connect to this socket on this machine instead of to the URL's host."
     )
 
     def _place_problems(self, url: str) -> Iterator[str]:
         if self.unix_socket is not None and len(os.fsencode(self.unix_socket.absolute())) > MOST_SOCKET_BYTES:
-            yield f"--unix-socket: the path of a socket has {MOST_SOCKET_BYTES} bytes at most"
+            yield f"--unix-socket: the path of a socket can have at most {MOST_SOCKET_BYTES} bytes"
         if self.unix_socket is not None and not self.unix_socket.is_socket():
             found_there = "is no socket" if self.unix_socket.exists() else "is not there"
             yield f"--unix-socket: {self.unix_socket} {found_there}"
@@ -137,8 +138,8 @@ class HttpOptions(Model):
             yield "--insecure: accepts any certificate, so --ca-file has no effect"
         if self._trust() and not url.startswith("https:"):
             yield (
-                "--insecure and --ca-file: only for a URL that begins with https:// (connections are kept without an "
-                "option here, where ab needs -k)"
+                "--insecure and --ca-file: require a URL that begins with https:// (unlike ab -k, "
+                "connections are kept by default here)"
             )
         if self.cookie is not None and "=" not in self.cookie:
             yield f"--cookie: {self.cookie!r} is not name=value; cookies are not read from a file"
@@ -164,7 +165,7 @@ def _steps(file: Path) -> list[Any]:
     steps = document.get("steps")
     if set(document) != {"steps"} or not isinstance(steps, list):
         raise UserError(
-            f"{file} is not a session: it must contain nothing but tables [[steps]]",
+            f"{file} is not a session: it must contain only [[steps]] tables",
             hint="See docs/sessions.md.",
         )
     return steps

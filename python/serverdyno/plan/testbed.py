@@ -19,15 +19,15 @@ MOST_CLOCK_OFFSET_S = 10 * 365 * 86400.0
 NAMESPACES = re.compile(r"namespaces:([1-9][0-9]{0,2})")
 
 SubnetName = Annotated[
-    str, Spelled(r"[a-z][a-z0-9]{0,14}", "1 to 15 lower-case letters and digits, the first a letter")
+    str, Spelled(r"[a-z][a-z0-9]{0,14}", "1 to 15 lower-case letters and digits, beginning with a letter")
 ]
 
 
 class Subnet(Model):
     """A switch, its hosts, and the server's interface. Rates apply to each direction and include Ethernet headers."""
 
-    name: SubnetName = Field(description="The subnet's name; its hosts are NAME-1, NAME-2 ...")
-    hosts: int = Field(ge=1, le=MOST_HOSTS, description="Hosts that make load.")
+    name: SubnetName = Field(description="Name of the subnet. Its hosts are called NAME-1, NAME-2 ...")
+    hosts: int = Field(ge=1, le=MOST_HOSTS, description="Number of hosts that make load.")
     link_mbit_s: float | None = Field(
         default=None,
         ge=0.1,
@@ -44,17 +44,19 @@ class Subnet(Model):
         default=0,
         ge=0,
         le=10_000,
-        description="Delay on each host's link in each direction; needs the kernel's netem.",
+        description="Delay on each host's link in each direction; requires the kernel's netem.",
     )
     loss_percent: float = Field(
         default=0,
         ge=0,
         lt=100,
-        description="Packets lost on each host's link in each direction; needs netem.",
+        description="Percentage of packets lost on each host's link in each direction; requires the "
+        "kernel's netem.",
     )
     clock_offset_s: list[Annotated[float, Field(ge=-MOST_CLOCK_OFFSET_S, le=MOST_CLOCK_OFFSET_S)]] = Field(
         default=[],
-        description="How far each host's monotonic clock is ahead of this machine's, host by host. Default: 0.",
+        description="Offset of each host's monotonic clock from this machine's, one number per host. "
+        "Default: 0.",
     )
 
     @model_validator(mode="after")
@@ -109,6 +111,6 @@ def of_option(text: str) -> Testbed:
     if found is None or int(found[1]) > MOST_HOSTS:
         raise UserError(
             f"--testbed: unknown value {text!r}; expected namespaces:N, with N from 1 to {MOST_HOSTS}",
-            hint="Subnets and rates are written in the plan, as [[testbed.subnets]].",
+            hint="To set subnets and rates, use [[testbed.subnets]] in the plan.",
         )
     return Testbed(subnets=[Subnet(name="lan", hosts=int(found[1]))])

@@ -31,7 +31,7 @@ _TABLE = re.compile(r'"[^"]*"([,;]\S.*)?|[^/,;:#]+([,;][^,;]*)+')
 _PAIR = re.compile(r"(\S+)[,;](\d+)")
 _STATED = re.compile(r"(https?://|/|[A-Z]+ /)\S*.*")
 OF_REFERRERS = ("referer", "referrer", "http_referer")
-OTHERS = "requests with other methods, headers or bodies are steps of a session, see docs/sessions.md"
+OTHERS = "for requests with other methods, headers or bodies, use a session, see docs/sessions.md"
 
 
 class _OtherFormatError(ValueError):
@@ -71,9 +71,9 @@ def _text(file: Path) -> str:
         with file.open("rb") as opened:
             content = opened.read(MOST_BYTES + 1)
     except OSError as error:
-        raise UserError(f"the paths in {file} can't be read: {error.strerror}") from error
+        raise UserError(f"can't read the paths in {file}: {error.strerror}") from error
     if len(content) > MOST_BYTES:
-        raise UserError(f"the paths in {file} have more than {MOST_BYTES >> 20} MiB")
+        raise UserError(f"the file {file} has more than {MOST_BYTES >> 20} MiB")
     encoding = BYTE_ORDER_MARKS.get(content[:2], "utf-8-sig")
     try:
         return content.decode(encoding)
@@ -81,7 +81,7 @@ def _text(file: Path) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise PlanError(
             str(file),
-            [f"line {line}: not UTF-8 text; iconv -f ISO-8859-1 -t UTF-8 converts a file of Latin 1"],
+            [f"line {line}: not UTF-8 text; iconv -f ISO-8859-1 -t UTF-8 converts a Latin 1 file"],
         ) from error
 
 
@@ -105,15 +105,15 @@ def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
                 f"a comma before a number: write {pair[1]} {pair[2]}, or {target} 1 if it is in the path"
             )
     elif _SENDS.fullmatch(line):
-        raise ValueError(f"a request with a method or a body; keep the URLs alone: {OTHERS}")
+        raise ValueError(f"a request with a method or a body; keep only the URLs: {OTHERS}")
     elif _LOGGED.search(line):
-        raise ValueError(f"no request in this line of an access log; keep the lines with GET: {OTHERS}")
+        raise ValueError(f"this line of an access log has no request; keep the lines with GET: {OTHERS}")
     elif found := _FRACTION.fullmatch(line):
         raise ValueError(
-            f"the weight {found[1]} is not a whole number, such as 5 and 10 in place of 0.5 and 1"
+            f"the weight {found[1]} is not a whole number, such as 5 and 10 instead of 0.5 and 1"
         )
     else:
-        raise ValueError(f"{line[:60]!r} is not a path; write /path, or /path weight; %20 stands for a blank")
+        raise ValueError(f"{line[:60]!r} is not a path; write /path, or /path weight; write a space as %20")
     if len(weight) > len(str(MOST_WEIGHT)):
         raise ValueError(f"the weight {weight} is above {MOST_WEIGHT:,}")
     yield _path(target, url), int(weight)
@@ -138,7 +138,7 @@ def _of_fields(fields: list[str]) -> str:
     names = {name: f"${place}" for place, name in enumerate(fields, start=1)}
     path, method = names.get("cs-uri-stem", names.get("cs-uri", "$5")), names.get("cs-method", "$4")
     return (
-        "a log in W3C's extended format, such as IIS's; keep the paths of GET alone: "
+        "a log in W3C's extended format, as written by IIS; keep only the paths of GET requests: "
         f"awk '!/^#/ && {method} == \"GET\" {{print {path}}}' FILE"
     )
 
@@ -147,14 +147,14 @@ def _of_document(line: str) -> str:
     """Return what to do with a document in JSON or XML."""
     if line.startswith("<"):
         return (
-            "XML, such as a sitemap, or HTML; keep the URLs alone, one per line: "
-            "grep -oP '(?<=<loc>)[^<]+' FILE prints those of a sitemap"
+            "XML (such as a sitemap) or HTML; keep only the URLs, one per line: "
+            "grep -oP '(?<=<loc>)[^<]+' FILE prints the URLs of a sitemap"
         )
     try:
         key = _stated_at(json.loads(line))
     except (ValueError, RecursionError):
         key = None
-    return f"JSON; keep the paths alone, one per line: jq -r '{key or '.urls[]'}' FILE prints them"
+    return f"JSON; keep only the paths, one per line: jq -r '{key or '.urls[]'}' FILE prints them"
 
 
 def _stated_at(value: Any, key: str = "") -> str | None:
@@ -181,16 +181,16 @@ def _path(target: str, url: str) -> str:
 def _below(target: str, url: str) -> str:
     if re.fullmatch(r"[A-Za-z_]+:|@.*|[A-Za-z_]+=.*|[A-Za-z-]+:.*(?<!//).*", target) and "://" not in target:
         raise ValueError(
-            f"{target[:60]!r} is not a path; write what every request has as an option: --header, --data-file"
+            f"{target[:60]!r} is not a path; use options for what all requests share: --header, --data-file"
         )
     if not re.match("[A-Za-z][A-Za-z0-9+.-]*://", target):
         if "://" in target:
-            raise ValueError(f"{target[:60]!r} begins with neither / nor http://; keep the URL alone")
+            raise ValueError(f"{target[:60]!r} begins with neither / nor http://; keep only the URL")
         raise ValueError(f"{target[:60]!r} does not begin with /; write /{target[:60]}")
     if _origin(target) != _origin(url):
         raise ValueError(
-            f"{target[:120]} is on another server than {url}; one load goes to one server: leave it out, or load that "
-            "server by itself"
+            f"{target[:120]} is not on the server {url}, but a load has only one server: remove this URL, "
+            "or load its server separately"
         )
     parts = urlsplit(target)
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

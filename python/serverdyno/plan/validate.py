@@ -55,7 +55,7 @@ MOUNTED = {
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What a plan's server is checked against. `mixes` and `suites` are those that are known."""
+    """The context of a check of a plan's server. `mixes` and `suites` contain the known ones."""
 
     settings_types: SettingsTypes
     machine_cpus: Collection[int]
@@ -115,10 +115,10 @@ def _suites_of(
             problems.append(Problem(("until_percent",), message))
         if frame.suites and suite.open is not None and not suite.open.rate_per_s:
             problems.append(
-                Problem(path, f"{name} measures peaks first: it must be the only suite of a plan")
+                Problem(path, f"{name} measures peaks first, so it must be the only suite of a plan")
             )
         if frame.suites and suite.objective is not None:
-            problems.append(Problem(path, f"{name} is a search: it must be the only suite of a plan"))
+            problems.append(Problem(path, f"{name} is a search, so it must be the only suite of a plan"))
     return found, problems
 
 
@@ -126,7 +126,10 @@ def precision_problem(suite: Suite) -> str | None:
     """Say why a suite's averages have no precision to reach; None: they have."""
     if suite.open is None:
         return None
-    return f"suite {suite.name} sets the rates itself (open load), so average throughput says nothing about the server"
+    return (
+        f"suite {suite.name} sets the rates itself (open load), so average throughput does not describe "
+        "the server"
+    )
 
 
 def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
@@ -143,7 +146,7 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
     except ValueError as error:
         return f'"{url}" is not a URL: {error}'
     if parts.username is not None or parts.password is not None:
-        return "must not contain a user name or password: it would be written into the experiment"
+        return "must not contain a user name or password, because the experiment would contain it"
     if parts.scheme not in allowed:
         told = f'"{url}" must begin with {" or ".join(f"{scheme}://" for scheme in allowed)}'
         return told + ("" if (meant := _meant(url, allowed)) is None else f": {meant}")
@@ -173,8 +176,11 @@ def _meant(url: str, allowed: Sequence[str]) -> str | None:
     if set(protocol.schemes) & set(allowed):
         return f"write it {written}"
     if protocol.work.uses_documents:
-        return f"a web server is measured by dyno load {written}"
-    return f"files are measured by a plan, or once by dyno scenario NAME -d {written} and dyno bonnie -d {written}"
+        return f"to measure a web server, use dyno load {written}"
+    return (
+        f"to measure files, use a plan, or for a single run dyno scenario NAME -d {written} and dyno "
+        f"bonnie -d {written}"
+    )
 
 
 def _text_problem(url: str) -> str | None:
@@ -208,7 +214,7 @@ def _place_problem(url: str, parts: SplitResult) -> str | None:
         return f'"{url}" names no host: write {parts.scheme}://HOST/PATH'
     if _is_unspecified(parts.hostname):
         here = parts._replace(netloc=f"127.0.0.1:{parts.port}" if parts.port else "127.0.0.1").geturl()
-        return f"{parts.hostname} means that a server listens at every address: use {here}"
+        return f"{parts.hostname} means every address of a machine; use {here}"
     if not _is_host(parts.hostname) or parts.port == 0:
         return f'"{url}" names no host (1 to 63 characters between dots, 253 in all), or port 0'
     return None
@@ -302,14 +308,16 @@ def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
         yield from _protocol_problems(path, server, context)
     for factor in server.factors:
         if factor in server.settings:
-            message = "is also in settings: give it as a factor or as a setting, not both"
+            message = "is both a factor and a setting: remove one of them"
             yield Problem((*path, "factors", factor), message)
     if server.node is None:
         yield from cpu_problems((*path, "cpus"), server.cpus, context.machine_cpus)
         yield from _processor_problems(path, server, context)
     yield from _node_problems(path, server, context)
     if shared := sorted(set(server.cpus) & set(context.generator.cpus)):
-        message = f"{_listed(shared)} also in generator.cpus: the generator would take time from the server"
+        message = (
+            f"{_listed(shared)} also in generator.cpus, so the generator would take CPU time from the server"
+        )
         yield Problem((*path, "cpus"), message)
     yield from _target_problems(path, server, context)
 
@@ -357,7 +365,7 @@ def _processor_problems(path: tuple[str, int], server: ServerPlan, context: _Con
         count = {**server.settings, **levels}.get("processors")
         if isinstance(count, int) and count > usable:
             table = "factors" if "processors" in levels else "settings"
-            where = "cpus names" if server.cpus else "this machine lets us use"
+            where = "cpus names" if server.cpus else "this process may use"
             yield Problem((*path, table, "processors"), f"{count}, but {where} {usable}")
             return
 
@@ -400,12 +408,14 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
         for key in ("url", "bounds"):
             if getattr(server, key) is not None:
                 message = (
-                    f"is only for servers that you run ({_externals(context)}); dyno starts {server.server}"
+                    f"requires a server that you run ({_externals(context)}); dyno starts {server.server}"
                 )
                 yield Problem((*path, key), message)
         return
     if server.cpus:
-        message = f'can\'t be chosen for the server "{server.server}", which is not started here'
+        message = (
+            f'can\'t be set for the server "{server.server}", because dyno does not start it on this machine'
+        )
         yield Problem((*path, "cpus"), message)
     spoken = getattr(settings_type, "protocol", None)
     if server.url is None:
@@ -420,7 +430,7 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
 
 
 def cut_problem(server: ServerPlan, cut: Cut, settings_type: type[BaseModel]) -> str | None:
-    """Say why a server can't be taken away in the middle of a level; None: it can."""
+    """Return why a server can't have an outage in the middle of a level; None: it can."""
     ways: frozenset[str] = getattr(settings_type, "cuts", frozenset()) if server.node is None else frozenset()
     if cut.how in ways:
         return None
@@ -432,17 +442,17 @@ def _node_problems(path: tuple[str, int], server: ServerPlan, context: _Context)
     """Yield the reasons why a node can't run the server."""
     if server.node is None:
         if server.address is not None:
-            yield Problem((*path, "address"), "needs a node: name the node on which the server runs")
+            yield Problem((*path, "address"), "requires a node: name the node that runs the server")
         if server.back_nodes:
-            yield Problem((*path, "back_nodes"), "need a front on a node: name the node of the front")
+            yield Problem((*path, "back_nodes"), "require a front on a node: name the front's node")
         return
     yield from _back_problems(path, server)
     if context.generator.fleet is None:
-        yield Problem((*path, "node"), "needs a fleet, but the plan names none (generator.fleet)")
+        yield Problem((*path, "node"), "requires a fleet, but the plan has none (generator.fleet)")
     settings_type = context.settings_types.get(server.server)
     if settings_type is not None and not _listens_elsewhere(settings_type):
         yield Problem(
-            (*path, "node"), f"{server.server} can't run there; those that can: {_reachable(context)}"
+            (*path, "node"), f"{server.server} can't run there; servers that can: {_reachable(context)}"
         )
     if server.address is not None:
         try:
@@ -457,14 +467,14 @@ def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Proble
         return
     place = (*path, "back_nodes")
     if server.server != "team":
-        yield Problem(place, f"are only for a team: {server.server} has no servers behind it")
+        yield Problem(place, f"require a team: {server.server} has no servers behind it")
         return
 
     def chosen(key: str, default: Any) -> list[Any]:
         return server.factors.get(key) or [server.settings.get(key, default)]
 
     if "reference" in chosen("front", None):
-        yield Problem(place, "the front reference only reaches servers on its own machine")
+        yield Problem(place, "the front reference can only reach servers on its own machine")
     counts = [count for count in chosen("backs", 1) if isinstance(count, int)]
     if counts and len(set(server.back_nodes)) > max(counts):
         yield Problem(
@@ -477,13 +487,13 @@ def _testbed_problems(frame: Plan, servers: Mapping[int, ServerPlan], context: _
     if frame.testbed is None:
         return
     if frame.generator.fleet is not None or frame.generator.processes > 1 or frame.generator.cpus:
-        yield Problem(("testbed",), "its hosts make the load: leave generator.fleet, processes and cpus out")
+        yield Problem(("testbed",), "its hosts make the load, so remove generator.fleet, processes and cpus")
     for name in dict.fromkeys(server.server for server in servers.values()):
         settings_type = context.settings_types.get(name)
         if settings_type is not None and not _listens_elsewhere(settings_type):
             reachable = _reachable(context)
             yield Problem(
-                ("testbed",), f"its hosts can't reach the server {name}; those that they can: {reachable}"
+                ("testbed",), f"its hosts can't reach the server {name}; reachable servers: {reachable}"
             )
 
 
@@ -512,7 +522,7 @@ def _externals(context: _Context) -> str:
 def _bounds_problems(path: tuple[str | int, ...], bounds: Bounds, planned: list[Mix]) -> Iterator[Problem]:
     clients = max(mix.clients for mix in planned)
     if clients > bounds.max_clients:
-        message = f"{bounds.max_clients}, but the suite goes up to {clients} clients"
+        message = f"{bounds.max_clients}, but the suite has up to {clients} clients"
         yield Problem((*path, "max_clients"), message)
     # A level that ends when its work is done is ended at this bound.
     length_s = max(mix.planned_s for mix in planned)
@@ -535,7 +545,10 @@ def _name_problems(servers: Mapping[int, ServerPlan]) -> Iterator[Problem]:
                 yield Problem(("servers", index), message)
                 break
         if len(set(names)) < len(names):
-            message = "two combinations of levels have the same name: a level is repeated, or two differ only in signs"
+            message = (
+                "two combinations of factors have the same name, because a value is repeated or two "
+                "values differ only in punctuation"
+            )
             yield Problem(("servers", index, "factors"), message)
 
 

@@ -70,7 +70,7 @@ class FsyncCounter:
 
     @property
     def reason(self) -> str | None:
-        """Why there are no counts; None: there are."""
+        """Why the counts are not known; None: they are known."""
         return self._reason
 
     def __enter__(self) -> Self:
@@ -268,7 +268,7 @@ def _count(instance: Path, until_s: float = math.inf) -> int:
 
 
 def _counted_until(until_s: float, trace: str, total: int) -> int:
-    """Return how many events were written until then, or `total` if that can't be told.
+    """Return the number of events written until then, or `total` if it can't be determined.
 
     `trace` begins with the number of events in the buffers and the number of all written. Events in the buffers
     follow in order of time, and then those that came while it was read.

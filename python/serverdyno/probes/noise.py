@@ -1,4 +1,4 @@
-"""How much of some CPUs was used during a level, and by whom: other processes, and the hypervisor (steal).
+"""Measure the use of some CPUs during a level by other processes and by the hypervisor (steal).
 
 The CPU time of server and generator is measured where they run, and passed to `used_by_others`.
 """
@@ -87,10 +87,10 @@ def _run_ns() -> dict[int, int]:
 
 
 def used_by_others(before: CpuTime, after: CpuTime, own_cpu_s: float) -> OthersUse:
-    """Return what others used between two times, in which our processes used `own_cpu_s` CPU seconds; never below 0.
+    """Return the CPU time of other programs between two times; never below 0. Ours used `own_cpu_s` seconds.
 
-    Kernels that account interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING) charge our network interrupts to nobody,
-    so that they count as the others'.
+    Kernels that account interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING) charge our network interrupts to no
+    process, so that they count as the others'.
     """
     return OthersUse(
         interval_s=after.at_s - before.at_s,

@@ -75,7 +75,7 @@ class Cells(Model):
 
 
 class Position(Model):
-    """Where along column `at` the extreme of `column` lies."""
+    """The position of the extreme of `column` along column `at`."""
 
     kind: Literal["position_of_highest", "position_of_lowest"]
     table: str

@@ -17,9 +17,9 @@ NAMES_STATEMENT = (
 
 
 class Over(StrEnum):
-    MEAN = "Mean of {count}, with their range"
+    MEAN = "Mean of {count}, with the range"
     MEAN_ALONE = "Mean of {count}"
-    TOGETHER = "{count} together, with the range of single ones"
+    TOGETHER = "{count} together, with the range of individual ones"
     SUM = "Sum of {count}"
     EACH = "Each of {count} separately"
 
@@ -55,7 +55,7 @@ def _repetitions(results: Results, over: Over) -> str:
     if not counts:
         return "No load level was finished"
     if max(counts) == 1:
-        return "1 repetition, so no spread"
+        return "Only 1 repetition, so no spread"
     low, high = min(counts), max(counts)
     count = f"{high}" if low == high else f"{low} to {high}"
     return over.value.format(count=f"{count} repetitions")
@@ -65,7 +65,7 @@ def _clients(results: Results) -> str:
     mixes = results.mixes
     if not mixes:
         return ""
-    points = wording.plural(len(mixes), "point")
+    points = wording.plural(len(mixes), "load level")
     counted = {
         "left": sum(Mark.CLIENTS_LEFT in mix.marks for mix in mixes),
         "completed nothing": sum(Mark.STARVED in mix.marks for mix in mixes),

@@ -289,9 +289,9 @@ def _what_was_done(results: Results) -> str:
     )
     done = len(results.used)
     completed = (
-        f"All {done:,} tests completed."
+        f"All {done:,} load levels completed."
         if done == source.planned_mixes
-        else f"{done:,} of {wording.plural(source.planned_mixes, 'test')} completed."
+        else f"{done:,} of {wording.plural(source.planned_mixes, 'load level')} completed."
     )
     return f"We tested {subject} {load} of the suite {source.head.suite.name}, {each}{order}. {completed}"
 

@@ -1,4 +1,4 @@
-"""What a reader must know before any figure: missing data, contradictions and disturbances.
+"""Caveats that a reader must know before any figure: missing data, contradictions and disturbances.
 
 This module decides their order. Caveats about one subject are in that subject's module.
 """
@@ -39,14 +39,15 @@ def _split(text: str) -> Caveat:
 def _texts(results: Results) -> tuple[str, ...]:
     source, found = results.source, []
     if source.shortened and source.head.mixes:
-        found.append(f"{shortening(source)}. The figures apply to this length only, not to the full suite.")
-    found += [f"Left out, since it can't be read: {problem}." for problem in source.damaged]
+        found.append(f"{shortening(source)}. The figures apply only to this length, not to the full suite.")
+    found += [f"Left out because it can't be read: {problem}." for problem in source.damaged]
     found += runs.set_aside(source)
     if not results.mixes and source.head.mixes:
         found.append("No load level was finished, so the report only has the setup of the experiment.")
     elif len(results.used) < source.planned_mixes:
         found.append(
-            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned test')} can be "
+            f"Unfinished: {len(results.used):,} of "
+            f"{wording.plural(source.planned_mixes, 'planned load level')} can be "
             "reported. The figures cover only these."
         )
     found += [
@@ -90,21 +91,24 @@ def _unlike_repetitions(results: Results) -> list[str]:
     which = named([f"{mix.configuration} with {mix.at} ({wording.share(share)})" for share, mix in apart])
     return [
         f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
-        f"{wording.plural(len(repeated), 'point')}. The range as a share of the mean, largest first: {which}. Small "
+        f"{wording.plural(len(repeated), 'load level')}. The range as a share of the mean, largest first: "
+        f"{which}. Small "
         "differences can't be shown there, and more repetitions may change the means."
     ]
 
 
 def _parts_of_a_pass(results: Results) -> list[str]:
-    """Return the levels too short for one pass of the workload: their operations depend on how far each client came."""
+    """Return levels too short for one pass: their operations depend on how far each client got."""
     known = [mix for mix in results.mixes if mix.passes_a_client is not None]
     short = [mix for mix in known if Mark.PART_OF_A_PASS in mix.marks]
     if not short:
         return []
     clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
     return [
-        "At points marked P, clients had too little time to finish the workload; compare with care. This applies to "
-        f"{len(short):,} of {wording.plural(len(known), 'point')} (with {clients} clients): in the repetition with "
+        "At levels marked P, clients had too little time to finish the workload; compare with care. This "
+        "applies to "
+        f"{len(short):,} of {wording.plural(len(known), 'load level')} (with {clients} clients): in the "
+        "repetition with "
         "the fewest passes, a client completed less than one pass on average. A faster server gets further, so it "
         "is asked for other operations. Longer load levels make the work comparable."
     ]

@@ -24,7 +24,7 @@ from serverdyno.report.subjects.peaks import MOST_FINDINGS
 from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.store.records import MixRecord
 
-READ_BACK = "Read back from the servers after each test."
+READ_BACK = "Read back from the servers after each load level."
 
 LASTING_HOST_FACTS = (
     "cpu model",
@@ -78,7 +78,9 @@ def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERC
         return _within(reports[0], tolerated_percent)
     if len(reports) == 2:
         return _across(reports[0], reports[1], tolerated_percent)
-    raise UserError(f"{len(reports)} experiments can't be compared at once.", hint="Give one or two.")
+    raise UserError(
+        f"{len(reports)} experiments can't be compared together.", hint="Give one or two experiments."
+    )
 
 
 def _within(report: Report, tolerated_percent: float) -> Compared:
@@ -91,7 +93,7 @@ def _within(report: Report, tolerated_percent: float) -> Compared:
         return replace(found, warnings=report.warnings)
     if not report.comparisons:
         raise UserError(
-            f"{report.source.head.plan.name} has one configuration: there is nothing to compare it with.",
+            f"{report.source.head.plan.name} has only one configuration, so there is nothing to compare.",
             hint="Give a second experiment, or a plan with several servers or factors.",
         )
     basis = next(table.basis for table in report.tables)
@@ -106,7 +108,7 @@ def _across(base: Report, other: Report, tolerated_percent: float) -> Compared:
     names = [name for name in other.source.configuration_names if name in base.source.configuration_names]
     if not names:
         raise UserError(
-            "The two experiments have no configuration of the same name.",
+            "No configuration has the same name in both experiments.",
             hint=f"First: {wording.listing(base.source.configuration_names)}. "
             f"Second: {wording.listing(other.source.configuration_names)}.",
         )
@@ -240,9 +242,9 @@ def _between(floors: Sequence[NoiseFloor]) -> BetweenTimes | None:
 def _refuse_unlike(base: Source, other: Source) -> None:
     if unlike := [*_unlike(_load(base), _load(other))]:
         raise UserError(
-            "The experiments can't be compared, because their load differs:\n"
+            "The experiments can't be compared, because their loads differ:\n"
             + "\n".join(f"  {difference}" for difference in unlike),
-            hint="Run the same suite at the same scale.",
+            hint="Run both with the same suite and the same scale.",
         )
 
 
@@ -338,13 +340,14 @@ def _result(
 def _outages_result(
     gaps: Sequence[TimesCompared], reports: Sequence[Report], basis: str, tolerated_percent: float
 ) -> Compared:
-    """Return the comparison of times without service. If data were lost, nobody is called faster."""
+    """Return the comparison of times without service. If data were lost, no side is called faster."""
     made = outages.differences(reports[0].results.source.head.mixes, gaps, basis)
     if made is None:
         raise UserError(
-            "There are no times without service to compare.",
+            "There are no outage times to compare.",
             hint=(
-                "In each test of both, at least half of the clients must be served again before the test ends."
+                "At each load level of both, at least half of the clients must be served again before the "
+                "level ends."
             ),
         )
     table = replace(made, number=1)

@@ -14,12 +14,13 @@ from serverdyno.report.source import Source
 from serverdyno.report.subjects import capacity, codings, differences, http2, negotiated, open_load, tls
 
 FIGURES = (
-    "Throughput: mean over the repetitions of a load level. Peak: the highest of these means. Overall average: "
-    "their mean. Improvement: configuration / base - 1. Mbit/s are of 10^6 bits, "
+    "Throughput: mean over the repetitions of a load level. Peak: the highest of these means. Overall "
+    "average: the mean of these means. Improvement: configuration / base - 1. 1 Mbit/s is 10^6 bits/s, "
 )
 INTERVAL = (
     "The 95 % interval of an improvement is a t interval on the logarithm of the ratio. Its noise is the scatter of "
-    "{runs}. One odd run is left out and named. The peak is cross-validated: each half of the runs is read at the "
+    "{runs}. One outlying run is left out and named. The peak is cross-validated: each half of the runs is "
+    "read at the "
     "load level where the other half peaks. Three or more configurations share one pooled variance; a pair uses its "
     "own if that is larger. Intervals are not widened for the number of comparisons."
 )
@@ -32,12 +33,14 @@ VERDICT_BEYOND = (
     "whole interval lies within {within:g} % on both sides. No difference shown: everything else."
 )
 CORRECTED = (
-    " Corrected for {correction}: at most 5 % of experiments make any false claim among them (Holm, 1979). Averages "
-    "get 4.9 and peaks 0.1 of these 5 %, until all claims of one kind are proven."
+    " Corrected for {correction}: at most 5 % of experiments make any false claim among them (Holm, 1979). "
+    "Of these 5 percentage points, averages get 4.9 and peaks 0.1; once all claims of one kind are proven, "
+    "its share passes to the other."
 )
 CURVES = (
-    "The peak with its interval is cross-validated; the load levels where it may be come from subset selection "
-    "(Gupta, 1965). Dips, drops and collapses are judged against 20,000 simulated flat curves with normal noise, of "
+    "The peak with its interval is cross-validated; the load levels where it may lie come from subset "
+    "selection (Gupta, 1965). Dips, drops and collapses are judged against 20,000 simulated flat curves "
+    "with normal noise, of "
     "which 5 % show any. They need three repetitions."
 )
 CLOSED_LOAD = (
@@ -47,15 +50,15 @@ CLOSED_LOAD = (
 
 
 RATE_BOUND = (
-    "A load level whose operations, including failed ones, reached 90 % of that rate in its window is marked "
-    "rate-bound: it shows the bound, not the server."
+    "A load level whose operations, including failed ones, reached 90 % of that rate in its window is "
+    "marked rate-bound: it measures the bound, not the server."
 )
 NOISE = (
     f"A load level is marked noisy if other programs and the hypervisor took more than {TAKEN_SHARE * 100:g} % of "
     "the CPUs of the generator or the server (whichever has fewer), or if the generator waited for a CPU for more "
     f"than {TAKEN_SHARE * 100:g} % of the window. It has no mark if this was not measured."
 )
-UNRECORDED_CPUS = "on CPUs that this experiment does not record"
+UNRECORDED_CPUS = "on CPUs that the experiment did not record"
 
 
 def methodology(results: Results) -> tuple[Fact, ...]:
@@ -63,7 +66,7 @@ def methodology(results: Results) -> tuple[Fact, ...]:
     source = results.source
     facts = [
         *_suite(source),
-        Fact("Mix", _mix(source)),
+        Fact("Load levels", _mix(source)),
         Fact("Protocol", _protocol(source)),
         *_work(source),
         Fact("Load", open_load.load(source) if source.open else CLOSED_LOAD),
@@ -220,7 +223,7 @@ def _servers(source: Source) -> list[Fact]:
 
 def _server_cpus(source: Source, configuration: Configuration) -> str:
     if configuration.url is not None:
-        return "on CPUs that its user chose; whether the generator shares one is not known"
+        return "on CPUs that its user chose; it is not known whether the generator shares any of them"
     if not configuration.cpus:
         return UNRECORDED_CPUS
     where = f"on {wording.cpu_set(configuration.cpus)}"
@@ -235,7 +238,7 @@ def _bounds(source: Source) -> list[Fact]:
     operations = source.head.suite.terms.operations
     parts = [
         f"{configuration.name}: at most {wording.plural(bounds.max_clients, 'client')}, "
-        f"{wording.rate(bounds.max_rate_per_s)} {operations}/s of all clients together, "
+        f"{wording.rate(bounds.max_rate_per_s)} {operations}/s over all clients, "
         f"{wording.seconds(bounds.max_length_s)} per load level"
         for configuration in source.head.configurations
         if (bounds := configuration.bounds) is not None
@@ -246,9 +249,9 @@ def _bounds(source: Source) -> list[Fact]:
 def _consent(source: Source) -> str:
     external = [configuration for configuration in source.head.configurations if configuration.url]
     if not external:
-        return "The program started all servers on loopback, where no consent is needed."
+        return "The program started all servers on loopback, which needs no consent."
     targets = wording.listing([f"{configuration.name} ({configuration.url})" for configuration in external])
     return (
-        f"Servers that the program did not start: {targets}. A target outside loopback gets no load before it has "
-        "served the token file of its consent; no option disables this."
+        f"Servers that the program did not start: {targets}. A target outside loopback gets no load before "
+        "it has served the token file that proves its consent; no option disables this check."
     )

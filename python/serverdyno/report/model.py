@@ -49,7 +49,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A numbered table. `basis` names window, repetitions, spread and clients; `notes` explain marks.
+    """A numbered table. `basis` states window, repetitions, spread and clients; `notes` explain marks.
 
     `key_columns`: the number of columns that identify a row; they are repeated if the table is split.
     """
@@ -132,9 +132,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """What the load passed through.
+    """The path of the load.
 
-    `machine`: what is known of the generator's machine. `generators`: one, or one for each subnet of a testbed in
+    `machine`: the known facts of the generator's machine. `generators`: one, or one for each subnet of a testbed in
     network namespaces.
     """
 

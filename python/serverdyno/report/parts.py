@@ -22,7 +22,7 @@ MOST_BARS = 12
 MOST_LISTED = 4
 """The most names in one sentence."""
 NAME = Column("Configuration", numeric=False)
-TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond this percentile."
+TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses are slower than this percentile."
 MOST_NAMED = 4
 """The most points in one sentence; tables have the marks of all."""
 

@@ -55,7 +55,7 @@ def judge(report: Report) -> Judged:
         if each.figure is Metric.OVERALL_AVERAGE
     ]
     if len(averages) < 2 or not found or found[0].low_percent is None or found[0].high_percent is None:
-        raise DynoError("the self-test has too few complete runs to judge this machine")
+        raise DynoError("the self-test has too few complete runs for a verdict on this machine")
     floor = max(-log1p(found[0].low_percent / 100), log1p(found[0].high_percent / 100))
     scatter = float(np.sqrt(np.mean([np.log(each).var(ddof=1) for each in averages]))) * 100
     return Judged(
@@ -82,7 +82,7 @@ def _unfit(report: Report, scatter: float, floor_percent: float) -> list[str]:
             )
     if scatter > FIT_SCATTER_PERCENT:
         why.append(
-            f"equal runs scatter by {wording.significant(scatter)} % (standard deviation); the limit is "
+            f"identical runs scatter by {wording.significant(scatter)} % (standard deviation); the limit is "
             f"{FIT_SCATTER_PERCENT:g} %"
         )
     if floor_percent > FIT_FLOOR_PERCENT:
@@ -98,14 +98,14 @@ def _remarks(report: Report) -> list[str]:
     said = []
     governor = cpu.get("governor")
     if governor not in (None, "performance"):
-        said.append(f'the CPUs\' frequency governor is {governor}; "performance" scatters less')
+        said.append(f'the CPUs\' frequency governor is {governor}; with "performance", runs scatter less')
     if governor is None:
-        said.append("the CPUs' frequency governor is not known: this system does not show it")
+        said.append("the CPUs' frequency governor is not known, because this system does not report it")
     shared = [
         configuration
         for configuration in report.source.head.configurations
         if report.source.cpus_shared_with_generator(configuration)
     ]
     if shared:
-        said.append("the load and the server share CPUs, so each slows the other")
+        said.append("the generator and the server share CPUs, so each slows the other down")
     return said

@@ -74,7 +74,7 @@ class Source:
 
     @property
     def closed_load(self) -> bool:
-        """Return whether throughput is compared: clients wait for answers and the server is not taken away."""
+        """Return whether throughput is compared: clients wait for answers and there is no outage."""
         return bool(self.head.mixes) and not self.open and self.cut is None
 
     def of_suite(self, suite: Suite) -> Source:
@@ -93,7 +93,7 @@ class Source:
 
     @property
     def cut(self) -> Cut | None:
-        """Return what is taken away from the clients in the middle of each level; None if nothing."""
+        """Return the kind of outage in the middle of each level; None if there is none."""
         suite = self.head.suite
         return suite.work.cut(suite.settings(suite.work))
 

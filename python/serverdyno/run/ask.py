@@ -1,4 +1,4 @@
-"""Checks the user's own servers without load, before anything takes time.
+"""Check the user's own servers without load, before the measurement.
 
 All problems are reported at once, each with its configuration. Web servers are also asked for a few documents of the
 suite. Whether a file server supports the workload is checked by the preflight of each run.
@@ -122,7 +122,7 @@ def _asked(
 
 
 def _sessions(setup: LoadSetup) -> int:
-    """Return the sessions that a suite of steps has at once from this machine."""
+    """Return the number of concurrent sessions of a suite of steps from this machine."""
     suite = setup.suite
     if setup.fleet is not None:
         return 0
@@ -134,7 +134,7 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list
     """Return what the shares report about themselves; empty for a web server.
 
     Raises ServerError if one can't be used, lacks room for the largest of `mixes`, or refuses so many `sessions` at
-    once. A server that reports no room is not doubted.
+    once. A server that reports no free space is accepted.
     """
     looks = setup.target.look(secrets.randbits(NONCE_BITS), sessions=sessions)
     if not looks:

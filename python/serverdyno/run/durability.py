@@ -1,6 +1,6 @@
 """What a run records about durability: the files' media, the disk's own fsync, and the server's syncs.
 
-Only for file servers: web servers promise nothing of the kind.
+Only for file servers, because web servers make no such promise.
 """
 
 from __future__ import annotations

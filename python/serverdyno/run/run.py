@@ -221,7 +221,8 @@ class Run:
         # Figures of a server that has ended are not a measurement.
         server.check()
         if result.clients_participating == 0 or result.operations == 0:
-            # It is overloaded (a measurement) or gone (none); a user's server can't be inspected.
+            # An overloaded server is a measurement, but a server that has ended is not. A user's server can't be
+            # inspected.
             self.progress.stage(
                 f"{self.key.configuration} completed nothing with {mix.clients} clients: checking whether "
                 "it still answers"

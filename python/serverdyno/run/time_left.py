@@ -21,7 +21,10 @@ REPORT_S = 5.0
 
 @dataclass(slots=True)
 class TimeLeft:
-    """The seconds left of an experiment. `load_s`: of load levels. `overhead_s`: everything else, per run."""
+    """The remaining time of an experiment.
+
+    `load_s`: the time of load levels. `overhead_s`: the time of everything else, per run.
+    """
 
     load_s: float
     runs: int

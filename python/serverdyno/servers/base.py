@@ -43,7 +43,7 @@ class Settings(SettingsModel):
     cuts: ClassVar[frozenset[str]] = frozenset()
 
     def free_bytes(self) -> int | None:
-        """Return the room that such a server would have for files now; None: it keeps none, or nobody knows."""
+        """Return the free bytes for files of such a server; None: it keeps no files, or they are not known."""
         return None
 
 

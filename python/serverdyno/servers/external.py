@@ -29,7 +29,7 @@ EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/, nfs://file
 
 
 class ExternalSettings(Settings, ClientCertificate):
-    """How to log on. The password is not here, because reports disclose settings."""
+    """Settings of the log-on. The password is not here, because reports disclose settings."""
 
     is_external: ClassVar[bool] = True
 

@@ -142,7 +142,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         return Access(self.url, None, None, self.exports, namespace, consent_token=token)
 
     def choose_port(self) -> int:
-        """Return NFS's own port if nobody else can have it; else a free one."""
+        """Return NFS's own port if no other program can use it; otherwise a free port."""
         if self.own_network:
             return NFS_PORT
         port = super().choose_port()
@@ -170,7 +170,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         return None if found is None else {**found, "own_run": True, "skip_syncs": self.settings.skip_syncs}
 
     def check_paths(self) -> None:
-        """Check for rpcbind, the right to make namespaces, and that nothing of ours is in the hidden /run."""
+        """Check for rpcbind, the right to create namespaces, and that no file is below /run, which gets hidden."""
         super().check_paths()
         if self._has_rpcbind and find_program("rpcbind") is None:
             raise ServerError("rpcbind is not installed", hint="apt-get install rpcbind")

@@ -1,4 +1,4 @@
-"""What the keeper changes around a server before it starts, and changes back when the server has gone.
+"""Changes to the host that the keeper makes before a server starts, and reverts when the server has ended.
 
 A network namespace of its own, a file system on a loop device, the kernel's write-back limits, a slow disk. The
 namespaces, and with them the mount and its loop device, also vanish when the keeper is killed with SIGKILL: the

@@ -1,4 +1,4 @@
-"""The process between the tool and one server, which sees to it that nothing of the server outlives the tool.
+"""The process between the tool and one server, which ensures that nothing of the server outlives the tool.
 
 Run as `python -I -S keeper.py DIRECTORY`, in a session of its own, with the standard library alone so that it
 starts at once; with `host_changes.py` only for a server that wants more than processes. The tool holds the

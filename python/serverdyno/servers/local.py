@@ -1,4 +1,4 @@
-"""What the drivers of servers that we start have in common: all but the configuration and the command.
+"""The common part of the drivers of servers that we start: everything but the configuration and the command.
 
 A subclass says what to write and what to run; `web.py` is that of web servers, `samba.py` a file server. Not for
 servers that the user runs: see `external.py`.
@@ -413,7 +413,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         return [f"Program: {self.settings.program}, SHA-256 {digest}."]
 
     def cut_off(self, how: str, away_s: float) -> None:
-        """Take it away in the middle of a level in a way of `settings_type.cuts`; return at once.
+        """Start an outage in the middle of a level, in a way of `settings_type.cuts`; return immediately.
 
         server: everything is killed and started again after `away_s`. processes: those that serve connections are
         killed.

@@ -1,7 +1,7 @@
-"""One server's processes as the tool sees them: start through the keeper, figures, end.
+"""Start one server's processes through the keeper, measure them and end them.
 
 The keeper (`keeper.py`) is the parent of everything that the server starts, so "the processes of the server"
-are exactly the keeper's descendants. Not for knowing one server from another: see the drivers.
+are exactly the keeper's descendants. The differences between servers are in the drivers.
 """
 
 from __future__ import annotations

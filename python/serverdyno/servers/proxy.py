@@ -37,7 +37,7 @@ class Proxy(WebServer[ProxySettingsT]):
     proof_file: ClassVar[str] = "public/proof"
     consent_file: ClassVar[str] = "public/consent-document"
     consent_path_file: ClassVar[str] = "public/consent-path"
-    """What it answers by itself, below its private directory, and the path at which it consents."""
+    """Files that the proxy serves itself, below its private directory, and the path at which it consents."""
 
     @property
     def workers(self) -> int:

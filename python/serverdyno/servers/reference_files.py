@@ -41,7 +41,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
     debian_package: ClassVar[str | None] = None
     command_name: ClassVar[str]
     usual_port: ClassVar[int]
-    """The protocol's own, where nobody else can have it."""
+    """The protocol's standard port, if no other program can use it."""
 
     capacity_mib = 0
 
@@ -102,7 +102,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         return HostChanges(own_network=True, mount=None, write_back={}, sync_delay_s=0.0, remove=[])
 
     def choose_port(self) -> int:
-        """Return the protocol's own port if nobody else can have it; else a free one."""
+        """Return the protocol's own port if no other program can use it; otherwise a free port."""
         return self.usual_port if self.own_network else super().choose_port()
 
     def furnish(self) -> None:

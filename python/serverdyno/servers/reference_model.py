@@ -1,4 +1,4 @@
-"""What can be set on the reference servers: one model for each, and the only statement of its options.
+"""The settings of the reference servers: one model per server, which is the only statement of its options.
 
 `...Serving`: what a plan can vary, too; the settings of the drivers have it (`reference.py`, `reference_smb.py`,
 `reference_nfs.py`). `...Process`: the options of `dyno reference`; it adds where the process listens, and
@@ -58,7 +58,7 @@ class Process(SettingsModel):
 
 
 class HttpServing(SettingsModel):
-    """What the HTTP server serves."""
+    """Settings of the HTTP server."""
 
     body_bytes: int | None = Field(
         default=None,
@@ -128,7 +128,7 @@ class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
 
 
 class FilesServing(SettingsModel):
-    """What a file server serves, whatever the protocol."""
+    """Settings of a file server that do not depend on the protocol."""
 
     threads: Threads = Field(default=1, description="Threads that serve.")
     volumes: int = Field(
@@ -177,7 +177,7 @@ class FilesProcess(Process):
 
 
 class SmbServing(FilesServing):
-    """What the SMB server offers. The names are those of Samba's settings, as far as it has them."""
+    """Settings of the SMB server, named like Samba's settings if Samba has them."""
 
     min_dialect: Dialect = Field(default="2.0.2", description="The oldest dialect that the server speaks.")
     max_dialect: Dialect = Field(default="3.1.1", description="The newest dialect that the server speaks.")
@@ -207,7 +207,7 @@ class SmbServing(FilesServing):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse what contradicts itself, all at once."""
+        """Refuse contradictory settings, all in one error."""
         wrong = {
             "smb2_leases requires oplocks": bool(self.smb2_leases) and not self.oplocks,
             "directory_leases requires smb2_leases": bool(self.directory_leases) and not self.grants_leases,
@@ -267,7 +267,7 @@ class SmbProcess(SmbServing, FilesProcess):
 
 
 class NfsServing(FilesServing):
-    """What the NFS server offers."""
+    """Settings of the NFS server."""
 
     max_transfer_bytes: int = Field(
         default=2**20,

@@ -99,7 +99,7 @@ class Samba(VolumeServer[SambaSettings]):
         return found
 
     def choose_port(self) -> int:
-        """Return SMB's own port if nobody else can have it; else a free one."""
+        """Return SMB's own port if no other program can use it; otherwise a free port."""
         return SMB_PORT if self.own_network else super().choose_port()
 
     def check_paths(self) -> None:

@@ -35,7 +35,7 @@ MOVE_FIGURES = (
     "aio write size",
     "allocation roundup size",
 )
-"""What a request costs, or what becomes of it, depends on these: they come first, in this order."""
+"""Settings that affect the cost or the outcome of a request. They come first, in this order."""
 
 
 def departures(configuration: Path, log_level: int) -> str:

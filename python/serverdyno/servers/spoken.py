@@ -1,4 +1,4 @@
-"""What of TLS and HTTP/2 can be set on a web server: the same for every driver and for `dyno reference http`."""
+"""The TLS and HTTP/2 settings of a web server, the same for every driver and for `dyno reference http`."""
 
 from __future__ import annotations
 

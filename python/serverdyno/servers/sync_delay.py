@@ -111,7 +111,7 @@ def _let_go_later(listener: int, delay_s: float) -> None:
     poll.register(listener, select.POLLIN)
     while True:
         timeout_s = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
-        # select(2) has microseconds where poll(2) has milliseconds; only poll tells that the server has gone.
+        # select(2) takes microseconds, poll(2) only milliseconds. But only poll reports that the server has ended.
         ready = select.select([listener], [], [], timeout_s)[0]
         if ready:
             if poll.poll(0)[0][1] & select.POLLHUP:

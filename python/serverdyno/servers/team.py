@@ -267,7 +267,7 @@ class Team(Members):
         return f"Before load, {made} generated the dynamic page that was requested from the {by} {over}."
 
     def _made_by(self, server: WebServer[Any], endpoint: tuple[int, bool]) -> dynamic.MadeBy:
-        """Return who behind the front makes the page. Raises ServerError if nobody does."""
+        """Return the server behind the front that generates the page. Raises ServerError if none does."""
         over = "over TLS" if endpoint[1] else "in the clear"
         query = dynamic.fresh_query()
         try:
@@ -333,5 +333,5 @@ class Team(Members):
             stack.callback(self.front.stop)
 
     def requests_served(self) -> int | None:
-        """Return the front's own count; None if clients ask a back over TLS, because nobody counts all."""
+        """Return the front's own count; None if clients ask a back over TLS: no server counts all requests."""
         return None if self._tls_back is not None else self.front.requests_served()

@@ -1,7 +1,7 @@
-"""TLS of the web servers that we start: one set of settings for all drivers, and certificates made on the spot.
+"""TLS of the web servers that we start: one set of settings for all drivers, and certificates created at each start.
 
-Each start has an authority of its own, whose key is never written: what it has signed is trusted by the clients of that
-run and by nobody else. Not for: how each server is told (the drivers), or what clients offer (`plan/protocols/tls.py`).
+Each start has its own authority, whose key is never written: what it has signed is trusted by the clients of that run
+and by nobody else. Not for: how each server is told (the drivers), or what clients offer (`plan/protocols/tls.py`).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class UsersProcess:
 
     @classmethod
     def listening_at(cls, address: str) -> UsersProcess | None:
-        """Return who listens at an address of loopback; None where nobody that can be identified is found.
+        """Return the process that listens at a loopback address; None if no process can be identified.
 
         The address is `127.0.0.1:80` or `[::1]:80`.
         """

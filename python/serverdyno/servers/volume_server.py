@@ -1,4 +1,4 @@
-"""What the drivers of private file servers have in common: volumes on a disk of their own, one user, a private network.
+"""The common part of the drivers of private file servers: volumes on their own disk, one user, a private network.
 
 A subclass says what to write and what to run, as of any `LocalServer`. Not for the volumes themselves: `volumes.py`.
 """

@@ -1,4 +1,4 @@
-"""Where the shares of a file server lie: a directory for each, on a file system of its own if wanted.
+"""The volumes of a file server's shares: one directory per share, optionally on a new file system.
 
 That file system is an image on a loop device. The image is made here, the mount by the keeper (see
 `host_changes.py`), so that it goes whatever ends us. Not for what a client writes into a share.

@@ -1,4 +1,4 @@
-"""What the drivers of web servers that we start add to `local.py`: documents, a URL, a secret over HTTP, a log.
+"""The part that drivers of web servers add to `local.py`: documents, a URL, a secret over HTTP, a log.
 
 Not for web servers that the user runs: see `external.py`.
 """
@@ -95,7 +95,7 @@ class WebServer(LocalServer[WebSettingsT]):
 
     identity: Identity | None = None
     secure_port: int = 0
-    """Where it speaks TLS, of one that speaks in the clear, too."""
+    """The TLS port, if the server also has a port without TLS."""
     backs: tuple[Behind, ...] = ()
     """Servers that it hands requests on to, of the front of a team."""
     page_program: ClassVar[Path] = dynamic.PROGRAM

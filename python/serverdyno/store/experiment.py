@@ -368,7 +368,7 @@ class Experiment:
         folder = f"disclosure/{configuration}"
         for name, text in description.get("files", {}).items():
             self._write(f"{folder}/files/{_file_name(name)}", text.encode(errors="replace"))
-        # It is last and lists the files: a description is complete once it exists.
+        # Write the list of files last: if it exists, the description is complete.
         names = list(description.get("files", {}))
         self._write(f"{folder}/description.json", as_bytes({**description, "files": names}))
 

@@ -1,4 +1,4 @@
-"""The one way to the files below a folder: from an open directory on, and never through a link.
+"""Access the files below a folder, only from its open directory, and never through a link.
 
 Experiments come from strangers. A symbolic link, a pipe or a device in the place of a file is refused, and what is read
 is bounded. A file that is written is whole or not there, whenever the writer or the machine dies. Not for what the
@@ -80,7 +80,8 @@ class Folder:
         """Return the content of a file. Raises DamagedError if it is too large, or empty and must not be."""
         folder, leaf = _split(name)
         with self._told("read", name), self._opened(folder) as directory:
-            # Checked before opening, because opening can affect a device, and after, because it may have been replaced.
+            # Check before opening, because opening can affect a device, and after, because the file may have been
+            # replaced.
             self._check_regular(os.stat(leaf, dir_fd=directory, follow_symlinks=False), "read", name)
             with open(os.open(leaf, os.O_RDONLY | _FILE, dir_fd=directory), "rb") as file:
                 self._check_regular(os.fstat(file.fileno()), "read", name)

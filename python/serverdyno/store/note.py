@@ -40,7 +40,7 @@ class Session(Part):
     directory_leases: bool | None = None
     """Whether the server leases directories; None if not recorded or not in the protocol."""
     transport: str | None = None
-    """What carries requests instead of TCP: "udp" for NFSv3."""
+    """The transport instead of TCP: "udp" for NFSv3."""
     channels: Count | None = None
     """Connections of an SMB session, if it has several."""
     slots: Count | None = None

@@ -114,7 +114,7 @@ def test_each_way_to_have_no_ticket_is_told_with_what_to_try(domain: Domain) -> 
         ({"settings": {"user": "-V"}}, right, "Client '-V@", "check user"),
         ({"settings": {"user": USER}}, no_keytab, "not found", "names a keytab with keys"),
         ({"settings": {"user": OF_A_SYSTEM}}, of_another, "no suitable keys", "names a keytab with keys"),
-        ({"settings": {"user": "DYNO\\alice"}}, right, "a user is NAME or NAME@REALM", ""),
+        ({"settings": {"user": "DYNO\\alice"}}, right, "the user must be NAME or NAME@REALM", ""),
         ({"settings": {"user": USER}}, alone | right, "Cannot contact any KDC", "can't be reached or found"),
     ]
     told = domain.load(*({**case, "environment": environment} for case, environment, _, _ in cases))

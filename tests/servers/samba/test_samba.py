@@ -265,7 +265,7 @@ def test_every_contradiction_is_named_at_once() -> None:
         "sync_always requires strict_sync",
         "smb2_leases requires oplocks",
         "min_dialect is above max_dialect",
-        "encryption needs",
+        "encryption require",
         "mount_options requires file_system",
         "vm_dirty_background_ratio must be below",
     ):
@@ -311,7 +311,7 @@ def test_what_a_flush_is_worth_is_disclosed_and_the_password_is_not() -> None:
     assert any("answered after fsync" in note for note in notes[True])
     assert any("without fsync" in note for note in notes[False])
     assert not any("without fsync" in note for note in notes[True])
-    [differs] = [note for note in notes[False] if note.startswith("Differs from Samba's own defaults")]
+    [differs] = [note for note in notes[False] if note.startswith("Differs from Samba's defaults")]
     # The settings that the driver always makes, and those of the plan; no defaults of Samba, and no paths.
     always = ("case sensitive = Yes (Auto)", "server multi channel support = No (Yes)")
     assert all(parameter in differs for parameter in (*always, "strict sync = No (Yes)"))
@@ -397,7 +397,7 @@ def test_volumes_lie_where_the_user_says_and_go_with_the_server(tmp_path: Path) 
     [
         ({"file_system": "ext4", "image_mib": 64, "mount_options": "nosuchoption"}, "mount"),
         ({"file_system": "ext4", "image_mib": 2**20}, "does not fit"),
-        ({"data_directory": "/nonexistent"}, "no such directory"),
+        ({"data_directory": "/nonexistent"}, "does not exist"),
     ],
 )
 def test_what_cannot_be_had_is_said_with_advice_and_leaves_nothing(

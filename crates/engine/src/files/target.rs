@@ -84,7 +84,7 @@ impl<S: Sessions + Clone> Target for S {
         problems.unless(
             !S::CLIENTS_BLOCK || mix.part.clients <= MOST_CLIENTS_THAT_BLOCK,
             "clients",
-            "must lie between 1 and 1,000 where each client is a thread",
+            "must be between 1 and 1,000 if each client is a thread",
         );
         let workload = FilesWorkload::read(sections.workload, material.load_file.as_ref(), problems);
         let options =
@@ -96,7 +96,8 @@ impl<S: Sessions + Clone> Target for S {
             problems.unless(
                 as_sent.is_some(),
                 "client.cache",
-                "must be none, and client.redirector plain: every operation of this workload goes to the server",
+                "must be none, and client.redirector must be plain, because every operation of this \
+                workload goes to the server",
             );
             if workload.flushes() {
                 options = as_sent?;
@@ -106,7 +107,7 @@ impl<S: Sessions + Clone> Target for S {
             problems.unless(
                 self.kept_by() != KeptBy::Kernel,
                 "workload.name",
-                "clients go on over an outage of a server, and below a directory there is none",
+                "this workload needs a server that can have an outage, but a directory has no server",
             );
             options.keep_workspace = false;
         }
@@ -114,7 +115,7 @@ impl<S: Sessions + Clone> Target for S {
             problems.unless(
                 self.locks_exclude(),
                 "workload.name",
-                "clients that share files lock their blocks, and here a lock keeps nobody out: NFS takes vers=4.1",
+                "clients that share files need locks that exclude each other, so NFS requires vers=4.1",
             );
             // Other clients may still use shared files, so they are removed after the last level.
             options.keep_workspace = true;
@@ -130,7 +131,7 @@ fn check_arrivals<S: Sessions>(mix: &Mix, workload: &FilesWorkload, problems: &m
     problems.unless(
         mix.open.is_none() || workload.is_independent(),
         "arrival",
-        "these operations on files come from clients that wait for their answers, not at a rate of their own",
+        "this workload is not possible with a rate, because its clients wait for their answers",
     );
     if mix.threads == 1 {
         return;
@@ -138,16 +139,17 @@ fn check_arrivals<S: Sessions>(mix: &Mix, workload: &FilesWorkload, problems: &m
     problems.unless(
         mix.threads as u64 <= workload.most_depth(),
         "threads",
-        "a client of this workload has one thread; streams at most as many as its file has blocks, less one",
+        "a client of this workload has one thread; with streams, at most one thread less than its file has \
+        blocks",
     );
     problems.unless(
         !S::CLIENTS_BLOCK,
         "threads",
-        "must be 1 below a directory: a system call ends as it begins",
+        "must be 1 for a directory, because system calls are synchronous",
     );
     problems.unless(
         mix.open.is_none() && mix.never_waits(),
         "threads",
-        "must be 1 for files where operations are due at moments of their own: think time, a pace, a rate, a bound",
+        "must be 1 for files if operations are scheduled by think time, a pace, a rate or a bound",
     );
 }

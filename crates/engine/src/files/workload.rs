@@ -147,7 +147,7 @@ impl FilesWorkload {
                 problems.unless(
                     false,
                     "workload.name",
-                    "a load file is for the workload loadfile, which needs one",
+                    "a load file is required for the workload loadfile, and only for it",
                 );
                 None
             }

@@ -199,7 +199,7 @@ impl Script {
     ) -> Result<Self, Vec<String>> {
         let (mut names, mut problems, mut steps) = (Names::default(), Vec::new(), Vec::new());
         if !(1..=MOST_STEPS).contains(&sections.len()) {
-            problems.push(format!("a session has 1 to {MOST_STEPS} steps"));
+            problems.push(format!("a session must have 1 to {MOST_STEPS} steps"));
         }
         let mut step_names = BTreeSet::new();
         for (place, section) in sections.iter().enumerate() {
@@ -230,13 +230,13 @@ fn wrong_with(section: &StepSection, common: &[(String, String)]) -> Vec<String>
     let mut wrong = section.shape(common).problems();
     let name = &section.name;
     if name.is_empty() || name.len() > 60 || name.chars().any(char::is_control) {
-        wrong.push("its name has 1 to 60 characters, and none of control".to_owned());
+        wrong.push("the name must have 1 to 60 characters without control characters".to_owned());
     }
     let path = &section.path;
     let begins = path.starts_with('/') || path.starts_with("${");
     if !begins || !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
         wrong.push(format!(
-            "{path:?} is no path: it begins with / or a value and is plain ASCII without blanks or #"
+            "{path:?} is not a path: it must begin with / or a value, and be ASCII without spaces or #"
         ));
     }
     if !(0.0..=MOST_THINK_S).contains(&section.think_s) {

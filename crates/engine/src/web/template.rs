@@ -44,7 +44,7 @@ impl Names {
         };
         if BUILT_IN.iter().any(|(known, _)| *known == name) {
             return Err(format!(
-                "{name} has a meaning of its own, and can't be taken from an answer"
+                "{name} is a reserved name, so it can't be the name of an extracted value"
             ));
         }
         let next = self.0.len();

@@ -79,7 +79,7 @@ fn what_is_no_document_is_told_by_the_path_where_it_ends_to_be_one() {
     let said = problems(|document| document["windows"] = json!({}));
     assert!(said[0].contains("unknown field `windows`"), "{said:?}");
     let said = problems(|document| document["version"] = json!(2));
-    assert_eq!(said, ["version: 2 is not known here, 1 is"]);
+    assert_eq!(said, ["version: 2 is not supported; the supported version is 1"]);
     assert!(MixSpec::parse("{").is_err());
 }
 

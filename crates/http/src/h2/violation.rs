@@ -62,7 +62,7 @@ static VIOLATIONS: StatusTable = StatusTable {
 };
 
 impl Violation {
-    /// Returns the fault that it counts as.
+    /// Returns the fault under which the violation is counted.
     #[must_use]
     pub fn fault(self) -> Fault {
         match self {

@@ -23,7 +23,7 @@ impl<'a> Consent<'a> {
     pub fn of(host: &'a str, token: Option<&'a str>) -> Result<Self, TargetError> {
         let token = token.filter(|token| is_token(token)).ok_or_else(|| {
             TargetError::Consent(format!(
-                "{host} is not this machine, and there is no token to ask it for consent with"
+                "{host} is not this machine, and there is no token with which to ask for consent"
             ))
         })?;
         Ok(Self {
@@ -62,7 +62,8 @@ impl<'a> Consent<'a> {
             " is not this machine and"
         };
         Err(TargetError::Consent(format!(
-            "{host}{elsewhere} has not agreed to be loaded. Whoever runs it agrees with a file {place} \
+            "{host}{elsewhere} has not consented to load. To consent, the person who runs it creates a file \
+            {place} \
              that contains this one line:\n{document}"
         )))
     }

@@ -81,7 +81,7 @@ impl Identity {
             .collect::<Result<_, _>>()
             .map_err(|error| format!("the client's certificate is not PEM: {error}"))?;
         if chain.is_empty() {
-            return Err("the client's certificate is not PEM: no certificate is in it".to_owned());
+            return Err("the client's certificate is not PEM: the file contains no certificate".to_owned());
         }
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes())
             .map_err(|error| format!("the client's key is not PEM, or is encrypted: {error}"))?;
@@ -135,7 +135,8 @@ pub fn key_log_problem() -> Option<String> {
         .open(&path)
         .err()?;
     Some(format!(
-        "{KEY_LOG_VARIABLE} names {path:?} for the keys of TLS sessions, and this file can't be written: {error}; \
+        "{KEY_LOG_VARIABLE} names {path:?} for the keys of TLS sessions, but this file can't be written: \
+        {error}; \
          name another one, or unset the variable"
     ))
 }
@@ -176,7 +177,7 @@ impl TlsClient {
             .verifier(&provider)
             .map_err(|error: TrustError| error.to_string())?;
         let name = ServerName::try_from(options.server_name.clone())
-            .map_err(|_| format!("{:?} is no name that a certificate can have", options.server_name))?;
+            .map_err(|_| format!("{:?} is not a valid name for a certificate", options.server_name))?;
         let key = options.identity.as_ref().map(Identity::certified).transpose()?;
         let showing = Arc::new(Showing {
             key: key.map(Arc::new),
@@ -236,7 +237,7 @@ fn offering(
 ) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, String> {
     ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions.supported())
-        .map_err(|error| format!("no cipher suite of these belongs to these versions of TLS ({error})"))
+        .map_err(|error| format!("none of these cipher suites works with these versions of TLS ({error})"))
 }
 
 fn provider_of(ciphers: &[String]) -> Result<CryptoProvider, String> {

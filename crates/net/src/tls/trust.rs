@@ -52,7 +52,7 @@ impl Trust {
                 .map_err(|error| TrustError(format!("a certificate can't be used: {error}")))?;
         }
         if roots.is_empty() {
-            return Err(TrustError("there is no certificate in it".to_owned()));
+            return Err(TrustError("it contains no certificate".to_owned()));
         }
         Ok(Self::Authorities(Arc::new(roots), given.into()))
     }

@@ -16,7 +16,7 @@ def authorities(pem: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the generator needs to reach a server that is ready.
+    """The data that the generator needs to reach a running server.
 
     `network_namespace` is the file of the namespace to enter before connecting; None: its own. `trust` is whose
     certificates count over TLS: `SYSTEM`, `ANYBODY` or `authorities(...)`.

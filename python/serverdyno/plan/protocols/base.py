@@ -25,9 +25,9 @@ class Protocol(HasSettings[SettingsT]):
     schemes: ClassVar[tuple[str, ...]]
     example_url: ClassVar[str]
     has_host: ClassVar[bool] = True
-    """Whether its URLs name a host; otherwise they name a directory of this machine."""
+    """Whether the protocol's URLs name a host; otherwise they name a directory of this machine."""
     no_parameters: ClassVar[str | None] = None
-    """What to use in place of parameters behind `?` in a URL; None: its URLs may have them."""
+    """What to use in place of parameters behind `?` in a URL; None: URLs may have parameters."""
     work: ClassVar[Work[Any]]
     has_sessions: ClassVar[bool] = False
     """Whether each client negotiates a session with the server: see `Session` in a run's note."""
@@ -52,7 +52,7 @@ class Protocol(HasSettings[SettingsT]):
     def server_problem(
         self, settings: SettingsT, work_settings: Any, url: str | None, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Say why the suite can't run on a server with this URL or these settings; None: it can.
+        """Return why the suite can't run on a server with this URL or these settings; None: it can.
 
         `work_settings` are those of the kind of work that this protocol carries.
         """
@@ -60,7 +60,7 @@ class Protocol(HasSettings[SettingsT]):
         return None
 
     def described(self, settings: SettingsT, timeout: str) -> str:
-        """Describe how a client speaks, for the methodology. `timeout` is that of an operation, as text."""
+        """Describe the clients' protocol for the methodology. `timeout` is the timeout of an operation, as text."""
         raise NotImplementedError
 
     def look(self, url: str) -> Look | None:

@@ -38,11 +38,11 @@ class BonnieSettings(Model):
         le=MIB,
         description="Bytes per read or write. Programs before 1996 used 8192.",
     )
-    seeks: int = Field(default=4000, ge=1, le=10**7, description="Total seeks of one Bonnie.")
-    seekers: int = Field(default=3, ge=1, le=64, description="Concurrent seekers of one Bonnie.")
+    seeks: int = Field(default=4000, ge=1, le=10**7, description="Total seeks per Bonnie client.")
+    seekers: int = Field(default=3, ge=1, le=64, description="Concurrent seekers per Bonnie client.")
     check: bool = Field(
         default=True,
-        description="Compare everything that is read with what was written; a difference ends the run with an error.",
+        description="Compare all data read with the data written; a difference ends the run with an error.",
     )
 
     @property
@@ -70,8 +70,8 @@ class BonnieSettings(Model):
     def described(self) -> str:
         return (
             f"The six phases of Bonnie, each client on a file of {self.size_mib:,} MB in chunks of "
-            f"{self.chunk_bytes:,} bytes, and {self.seeks:,} seeks by {self.seekers} seekers. A row is of all clients "
-            "together."
+            f"{self.chunk_bytes:,} bytes, and {self.seeks:,} seeks by {self.seekers} seekers. A row covers "
+            "all clients together."
         )
 
     def parameters(self) -> dict[str, Any]:

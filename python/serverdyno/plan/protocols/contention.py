@@ -19,21 +19,24 @@ CONTENTION: Final = "contention"
 class ContentionSettings(Model):
     """The files that all clients share, and how often clients write."""
 
-    files: int = Field(default=1, ge=1, le=1024, description="Files that all clients share.")
+    files: int = Field(default=1, ge=1, le=1024, description="Number of files that all clients share.")
     blocks: int = Field(
         default=64,
         ge=1,
         le=2**16,
-        description="Blocks per file. With fewer blocks, locks conflict more often.",
+        description="Number of blocks per file. With fewer blocks, locks conflict more often.",
     )
     block_bytes: int = Field(
         default=4096,
         ge=64,
         le=2**20,
-        description="Bytes of a block, which is locked, read and written as a whole.",
+        description="Size of a block in bytes. A block is locked, read and written as a whole.",
     )
     writes_percent: int = Field(
-        default=50, ge=0, le=100, description="Percentage of turns that write; the others only read."
+        default=50,
+        ge=0,
+        le=100,
+        description="Percentage of turns that write the block; the others only read it.",
     )
 
     @property
@@ -47,8 +50,8 @@ class ContentionSettings(Model):
     def kept(self) -> str:
         """Describe what stays on the server, for the methodology."""
         return (
-            f"{self.workspace_bytes:,} bytes in all, made by the first client before the first mix and not measured. "
-            "They stay from mix to mix."
+            f"{self.workspace_bytes:,} bytes in all, created by the first client before the first level, "
+            "which is not measured. They stay from level to level."
         )
 
     def described(self) -> str:
@@ -56,9 +59,9 @@ class ContentionSettings(Model):
         return (
             f"All clients share {shared} of {self.blocks:,} blocks of {self.block_bytes:,} bytes. In each turn a "
             "client opens a file for reading and writing, locks one block, reads it, unlocks it and closes the file. "
-            f"In {wording.share(self.writes_percent / 100)} of the turns it also writes the block. File, block and "
-            "writing are drawn at random. A client that finds the block locked asks again after 0.5 ms, then after "
-            "twice as long each time, 32 ms at most."
+            f"In {wording.share(self.writes_percent / 100)} of the turns it also writes the block. File, "
+            "block and the choice to write are random. A client that finds the block locked asks again "
+            "after 0.5 ms, and doubles this time up to 32 ms."
         )
 
     def parameters(self) -> dict[str, Any]:

@@ -47,36 +47,38 @@ class DocumentsSettings(SectionModel):
     paths: list[str] = Field(
         default=[],
         max_length=MOST_PATHS,
-        description="For the workload url: the paths to request, `/path` or `/path weight`. Default: the URL's path.",
+        description="For the workload url: the requested paths, each `/path` or `/path weight`. Default: "
+        "the URL's path.",
     )
 
     steps: list[Step] = Field(
         default=[],
         max_length=MOST_STEPS,
-        description="For the workload session: the requests of one user in their order, see docs/sessions.md.",
+        description="For the workload session: one user's requests in order, see docs/sessions.md.",
     )
     dynamic_share: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="For webbench-dynamic: share of requests for the dynamic page without TLS, of all requests.",
+        description="For webbench-dynamic: share of all requests that ask for the dynamic page without TLS.",
     )
     secure_share: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="For webbench-dynamic: share of requests over TLS, of all requests. Default: none.",
+        description="For webbench-dynamic: share of all requests that use TLS. Default: none.",
     )
     dynamic_share_of_secure: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="For webbench-dynamic: share of the dynamic page, of requests over TLS. Default: none.",
+        description="For webbench-dynamic: share of the TLS requests that ask for the dynamic page. "
+        "Default: none.",
     )
     carrier: Carrier | None = Field(
         default=None,
-        description="For webbench-dynamic: how every server must make the dynamic page. any: as its settings say "
-        "(default).",
+        description="For webbench-dynamic: how every server must generate the dynamic page. any: as the "
+        "server's settings say (default).",
     )
 
     @model_validator(mode="after")
@@ -100,7 +102,7 @@ class DocumentsSettings(SectionModel):
         if paths and not any(weight for _, weight in weighted(paths)):
             raise ValueError("every weight is zero")
         if sum(weight for _, weight in weighted(paths)) >= 1 << 32:
-            raise ValueError("the weights are above 4,294,967,295 in all")
+            raise ValueError("the sum of the weights is above 4,294,967,295")
         return paths
 
     def parameters(self) -> dict[str, Any]:
@@ -122,7 +124,8 @@ class Documents(Work[DocumentsSettings]):
 
     name = "documents"
     workloads: ClassVar[Mapping[str, str]] = {
-        "webbench-static": "The document root must hold the WebBench tree: `dyno tree DIRECTORY` writes it.",
+        "webbench-static": "The document root must contain the WebBench tree: `dyno tree DIRECTORY` writes "
+        "it.",
         DYNAMIC: "The server must have the WebBench tree and the dynamic page, see docs/dynamic.md.",
         "url": "",
         SESSION: "The server must answer the steps of the suite, see docs/sessions.md.",
@@ -143,7 +146,7 @@ class Documents(Work[DocumentsSettings]):
         below_cache=False,
         operation="request",
         classes="request",
-        throughput_meaning="heads and bodies, as received by the clients.",
+        throughput_meaning="heads and bodies that the clients received.",
     )
 
     def problems(
@@ -152,7 +155,7 @@ class Documents(Work[DocumentsSettings]):
         """Yield settings that belong to another workload than the suite's."""
         del one_thread, at_once
         if settings.paths and workload != "url":
-            yield ("documents", "paths"), "is only for the workload url"
+            yield ("documents", "paths"), "requires the workload url"
         if settings.steps and workload != SESSION:
             yield ("documents", "steps"), f"is only for the workload {SESSION}"
         if workload == SESSION and not settings.steps:
@@ -205,7 +208,7 @@ class Documents(Work[DocumentsSettings]):
             named = "cgi, fastcgi or in-process" if carrier == "any" else carrier
             return f"the suite asks for the dynamic page by {named}: dynamic is {has!r}"
         if settings.secure_share and not server_settings.get("also_clear", False):
-            return 'a part of the suite is over TLS: settings need tls = "ecdsa-p256" and also_clear = true'
+            return 'the suite partly uses TLS: settings need tls = "ecdsa-p256" and also_clear = true'
         return None
 
     def facts(self, settings: DocumentsSettings, client_cache: str | None) -> tuple[Fact, ...]:
@@ -215,7 +218,7 @@ class Documents(Work[DocumentsSettings]):
             return (("Requests", described(settings.steps)),)
         if settings.dynamic_share is None:
             return ()
-        clear = f"{settings.dynamic_share:.0%} dynamic in the clear"
+        clear = f"{settings.dynamic_share:.0%} dynamic without TLS"
         of_it = f"{settings.dynamic_share_of_secure or 0:.0%} of it dynamic"
         secure = f", {settings.secure_share or 0:.0%} over TLS ({of_it})"
         page = "each dynamic page of 1,024 bytes answers its own request, checked byte for byte"

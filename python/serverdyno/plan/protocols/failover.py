@@ -16,18 +16,22 @@ from serverdyno.plan.protocols.work import Cut
 
 FAILOVER: Final = "failover"
 CUTS: Final = {
-    "server": "all processes of the server are killed, and it is started again",
-    "processes": "the processes that serve the connections are killed; the server's first process goes on",
-    "connections": "every client cuts its connection, and the server goes on",
+    "server": "all processes of the server are killed, and the server is restarted",
+    "processes": "the processes that serve the connections are killed, and the server's first process keeps "
+    "running",
+    "connections": "every client cuts its connection, and the server keeps running",
 }
 
 
 class FailoverSettings(Model):
-    """What each client writes and reads, and how its server is taken away meanwhile."""
+    """The data that each client writes and reads, and the kind of outage."""
 
-    blocks: int = Field(default=64, ge=1, le=2**16, description="Blocks of the file of each client.")
+    blocks: int = Field(default=64, ge=1, le=2**16, description="Number of blocks in each client's file.")
     block_bytes: int = Field(
-        default=4096, ge=64, le=2**20, description="Bytes of a block, which is written and read as a whole."
+        default=4096,
+        ge=64,
+        le=2**20,
+        description="Size of a block in bytes. A block is written and read as a whole.",
     )
     writes_per_flush: int = Field(
         default=4, ge=1, le=1_000_000, description="Number of writes after which a client flushes its file."
@@ -36,7 +40,7 @@ class FailoverSettings(Model):
         default="server", description="; ".join(f"{name}: {what}" for name, what in CUTS.items()) + "."
     )
     cut_percent: int = Field(
-        default=30, ge=1, le=99, description="When that happens, as a percentage of each level's window."
+        default=30, ge=1, le=99, description="Time of the outage, as a percentage of each level's window."
     )
     away_s: float = Field(
         default=1.0,
@@ -66,12 +70,13 @@ class FailoverSettings(Model):
     def described(self) -> str:
         writes = wording.plural(self.writes_per_flush, "write")
         return (
-            f"Each client has a file of {self.blocks:,} blocks of {self.block_bytes:,} bytes open. It writes a block, "
-            f"flushes after every {writes}, and reads a block, again and again; blocks are drawn at random. After "
+            f"Each client has a file of {self.blocks:,} blocks of {self.block_bytes:,} bytes open. It "
+            f"repeatedly writes a block, flushes after every {writes}, and reads a block; blocks are chosen "
+            "at random. After "
             f"{self.cut_percent} % of the window {CUTS[self.cut]}{self._away()}. A client whose connection is lost "
-            "connects again every 50 ms (over NFS 100 ms), for as long as an operation may take. Every block that is "
-            "read is checked, and after the mix each block is read back: what was acknowledged and flushed must be "
-            "there."
+            "connects again every 50 ms (over NFS 100 ms), until the timeout of an operation. Each block "
+            "read is checked, and after the level every block is read back: acknowledged and flushed data "
+            "must be there."
         )
 
     def _away(self) -> str:

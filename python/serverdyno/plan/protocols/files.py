@@ -37,7 +37,7 @@ OwnSettings = (
 
 Among those whose levels end at a given time, only contention has a client cache.
 """
-IN_ROOT = "The user must be able to make, write and delete files in the root of every share."
+IN_ROOT = "The user needs the right to create, write and delete files in the root of every share."
 
 
 class FilesSettings(SectionModel):
@@ -56,59 +56,54 @@ class FilesSettings(SectionModel):
 
     cache: Literal["none", "oplocks", "leases"] = Field(
         default="leases",
-        description="What a client asks the server for, so that it may cache. none: it doesn't cache.",
+        description="The right to cache that a client asks the server for. none: clients don't cache.",
     )
     redirector: Literal["xp", "plain"] = Field(
-        default="plain", description="xp: query paths before deletes and renames, as Windows XP did."
+        default="plain", description="xp: clients query paths before deletes and renames, as Windows XP did."
     )
     dormant_files: int = Field(
-        default=45, ge=0, le=100_000, description="Closed files that a client keeps open."
+        default=45, ge=0, le=100_000, description="Number of closed files that a client keeps open."
     )
     dormant_s: float = Field(
-        default=10, ge=0, le=3600, description="How long a client keeps a closed file open."
+        default=10, ge=0, le=3600, description="Time for which a client keeps a closed file open."
     )
     directory_leases: bool = Field(
         default=False,
-        description="With cache leases over SMB 3, also ask for leases of directories. A client then keeps listings "
-        "and look-ups until the server takes the lease back.",
+        description="With cache leases over SMB 3, also ask for leases of directories. A client then "
+        "caches listings and look-ups until the server revokes the lease.",
     )
     workspace_bytes: int = Field(
-        default=20 * 2**20, ge=15 * 2**20, le=2**40, description="Size of the files of each client."
+        default=20 * 2**20, ge=15 * 2**20, le=2**40, description="Total size of each client's files."
     )
-    save_workspace: bool = Field(default=True, description="Whether the files are kept from level to level.")
+    save_workspace: bool = Field(default=True, description="Keep the files from level to level.")
     legacy_seed_reads: bool = Field(
-        default=False, description="Sizes of bulk reads as in the oldest captures."
+        default=False, description="Use the sizes of bulk reads in the oldest captures."
     )
     true_offsets: bool = Field(
-        default=False, description="Positions as the application meant them, not as the captures show them."
+        default=False,
+        description="Use the positions that the application intended, not those in the captures.",
     )
     operations_per_client_s: float | None = Field(
-        default=None, gt=0, description="The most operations that a client starts per second."
+        default=None, gt=0, description="The most operations per second that a client starts."
     )
     load_file: str | None = Field(default=None, description="A dbench load file for the workload loadfile.")
     load_file_sha256: Annotated[str, Spelled("[0-9a-f]{64}", "64 hexadecimal digits")] | None = Field(
-        default=None, description="Its digest, noted when an experiment begins."
+        default=None, description="Digest of the load file, recorded when an experiment begins."
     )
-    streams: StreamsSettings | None = Field(
-        default=None, description="What clients of the workload streams read and write."
-    )
+    streams: StreamsSettings | None = Field(default=None, description="Parameters of the workload streams.")
     metadata: MetadataSettings | None = Field(
-        default=None, description="What clients of the workload metadata make, look at, read and remove."
+        default=None, description="Parameters of the workload metadata."
     )
     contention: ContentionSettings | None = Field(
-        default=None, description="What clients of the workload contention share."
+        default=None, description="Parameters of the workload contention."
     )
 
     failover: FailoverSettings | None = Field(
         default=None,
-        description="What clients of the workload failover do, and what is taken away from them.",
+        description="Parameters of the workload failover.",
     )
-    bonnie: BonnieSettings | None = Field(
-        default=None, description="The parameters of Bonnie, of the workload bonnie."
-    )
-    scenario: Scenario | None = Field(
-        default=None, description="Files and steps of a user, of the workload scenario."
-    )
+    bonnie: BonnieSettings | None = Field(default=None, description="Parameters of the workload bonnie.")
+    scenario: Scenario | None = Field(default=None, description="Files and steps of the workload scenario.")
 
     @property
     def own(self) -> OwnSettings | None:
@@ -183,10 +178,11 @@ class Files(Work[FilesSettings]):
         below_cache=True,
         operation="operation",
         classes="operation",
-        throughput_meaning="bytes that applications read and wrote, summed over the clients that were in the mix to "
-        "its end: what a client moved before an error took it out is not in the sum. They are counted above the "
-        "client's cache: what that answers itself is in the figure, and what passed between clients and server stands "
-        "next to it.",
+        throughput_meaning="bytes that applications read and wrote, summed over the clients that stayed "
+        "until the end of the level. Bytes of clients that left after an error are "
+        "excluded. The figure is counted above the client's cache, so it includes what "
+        "the cache answers itself; the bytes between clients and server are shown next "
+        "to it.",
         server_of_arrivals="client",
     )
 
@@ -203,12 +199,12 @@ class Files(Work[FilesSettings]):
             yield ("files", "load_file"), "is required for the workload loadfile, and only for it"
         for name in OWN:
             if name != workload and getattr(settings, name) is not None:
-                yield ("files", name), f"is only for the workload {name}"
+                yield ("files", name), f"requires the workload {name}"
         if workload != STREAMS and not one_thread:
-            why = "a client that uses files has one thread; several blocks of streams may be under way"
+            why = "a file client has one thread; only streams can have several blocks in flight"
             yield ("threads",), why
         if settings.directory_leases and settings.cache != "leases":
-            yield ("files", "directory_leases"), 'needs files.cache = "leases"'
+            yield ("files", "directory_leases"), 'requires files.cache = "leases"'
         if workload in OWN:
             yield from _problems_of_own(settings, workload)
         if workload in IN_TIME:
@@ -282,7 +278,7 @@ class Files(Work[FilesSettings]):
         most = wording.seconds(settings.dormant_s)
         dormant = f"{settings.dormant_files} closed files are kept open for {most} at most"
         cache = (
-            "None: every operation goes through to the server."
+            "None: every operation reaches the server."
             if settings.cache == "none"
             else client_cache
             or f"On {settings.cache}, as a workstation's redirector ({settings.redirector}) does it; {dormant}."
@@ -290,10 +286,10 @@ class Files(Work[FilesSettings]):
         pace = (
             "As fast as the server answers."
             if settings.operations_per_client_s is None
-            else f"At most {wording.rate(settings.operations_per_client_s)} operations/s a client."
+            else f"At most {wording.rate(settings.operations_per_client_s)} operations/s per client."
         )
         kept = settings.save_workspace and settings.failover is None
-        stays = "stays from mix to mix" if kept else "is removed after each mix"
+        stays = "stays from level to level" if kept else "is removed after each level"
         own = () if settings.own is None else (("Clients", settings.own.described()),)
         if settings.contention is not None:
             return (
@@ -308,16 +304,16 @@ class Files(Work[FilesSettings]):
             ("Pace", pace),
             (
                 "Workspace",
-                f"{self.workspace_bytes(settings):,} bytes a client, in a directory of its own, made before the mix "
-                f"and not measured; it {stays}.",
+                f"{self.workspace_bytes(settings):,} bytes per client, in the client's own directory. It is "
+                f"created before the level, which is not measured, and {stays}.",
             ),
         )
 
     def verification(self, checked: str) -> str:
         """Say that lengths and contents of reads are checked."""
         return (
-            f"The length of every read, and the content of {checked} of the reads, byte by byte, against what was "
-            "written there last."
+            f"The length of each read, and the content of {checked} of the reads, byte by byte, against the "
+            "data last written there."
         )
 
 
@@ -325,7 +321,7 @@ def _problems_of_own(settings: FilesSettings, workload: str) -> Iterator[tuple[t
     """Yield what is wrong with the workload's own table."""
     own: OwnSettings | None = getattr(settings, workload)
     if own is None:
-        yield ("files", workload), f"is missing: it says what clients of the workload {workload} do"
+        yield ("files", workload), f"is missing: it is required for the workload {workload} do"
         return
     for key, why in own.problems():
         path = key if isinstance(key, tuple) else (key,)
@@ -338,14 +334,13 @@ def _problems_of_clients(
     """Yield settings of clients that a workload with its own table can't use."""
     looks = settings.metadata is not None and settings.metadata.looks > 0
     if settings.cache != "none" and workload != CONTENTION and not looks:
-        yield ("files", "cache"), f'must be "none": {workload} shows the server, not what clients keep'
+        yield ("files", "cache"), f'must be "none": {workload} measures the server, not client caches'
     if settings.redirector != "plain":
         yield ("files", "redirector"), f'must be "plain" for {workload}'
     if workload == STREAMS and not (one_thread or at_once):
         yield (
             ("threads",),
-            "must be 1 if operations have times of their own: with think_time_s, "
-            "operations_per_client_s or open",
+            "must be 1 if operations are scheduled, with think_time_s, operations_per_client_s or open",
         )
 
 

@@ -37,21 +37,22 @@ class HttpSettings(SectionModel):
 
     version: Annotated[Literal["1.0", "1.1", "2"], Option(("--http",))] = Field(
         default="1.1",
-        description="Version of HTTP. 2: by ALPN over TLS, otherwise with prior knowledge. Every server must speak it.",
+        description="Version of HTTP, which every server must speak. 2: by ALPN over TLS, otherwise with "
+        "prior knowledge.",
     )
     streams: Annotated[int | None, Option()] = Field(
         default=None,
         ge=1,
         le=10_000,
-        description="For HTTP/2: number of streams that each client has open on a connection, one for each of its "
-        f"threads. Default: {STREAMS}.",
+        description="For HTTP/2: number of concurrent streams per client on a connection, one per thread. "
+        "Default: {STREAMS}.",
     )
     pipeline: Annotated[int | None, Option()] = Field(
         default=None,
         ge=1,
         le=10_000,
-        description="For HTTP/1.1: number of threads of a client that share a connection and send requests ahead on it "
-        "(pipelining). Default: each thread has its own connection.",
+        description="For HTTP/1.1: number of a client's threads that share a connection and pipeline their "
+        "requests on it. Default: each thread has its own connection.",
     )
     keep_alive: Annotated[bool, Option()] = Field(
         default=True, description="Keep connections open, or open one for each request."
@@ -66,13 +67,15 @@ class HttpSettings(SectionModel):
         default=None,
         ge=1024,
         le=16 << 20,
-        description=f"The most bytes of the head of an answer, a bound of dyno's own. Default: {HEAD_BYTES:,}.",
+        description=f"The most bytes in the head of an answer. This bound is dyno's own. Default: "
+        f"{HEAD_BYTES:,}.",
     )
     max_head_fields: Annotated[int | None, Option()] = Field(
         default=None,
         ge=100,
         le=100_000,
-        description=f"The most headers of an answer over HTTP/1, a bound of dyno's own. Default: {HEAD_FIELDS:,}.",
+        description=f"The most headers in an answer over HTTP/1. This bound is dyno's own. Default: "
+        f"{HEAD_FIELDS:,}.",
     )
     proxy_protocol: Annotated[Literal["v1", "v2"] | None, Option()] = Field(
         default=None,
@@ -80,11 +83,11 @@ class HttpSettings(SectionModel):
     )
     tls: TlsSettings | None = Field(
         default=None,
-        description="How a client speaks TLS; every server must then speak it. In suites with a secure_share: how it "
-        "speaks TLS in that share.",
+        description="TLS settings of the clients. With them, every server must speak TLS. In suites with a "
+        "secure_share, they apply to that share.",
     )
     request: RequestSettings | None = Field(
-        default=None, description="Requests other than plain GETs, and their expected answers."
+        default=None, description="Settings of requests other than plain GETs, and of their expected answers."
     )
 
     @model_validator(mode="after")
@@ -92,12 +95,12 @@ class HttpSettings(SectionModel):
         if self.pipeline is not None and (
             self.version != "1.1" or not self.keep_alive or self.close != "ordinary"
         ):
-            raise ValueError('pipeline needs version = "1.1", keep_alive and close = "ordinary"')
+            raise ValueError('pipeline requires version = "1.1", keep_alive and close = "ordinary"')
         if self.version != "2":
             if self.streams is not None:
                 raise ValueError('streams need version = "2"')
         elif not self.keep_alive or self.close != "ordinary":
-            raise ValueError('version = "2" needs keep_alive and close = "ordinary"')
+            raise ValueError('version = "2" requires keep_alive and close = "ordinary"')
         return self
 
     def parameters(self) -> dict[str, Any]:
@@ -186,7 +189,7 @@ class Http(Protocol[HttpSettings]):
             if url is None or (server_settings.get("secure_url") and not over_tls(url, server_settings)):
                 return None
             return (
-                "a part of the suite is over TLS: the URL must begin with http://, and settings need "
+                "the suite partly uses TLS: the URL must begin with http://, and settings need "
                 'secure_url = "https://..."'
             )
         if settings.tls is None or over_tls(url, server_settings):
@@ -202,12 +205,10 @@ class Http(Protocol[HttpSettings]):
             connection = f"connections that {streams} of a client share"
         elif settings.pipeline is not None:
             threads = wording.plural(settings.pipeline, "thread")
-            connection = (
-                f"connections that {threads} of a client share, whose requests are sent ahead (pipelining)"
-            )
+            connection = f"connections that {threads} of a client share, with pipelined requests"
         else:
-            connection = "kept-alive connections" if settings.keep_alive else "a connection for each request"
-        close = "" if settings.close == "ordinary" else " that is closed by a reset"
+            connection = "kept-alive connections" if settings.keep_alive else "a new connection per request"
+        close = "" if settings.close == "ordinary" else " closed by a reset"
         tls = "" if settings.tls is None else f" {settings.tls.described()}."
         return (
             f"HTTP/{settings.version}, {connection}{close}, receive buffer {settings.receive_buffer_bytes:,} bytes, "
@@ -223,9 +224,9 @@ class Http(Protocol[HttpSettings]):
 def contradiction(settings: HttpSettings, work_settings: DocumentsSettings) -> str | None:
     """Say why clients with these settings can't do the work."""
     if settings.pipeline is not None and (work_settings.steps or work_settings.secure_share):
-        return "pipeline: not possible with sessions, or with work that is partly over TLS"
+        return "pipeline: not possible with sessions, or with a suite that partly uses TLS"
     if work_settings.steps and settings.request is not None and not settings.request.has_fields_alone:
-        return "request: a session allows only headers and authorization; its steps define the rest"
+        return "request: a session allows only headers and authorization, because its steps define the rest"
     return None
 
 

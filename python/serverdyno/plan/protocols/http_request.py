@@ -103,7 +103,8 @@ class RequestSettings(Model):
     headers_from_env: Annotated[list[Variable], Option(("--header-from-env",))] = Field(
         default=[],
         max_length=16,
-        description="Environment variables that each hold a further header, `Name: value`, such as an API key.",
+        description="Environment variables that each contain a further header, `Name: value`, such as an "
+        "API key.",
     )
     body: Annotated[str | None, Option(("--data",))] = Field(
         default=None,
@@ -113,12 +114,13 @@ class RequestSettings(Model):
         default=None, description="A file with the body of every request."
     )
     authorization: Annotated[Literal["basic", "bearer"] | None, Option(("--auth",))] = Field(
-        default=None, description="The authentication scheme. The environment has the credentials."
+        default=None,
+        description="The authentication scheme. An environment variable contains the credentials.",
     )
     authorization_variable: Annotated[str, Option(("--auth-variable",))] = Field(
         default="DYNO_AUTHORIZATION",
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="The environment variable with `user:password`, or with the bearer token.",
+        description="The environment variable that contains `user:password` or the bearer token.",
     )
     status: Annotated[Statuses, Option(("--expect-status",), listed=True, ranges="each")] = Field(
         default=[], description="Expected statuses of answers. Default: 200 to 299."
@@ -130,7 +132,7 @@ class RequestSettings(Model):
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
         if self.body is not None and self.body_file is not None:
-            raise ValueError("body and body_file exclude each other")
+            raise ValueError("body and body_file can't be used together")
         return self
 
     @property
@@ -168,7 +170,7 @@ class RequestSettings(Model):
         if scheme == "basic":
             if ":" not in secret:  # the separator (RFC 7617, section 2)
                 raise UserError(
-                    f"{self.authorization_variable} has no colon: give user:password, not encoded",
+                    f"{self.authorization_variable} has no colon: give user:password without any encoding",
                     hint=f"export {self.authorization_variable}=user:password",
                 )
             return f"Basic {base64.b64encode(secret.encode()).decode('ascii')}"

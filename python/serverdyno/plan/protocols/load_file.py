@@ -65,9 +65,9 @@ def unpacked(text: str) -> _native.LoadFile:
     try:
         content = unpacking.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
     except zlib.error as error:
-        raise ValueError(f"a load file that was damaged on its way: {error}") from error
+        raise ValueError(f"the load file was corrupted in transit: {error}") from error
     if not unpacking.eof:
-        raise ValueError(f"a load file of more than {MOST_BYTES >> 20} MiB, or a part of one")
+        raise ValueError(f"the load file has more than {MOST_BYTES >> 20} MiB, or is incomplete")
     return _native.LoadFile.parse(content)
 
 
@@ -89,7 +89,7 @@ def _content(settings: FilesSettings) -> bytes | None:
         )
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UserError(
-            f"{path} can't be replayed: it is UTF-16, and not UTF-8",
+            f"{path} can't be replayed: it is UTF-16, not UTF-8",
             hint=f"iconv -f UTF-16 -t UTF-8 {path}",
         )
     return content.removeprefix(codecs.BOM_UTF8)

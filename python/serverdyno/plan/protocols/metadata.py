@@ -20,21 +20,28 @@ class MetadataSettings(Model):
     """What each client does. One operation is all work on one file."""
 
     files: int = Field(
-        default=20, ge=1, le=100_000, description="Files of each client, which every phase goes through."
+        default=20,
+        ge=1,
+        le=100_000,
+        description="Number of files per client. Each phase processes all of them.",
     )
     file_bytes: int = Field(
-        default=0, ge=0, le=2**20, description="Size of each file, which is written and read at once."
+        default=0,
+        ge=0,
+        le=2**20,
+        description="Size of each file. A file is written, and read, in a single request.",
     )
     shared: bool = Field(
-        default=False, description="Whether all clients share one directory. false: each client has its own."
+        default=False, description="Let all clients share one directory. false: each client has its own."
     )
 
     looks: int = Field(
         default=0,
         ge=0,
         le=1000,
-        description="Number of looks at the directory per pass: a client lists it, asks for a missing name, and for "
-        "the attributes of each of its files. 0: it only asks for the attributes, once.",
+        description="Number of look-ups per pass: in each, a client lists the directory, asks for a missing "
+        "name, and gets the attributes of each of its files. 0: a client only gets the "
+        "attributes, once.",
     )
 
     @property
@@ -46,19 +53,19 @@ class MetadataSettings(Model):
         return iter(())
 
     def described(self) -> str:
-        where = "the directory of all clients of a share" if self.shared else "a directory of its own"
+        where = "the directory of all clients of a share" if self.shared else "its own directory"
         size = f"of {self.file_bytes:,} bytes" if self.file_bytes else "without content"
         looks = (
             "asks for the attributes of each, "
             if self.looks == 0
-            else f"looks at the directory {self.looks:,} times (lists it, asks for a name that is not there, and for "
+            else f"queries the directory {self.looks:,} times (lists it, asks for a missing name, and gets "
             "the attributes of each of its files), "
         )
         return (
             f"Each client creates {self.files:,} files {size} in {where}, {looks}reads each "
-            "and removes each, again and again. An operation is a file as a whole: create opens, writes and closes it, "
-            "read opens, reads and closes it. Clients begin together and do not wait for each other between phases, "
-            "unlike those of mdtest; each asks for its own files."
+            "and removes each, again and again. An operation handles a whole file: create opens, writes and "
+            "closes it; read opens, reads and closes it. Clients begin together but, unlike in mdtest, do "
+            "not wait for each other between phases. Each client uses its own files."
         )
 
     def parameters(self) -> dict[str, Any]:

@@ -22,9 +22,9 @@ NfsVersion = Literal["3", "4.1", "4.2"]
 Transport = Literal["tcp", "udp"]
 """Values of the mount option `proto`."""
 LOCKS: Final = {
-    "3": "locks are kept by each client (as a mount with nolock)",
-    "4.1": "locks are the server's",
-    "4.2": "locks are the server's",
+    "3": "locks are local to each client (as in a mount with nolock)",
+    "4.1": "the server manages locks",
+    "4.2": "the server manages locks",
 }
 WRITES: Final = "writes are UNSTABLE with a COMMIT at close and flush (without a client cache FILE_SYNC)"
 
@@ -71,7 +71,7 @@ class ExportLook:
         The sessions have the version in use.
         """
         return (
-            "NFS 4.2, or 4.1 where the server has no more"
+            "NFS 4.2, or 4.1 if the server does not support 4.2"
             if self._version == "4.2"
             else f"NFS {self._version}"
         )
@@ -83,7 +83,8 @@ class ExportLook:
 class NfsSettings(SectionModel):
     readdirplus: bool = Field(
         default=True,
-        description="List directories with attributes. false: ask for each, as clients did before 2003.",
+        description="List directories with attributes. false: ask for each file's attributes, as clients "
+        "did before 2003.",
     )
 
     def parameters(self) -> dict[str, Any]:
@@ -117,10 +118,10 @@ class Nfs(Protocol[NfsSettings]):
         """Describe version, transport and authentication."""
         del settings
         return (
-            "NFSv3 over TCP, or over UDP, NFSv4.1 or NFSv4.2 where the server's settings or its URL (?proto=udp, "
-            "?vers=4.1) say so, with AUTH_SYS, from ports above 1023; transfers of the size that the server prefers, "
-            "1 MiB at most, over UDP 32 KiB; one mount "
-            f"or session and one connection a client; timeout {timeout}."
+            "NFSv3 over TCP, or over UDP, NFSv4.1 or NFSv4.2 if the server's settings or its URL "
+            "(?proto=udp, ?vers=4.1) say so, with AUTH_SYS, from ports above 1023; transfers of the "
+            "server's preferred size, up to 1 MiB, over UDP 32 KiB; one mount or session and one connection "
+            "per client; timeout {timeout}."
         )
 
     def session_note(self, dialect: str) -> str:

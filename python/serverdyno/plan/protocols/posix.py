@@ -23,7 +23,7 @@ class PosixSettings(SectionModel):
         description="Bypass the page cache (O_DIRECT) if offset and length are multiples of 4,096.",
     )
     flush: Literal["fsync", "fdatasync", "none"] = Field(
-        default="fsync", description="The system call for a client's flush; none: no call."
+        default="fsync", description="The system call that a client's flush makes; none: no call."
     )
 
 
@@ -45,7 +45,7 @@ class DirectoryLook:
         return f"Linux {platform.release()}"
 
     def notes(self) -> list[str]:
-        return ["No server is in between: system calls on a directory of this machine."]
+        return ["There is no server: clients make system calls on a directory of this machine."]
 
 
 class Posix(Protocol[PosixSettings]):
@@ -69,14 +69,15 @@ class Posix(Protocol[PosixSettings]):
         """Describe calls, caches, and what can't be bounded."""
         flush = {"none": "nothing"}.get(settings.flush, settings.flush)
         direct = (
-            "around the page cache where aligned to 4,096 bytes"
+            "bypassing the page cache if aligned to 4,096 bytes"
             if settings.direct
             else "through the page cache"
         )
         return (
-            f"System calls on a directory of this machine, {direct}; a flush is {flush}; one thread a client, which "
-            "does the work of the file system, too: the generator's CPU time has both. Locks are those of the file "
-            f"system (F_OFD_SETLK). A system call that hangs can't be ended: the timeout of {timeout} counts it late."
+            f"System calls on a directory of this machine, {direct}; a flush is {flush}; one thread per "
+            f"client, which also does the work of the file system, so the generator's CPU time includes "
+            f"both. Locks are those of the file system (F_OFD_SETLK). A system call that hangs can't be "
+            f"ended: the timeout of {timeout} reports it late."
         )
 
     def base_directory(self, url: str) -> str:

@@ -25,7 +25,7 @@ Name = Annotated[str, Spelled(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "up to 100 le
 class TreeFiles(Model):
     """Files with a common prefix: `aaa1` to `aaa100`."""
 
-    name: Name = Field(description="Prefix of the names; a number from 1 on follows.")
+    name: Name = Field(description="Prefix of the file names, which a number from 1 on follows.")
     count: int = Field(ge=1, le=MOST_ENTRIES, description="Number of files per directory.")
     bytes: int = Field(default=0, ge=0, le=MOST_BYTES, description="Size of each file.")
 
@@ -33,11 +33,16 @@ class TreeFiles(Model):
 class Tree(Model):
     """A directory, its subdirectories, and the same files in each."""
 
-    files: tuple[TreeFiles, ...] = Field(default=(), strict=False, description="The files of each directory.")
+    files: tuple[TreeFiles, ...] = Field(default=(), strict=False, description="Files per directory.")
     directories: int = Field(
-        default=0, ge=0, le=10_000, description="Subdirectories of each directory above the lowest level."
+        default=0,
+        ge=0,
+        le=10_000,
+        description="Number of subdirectories per directory, except at the lowest level.",
     )
-    levels: int = Field(default=0, ge=0, le=20, description="Levels of directories below the topmost.")
+    levels: int = Field(
+        default=0, ge=0, le=20, description="Number of directory levels below the topmost directory."
+    )
 
     def directory_count(self) -> int:
         """Return the number of directories, including the topmost."""
@@ -51,7 +56,9 @@ class Tree(Model):
 class LocalFile(Model):
     """A file of this machine that a step copies. It is made before, and no measured time includes that."""
 
-    bytes: int = Field(ge=0, le=MOST_BYTES, description="Its size; its content can't be compressed.")
+    bytes: int = Field(
+        ge=0, le=MOST_BYTES, description="Size of the file, whose content can't be compressed."
+    )
 
 
 class _Step(Model):
@@ -61,10 +68,11 @@ class _Step(Model):
     figure: int | None = Field(
         default=None,
         ge=1,
-        description="Figure of the published report that is shown next to this step.",
+        description="Number of the figure in the published report that is shown next to this step.",
     )
     warm: bool | None = Field(
-        default=None, description="Repeat the step in the same session. Default: if the step changes nothing."
+        default=None,
+        description="Repeat the step in the same session. Default: true if the step changes nothing.",
     )
 
 
@@ -80,7 +88,7 @@ class List(_Step):
     """`ls`."""
 
     do: Literal["list"] = Field(description="What is done.")
-    tree: str = Field(description="A name in `trees`; the topmost directory of that tree is listed.")
+    tree: str = Field(description="Name of the tree in `trees` whose topmost directory is listed.")
     pattern: str = Field(default="*", min_length=1, max_length=100, description="With * and ?.")
     long: bool = Field(default=False, description="With attributes: ls -l.")
 
@@ -110,11 +118,11 @@ class Build(_Step):
     """Build: look for missing headers, read sources, write objects."""
 
     do: Literal["build"] = Field(description="What is done.")
-    tree: str = Field(description="A name in `trees`: the sources.")
+    tree: str = Field(description="Name of the tree in `trees` that contains the sources.")
     searches: int = Field(
-        default=5, ge=0, le=1000, description="Number of missing names that are looked up per source."
+        default=5, ge=0, le=1000, description="Number of missing names to look up per source."
     )
-    object_bytes: int = Field(default=8192, ge=0, le=MOST_BYTES, description="The size of each object.")
+    object_bytes: int = Field(default=8192, ge=0, le=MOST_BYTES, description="Size of each object.")
 
 
 class RemoveTree(_Step):
@@ -128,7 +136,7 @@ class MakeFile(_Step):
     """`mkfile`: create a file of zeros."""
 
     do: Literal["make-file"] = Field(description="What is done.")
-    file: Name = Field(description="Its name on the server.")
+    file: Name = Field(description="Name on the server.")
     bytes: int = Field(ge=0, le=MOST_BYTES, description="Its size.")
 
 
@@ -137,21 +145,21 @@ class CopyTo(_Step):
 
     do: Literal["copy-to"] = Field(description="What is done.")
     local: str = Field(description="Of `local`.")
-    file: Name = Field(description="Its name on the server.")
+    file: Name = Field(description="Name on the server.")
 
 
 class CopyFrom(_Step):
     """`cp` a file from the server to this machine, and compare its content with the original."""
 
     do: Literal["copy-from"] = Field(description="What is done.")
-    file: Name = Field(description="Its name on the server.")
+    file: Name = Field(description="Name on the server.")
 
 
 class RemoveFile(_Step):
     """`rm`."""
 
     do: Literal["remove-file"] = Field(description="What is done.")
-    file: Name = Field(description="Its name on the server.")
+    file: Name = Field(description="Name on the server.")
 
 
 class Metadata(_Step):
@@ -162,12 +170,12 @@ class Metadata(_Step):
 
     do: Literal["metadata"] = Field(description="What is done.")
     clients: int = Field(
-        default=1, ge=1, le=256, description="Number of clients at once, each with a session and a thread."
+        default=1, ge=1, le=256, description="Number of concurrent clients, each with a session and a thread."
     )
     files: int = Field(default=1000, ge=1, le=MOST_ENTRIES, description="Of each client.")
     bytes: int = Field(default=0, ge=0, le=1 << 30, description="Of each file.")
     shared: bool = Field(
-        default=False, description="Whether all clients share one directory. false: each client has its own."
+        default=False, description="Let all clients share one directory. false: each client has its own."
     )
 
 
@@ -178,13 +186,11 @@ class Streams(_Step):
     writers: int = Field(default=0, ge=0, le=256, description="Clients that write.")
     readers: int = Field(default=0, ge=0, le=256, description="Clients that read.")
     bytes: int = Field(
-        default=1 << 28, ge=1, le=MOST_BYTES, description="Size of each file; whole blocks are used."
+        default=1 << 28, ge=1, le=MOST_BYTES, description="Size of each file, in whole blocks."
     )
-    block_bytes: int = Field(default=1 << 16, ge=512, le=1 << 20, description="Size of one read or write.")
-    depth: int = Field(
-        default=1, ge=1, le=1024, description="Reads or writes that a client has under way at once."
-    )
-    random: bool = Field(default=False, description="Whether the blocks come in a random order, each once.")
+    block_bytes: int = Field(default=1 << 16, ge=512, le=1 << 20, description="Size of each read or write.")
+    depth: int = Field(default=1, ge=1, le=1024, description="Concurrent reads or writes per client.")
+    random: bool = Field(default=False, description="Process the blocks in a random order, each block once.")
 
 
 OnTree = MakeTree | List | Find | Stat | Read | Build | RemoveTree
@@ -198,9 +204,11 @@ CAN_BE_REPEATED = (*CHANGES_NOTHING, Build, MakeFile, CopyTo)
 class Scenario(Model):
     """Steps in their order, and the trees and files that they use."""
 
-    published: Name | None = Field(default=None, description="The published report that it re-creates.")
+    published: Name | None = Field(
+        default=None, description="The published report that the scenario re-creates."
+    )
     trees: Mapping[Name, Tree] = Field(default_factory=dict, description="Trees of files, by name.")
-    local: Mapping[Name, LocalFile] = Field(default_factory=dict, description="Files of this machine.")
+    local: Mapping[Name, LocalFile] = Field(default_factory=dict, description="Files on this machine.")
     steps: tuple[Step, ...] = Field(min_length=1, max_length=1000, strict=False, description="In order.")
 
     @property
@@ -224,7 +232,7 @@ class Scenario(Model):
         )
 
     def described(self) -> str:
-        return f"{wording.plural(len(self.steps), 'step')}, one after the other, in a directory of their own."
+        return f"{wording.plural(len(self.steps), 'step')}, one after the other, in their own directory."
 
     def parameters(self) -> dict[str, Any]:
         """Return what shapes the load, by key path below `files`."""
@@ -246,7 +254,7 @@ class Scenario(Model):
         there: set[str] = set()
         for place, step in enumerate(self.steps):
             if step.warm and not isinstance(step, CAN_BE_REPEATED):
-                yield ("steps", place, "warm"), "what is made or removed can't be so twice"
+                yield ("steps", place, "warm"), "the same thing can't be created or removed twice"
             if isinstance(step, OfClients):
                 yield from _problems_of_clients(step, place)
                 continue
@@ -264,7 +272,7 @@ class Scenario(Model):
             elif isinstance(step, MakeFile | CopyTo):
                 there.add(name)
             elif name not in there:
-                yield at, f"no step before this one has made {name!r}"
+                yield at, f"no earlier step has created {name!r}"
             elif isinstance(step, RemoveTree | RemoveFile):
                 there.discard(name)
             if isinstance(step, CopyTo) and step.local not in self.local:
@@ -277,7 +285,7 @@ def _problems_of_clients(step: OfClients, place: int) -> Iterator[tuple[tuple[st
             yield ("steps", place, "files"), f"more than {MOST_ENTRIES:,} files of all clients"
         return
     if step.writers + step.readers == 0:
-        yield ("steps", place, "writers"), "at least one client writes or reads"
+        yield ("steps", place, "writers"), "at least one client must write or read"
     if step.bytes < step.block_bytes:
         yield ("steps", place, "bytes"), "less than a block"
 

@@ -27,7 +27,7 @@ def wrong_dialects(least: Dialect, most: Dialect, *, encrypts: bool) -> dict[str
     """Return each possible contradiction of a client's or server's dialects, and whether it applies."""
     return {
         "min_dialect is above max_dialect": DIALECTS.index(least) > DIALECTS.index(most),
-        "encryption needs a max_dialect of 3.0 or later": (
+        "encryption requires a max_dialect of 3.0 or later": (
             encrypts and DIALECTS.index(most) < DIALECTS.index("3.0")
         ),
     }
@@ -50,24 +50,26 @@ class SmbSettings(SectionModel):
     )
     durable_handles: bool = Field(
         default=False,
-        description="Ask for handles that outlive a lost connection: durable ones, and persistent ones where the share "
-        "is continuously available. The client then connects again and goes on with what it had open.",
+        description="Ask for handles that outlive a lost connection: durable handles, and persistent "
+        "handles if the share is continuously available. The client then reconnects and "
+        "continues with its open files.",
     )
     channels: int = Field(
         default=1,
         ge=1,
         le=32,
-        description="Connections of each client's session (SMB 3 multichannel). Reads and writes are spread over them. "
-        "What a lost one has not answered is sent again over another. A server that does not offer them is refused.",
+        description="Connections per client session (SMB 3 multichannel), over which reads and writes are "
+        "spread. Requests without an answer on a lost connection are sent again over another. "
+        "Servers without multichannel are refused.",
     )
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
         """Refuse all contradictions at once."""
         wrong = wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required")
-        wrong["channels above 1 need a max_dialect of 3.0 or later"] = self.channels > 1 and DIALECTS.index(
-            self.max_dialect
-        ) < DIALECTS.index("3.0")
+        wrong["more than one channel requires a max_dialect of 3.0 or later"] = (
+            self.channels > 1 and DIALECTS.index(self.max_dialect) < DIALECTS.index("3.0")
+        )
         refuse_contradictions(wrong)
         return self
 
@@ -96,7 +98,7 @@ class FileLook:
         if (said := self._offer) is None:
             return known
         return [
-            f"At the first look it chose SMB {said['dialect']}, signing "
+            f"In the first session, the server chose SMB {said['dialect']}, signing "
             f"{'required' if said['signing_required'] else 'not required'}, reads of up to "
             f"{said['max_read_bytes']} and writes of up to {said['max_write_bytes']} bytes. It offers "
             f"{'leases of directories' if said['directory_leases'] else 'no leases of directories'}.",
@@ -142,8 +144,9 @@ class Smb(Protocol[SmbSettings]):
         """Describe the dialects, signing and encryption that the client requests."""
         return (
             f"SMB {settings.min_dialect} to {settings.max_dialect}, signing {settings.signing}, encryption "
-            f"{settings.encryption} as the client asks{', durable handles' if settings.durable_handles else ''}; "
-            f"one session a client{f', of {settings.channels} connections' if settings.channels > 1 else ''}; "
+            f"{settings.encryption} as requested by the "
+            f"client{', durable handles' if settings.durable_handles else ''}; one session per "
+            f"client{f', of {settings.channels} connections' if settings.channels > 1 else ''}; "
             f"timeout {timeout}."
         )
 

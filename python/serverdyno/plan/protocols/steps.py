@@ -21,19 +21,20 @@ class Take(Model):
     """The source of a value in an answer: exactly one of the four."""
 
     header: str | None = Field(
-        default=None, description="The name of a header; the first counts if there are several."
+        default=None, description="The name of a header. If there are several, the first one counts."
     )
     cookie: str | None = Field(
         default=None,
-        description="The name of a cookie that `Set-Cookie` sets; the last counts if there are several.",
+        description="The name of a cookie in `Set-Cookie`. If there are several, the last one counts.",
     )
     regex: str | None = Field(
         default=None,
-        description="A regular expression (of Rust's crate regex) in the body; its first group is the value.",
+        description="A regular expression (syntax of Rust's crate regex) to find in the body; its first "
+        "group is the value.",
     )
     json_pointer: str | None = Field(
         default=None,
-        description="A JSON pointer (RFC 6901) to a string, a number or a truth value in the body.",
+        description="A JSON pointer (RFC 6901) to a string, a number or a Boolean in the body.",
     )
 
     @model_validator(mode="after")
@@ -61,12 +62,12 @@ class Step(Model):
     headers: Headers = Field(default=[], description="Further headers, each `Name: value`.")
     body: str | None = Field(default=None, description="The body, as text.")
     think_s: float = Field(
-        default=0, ge=0, le=86_400, description="How long the user waits before this request."
+        default=0, ge=0, le=86_400, description="Time that the user waits before this request."
     )
     status: Statuses = Field(default=[], description="Expected statuses of answers. Default: 200 to 299.")
     body_bytes: int | None = Field(default=None, ge=0, description="Expected size of the body of the answer.")
     take: dict[str, Take] = Field(
-        default={}, description="Values to be taken from the answer, by the name that later steps use."
+        default={}, description="Values to extract from the answer, by the name that later steps use."
     )
 
     def section(self) -> dict[str, Any]:
@@ -101,6 +102,6 @@ def described(steps: list[Step]) -> str:
     thinks = f", {think_s:g} s of think time" if think_s else ""
     listed = "; ".join(f"{step.name}: {step.method} {step.path}" for step in steps)
     return (
-        f"A session of {len(steps)} steps{thinks}, made again and again by each thread of a client ({listed}). A step "
+        f"A session of {len(steps)} steps{thinks}, repeated by each thread of a client ({listed}). A step "
         "that fails ends the session: the next request is the first step."
     )

@@ -25,13 +25,11 @@ class StreamsSettings(Model):
     """
 
     file_bytes: int = Field(
-        default=16 * 2**20, ge=2, le=2**40, description="Size of the file of each client: whole blocks."
+        default=16 * 2**20, ge=2, le=2**40, description="Size of each client's file, in whole blocks."
     )
-    block_bytes: int = Field(
-        default=64 * 2**10, ge=1, le=2**20, description="Bytes that one operation reads or writes."
-    )
+    block_bytes: int = Field(default=64 * 2**10, ge=1, le=2**20, description="Bytes per read or write.")
     random: bool = Field(
-        default=False, description="Whether the blocks come in a random order instead of one after another."
+        default=False, description="Process the blocks in a random order instead of one after another."
     )
     writers_percent: int = Field(
         default=50, ge=0, le=100, description="Percentage of clients that write; the others read."
@@ -51,10 +49,10 @@ class StreamsSettings(Model):
     def described(self) -> str:
         order = "in a random order, the same in each pass" if self.random else "from its beginning to its end"
         return (
-            f"Each client has a file of {self.file_bytes:,} bytes and goes through it again and again, {order}, in "
+            f"Each client has a file of {self.file_bytes:,} bytes and processes it repeatedly, {order}, in "
             f"blocks of {self.block_bytes:,} bytes. {wording.share(self.writers_percent / 100)} of the clients write "
-            "and flush after each pass, the others read. What is written may stay in the server's memory until the "
-            "flush."
+            "and flush after each pass, the others read. Written data may stay in the server's memory until "
+            "the flush."
         )
 
     def parameters(self) -> dict[str, Any]:

@@ -26,7 +26,9 @@ class ClientCertificate(Model):
         description="A file with the client's certificate and its chain (PEM), for servers that ask for one.",
     )
     key: Annotated[str | None, Option(("--key",))] = Field(
-        default=None, description="A file with its private key (PEM). Default: the file of the certificate."
+        default=None,
+        description="A file with the private key of the certificate (PEM). Default: the file "
+        "of the certificate.",
     )
 
     @model_validator(mode="after")
@@ -49,13 +51,16 @@ class ClientCertificate(Model):
 
     def _hint(self, certificate: str, key: str) -> str:
         if "BEGIN CERTIFICATE" not in certificate:
-            return f"{self.certificate} holds no certificate (PEM)."
+            return f"{self.certificate} does not contain a certificate (PEM)."
         if "ENCRYPTED" in key:
-            return f"The key has a pass phrase: openssl pkey -in {self.key or self.certificate} -out PLAIN removes it."
+            return (
+                f"The key has a passphrase, which openssl pkey -in {self.key or self.certificate} -out "
+                "PLAIN removes it."
+            )
         if "PRIVATE KEY" not in key:
             given = "give its file as key (--key)" if self.key is None else f"{self.key} is another file"
             return f"There is no private key (PEM): {given}."
-        return "Give the key that the certificate was made for, and a chain without other things in it."
+        return "Give the private key of this certificate, and a chain that contains only certificates."
 
 
 class TlsSettings(ClientCertificate):
@@ -70,10 +75,13 @@ class TlsSettings(ClientCertificate):
     ciphers: Annotated[list[str], Option(listed=True)] = Field(
         default=[],
         max_length=32,
-        description="Cipher suites by IANA's names, the preferred first. Default: all.",
+        description="Cipher suites by their IANA names, in order of preference. Default: all.",
     )
     resumption: Annotated[float, Option()] = Field(
-        default=0.0, ge=0.0, le=1.0, description="Share of connections that offer an earlier session."
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="Share of connections that offer to resume an earlier session.",
     )
 
     @model_validator(mode="after")
@@ -97,9 +105,9 @@ class TlsSettings(ClientCertificate):
         if self.resumption == 0:
             resumed = "every handshake full"
         elif self.resumption == 1:
-            resumed = "an earlier session offered wherever a client has one"
+            resumed = "clients offer to resume an earlier session whenever they have one"
         else:
-            resumed = f"an earlier session offered by {self.resumption:.0%} of the connections"
+            resumed = f"resumption of an earlier session offered by {self.resumption:.0%} of the connections"
         offered = f"TLS {versions} as the client offers{ciphers}, {resumed}{shown}"
         return f"{offered}; signatures of handshakes always verified"
 
@@ -109,7 +117,7 @@ def _read(file: str) -> str:
         return Path(file).expanduser().read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{file} is not PEM, which is text",
+            f"{file} is not PEM text",
             hint=f"To convert PKCS #12 (.p12, .pfx): openssl pkcs12 -in {file} -nodes -out FILE.pem. "
             f"To convert DER: openssl x509 -inform der -in {file} -out FILE.pem.",
         ) from error

@@ -129,7 +129,7 @@ class Terms:
     server_of_arrivals: str = "connection"
     """Name of what carries operations of open load."""
     in_phases: bool = False
-    """Whether each class is a phase that a client finishes before the next begins."""
+    """Whether each class of operations is a phase that a client finishes before the next begins."""
 
     def span(self, low: float, high: float) -> str:
         """Return a range as text, such as `8,100 to 8,146`, or one figure if both are written the same."""

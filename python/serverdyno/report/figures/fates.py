@@ -1,4 +1,4 @@
-"""What happened to single clients in the window of one record: who left, who got nothing, how much each got."""
+"""Compute what became of each client in the window of a record: left, did nothing, or its throughput."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one record says about the load generator and about other programs on the machine, as shares of time.
+"""Compute the shares of time of the load generator and of other programs on the machine from one record.
 
 The rules are in `analysis.trust`; `results` combines the repetitions.
 """

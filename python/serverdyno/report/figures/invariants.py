@@ -1,4 +1,6 @@
-"""What must hold in every record, whatever was measured. A violation is a bug of ours or damaged data.
+"""Check conditions that must hold in every record, whatever was measured.
+
+A violation is a bug of ours or damaged data.
 
 The comparison of requests with the server's own count belongs to a run and is in its note (`report/caveats.py`).
 """
@@ -47,9 +49,7 @@ def _sums(record: MixRecord) -> Iterator[str]:
 
 def _arrivals(record: MixRecord) -> Iterator[str]:
     if missing := open_load.unaccounted(record):
-        yield (
-            f"{missing:,} of {record.arrivals or 0:,} requests that were due are missing from all other counts"
-        )
+        yield (f"{missing:,} of {record.arrivals or 0:,} due requests are missing from all other counts")
 
 
 def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:

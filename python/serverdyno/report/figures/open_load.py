@@ -1,4 +1,4 @@
-"""What records of open load say: requests due, how they ended, and how exactly they were sent.
+"""Compute the figures of open load from records: due requests, outcomes, and precision of sending times.
 
 The rules are in `analysis.open_load`.
 """

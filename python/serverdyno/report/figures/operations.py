@@ -1,4 +1,4 @@
-"""What was done at one level, by class of operation and by kind of content, over its repetitions."""
+"""Sum the operations of one level by class and by kind of content, over its repetitions."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _seconds(results: Results) -> RawTable:
         for record in results.used
         for row in record.by_second
     )
-    return RawTable("seconds", "One row per run, mix and second, ramps included", columns, rows)
+    return RawTable("seconds", "One row per run, level and second, ramps included", columns, rows)
 
 
 HISTOGRAM_QUANTILES = (
@@ -131,7 +131,7 @@ def _histograms(results: Results) -> RawTable:
         samples, found = quantiles(record.response_time_hdr, HISTOGRAM_QUANTILES)
         rows += [(*_run(record), samples, quantile, value_ms) for quantile, value_ms in found]
     return RawTable(
-        "histograms", "One row per run, mix and quantile of the response time", columns, tuple(rows)
+        "histograms", "One row per run, level and quantile of the response time", columns, tuple(rows)
     )
 
 
@@ -148,7 +148,7 @@ def _rows(name: str, what: str, row_type: type[Row], results: Results) -> RawTab
     nested = {"clients": "by_client"}.get(name, name)
     columns = (*RUN_COLUMNS, *(field.name for field in fields(row_type)))
     rows = tuple((*_run(record), *astuple(row)) for record in results.used for row in getattr(record, nested))
-    return RawTable(name, f"One row per run, mix and {what}", columns, rows)
+    return RawTable(name, f"One row per run, level and {what}", columns, rows)
 
 
 def _points(results: Results) -> RawTable:
@@ -185,7 +185,7 @@ def _points(results: Results) -> RawTable:
         for mix in result.mixes
         if mix is not None
     )
-    return RawTable("points", "One row per configuration and mix, over the repetitions", columns, rows)
+    return RawTable("points", "One row per configuration and level, over the repetitions", columns, rows)
 
 
 def _point(mix: MixFigures, terms: Terms) -> tuple[Value, ...]:
@@ -240,7 +240,7 @@ def _mixes(results: Results) -> RawTable:
         )
         for record in results.used
     )
-    return RawTable("mixes", "One row per run and mix, as measured", columns, rows)
+    return RawTable("mixes", "One row per run and level, as measured", columns, rows)
 
 
 def _operations(results: Results) -> RawTable:
@@ -266,7 +266,7 @@ def _operations(results: Results) -> RawTable:
         for record in results.used
         for row in record.by_operation
     )
-    return RawTable("operations", "One row per run, mix and class of operation", columns, rows)
+    return RawTable("operations", "One row per run, level and class of operation", columns, rows)
 
 
 def _errors(results: Results) -> RawTable:
@@ -276,7 +276,7 @@ def _errors(results: Results) -> RawTable:
         for record in results.used
         for row in record.errors
     )
-    return RawTable("errors", "One row per run, mix and kind of error", columns, rows)
+    return RawTable("errors", "One row per run, level and kind of error", columns, rows)
 
 
 def _improvements(results: Results) -> RawTable:

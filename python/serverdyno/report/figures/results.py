@@ -422,7 +422,7 @@ def _spread(values: Sequence[float]) -> curve.Spread:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What plan and machine give to every level of a configuration.
+    """The conditions from the plan and the machine that all levels of a configuration share.
 
     None: unknown, such as the CPUs of a user's server.
     """

@@ -44,15 +44,15 @@ def _findings(results: Results, tables: Labels) -> list[Finding]:
         found.append(Finding("Anomaly", claim, f"{tables['response']}."))
     if idle:
         claim = (
-            f"Server and generator were both less than half busy: {_few(idle)}. Something else limited throughput: "
-            "waiting, locks, the disk or the network."
+            f"Server and generator were both less than half busy: {_few(idle)}. Something else limited "
+            "throughput, such as waiting, locks, the disk or the network."
         )
         found.append(Finding("Anomaly", claim, f"{tables['costs']}."))
     if decisive:
         found.append(
             Finding(
                 "Anomaly",
-                f"One load level decides the average of {_few(decisive)}.",
+                f"A single load level dominates the average of {_few(decisive)}.",
                 tables["peaks"] + ".",
             )
         )

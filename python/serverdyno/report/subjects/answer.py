@@ -1,7 +1,7 @@
 """The answer at the top: who won, by how much, how certain that is, and what is proven at equal load.
 
-It says no more than the verdicts of `analysis`: nobody is called faster without proof. `differences` has each
-comparison in full, and `caveats` what must be known before any figure.
+It says no more than the verdicts of `analysis`: no configuration is called faster without proof. `differences` has
+each comparison in full, and `caveats` what must be known before any figure.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _headline(results: Results) -> str:
     comparisons = results.comparisons
     counted = [result for result in results.configurations if result.peak and result.peak_height]
     if not results.mixes:
-        return "There is no result: no test finished."
+        return "There is no result: no load level finished."
     if not counted:
         return f"There is no result: no {results.terms.operation} succeeded."
     if len(results.configurations) == 1:
@@ -85,11 +85,12 @@ def _lacking(results: Results) -> str:
         if (note := results.source.run_notes.get(key.number)) and note.state == "failed"
     }
     parts = [
-        f"{name} {'failed' if name in failed else 'is unfinished'} ({used[name]:,} of {planned:,} tests completed)"
+        f"{name} {'failed' if name in failed else 'is unfinished'} ({used[name]:,} of {planned:,} load "
+        "levels completed)"
         for name in lacking[:MOST_LACKING]
     ]
     rest = len(lacking) - MOST_LACKING
-    return f"{wording.listing([*parts, *([f'{rest} more lack tests'] if rest > 0 else [])])}."
+    return f"{wording.listing([*parts, *([f'{rest} more are incomplete'] if rest > 0 else [])])}."
 
 
 def _alone(result: ConfigurationResult, terms: Terms) -> str:
@@ -155,7 +156,7 @@ def _margin(results: Results) -> str:
     rest = f"; {len(told) - MOST_LEADS} more below" if len(told) > MOST_LEADS else ""
     said = f"{'; '.join(_interval(each, told) for each in told[:MOST_LEADS])}{rest}."
     if unranked := _unranked(found, results):
-        said += f" This test can't rank {few(unranked)}{_why_unranked(unranked, comparisons)}."
+        said += f" This experiment can't rank {few(unranked)}{_why_unranked(unranked, comparisons)}."
     return " ".join(filter(None, (said, cost.ranking(results))))
 
 
@@ -194,7 +195,7 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
         return _unsafe(comparison, results)
     verdicts = {each.average.verdict for each in comparisons if each.average.percent is not None}
     if verdicts == {Verdict.EQUIVALENT}:
-        return f"A draw: all are equal within {largest.equivalence_percent:g} %."
+        return f"A draw: all are equivalent within {largest.equivalence_percent:g} %."
     if verdicts == {Verdict.TOO_FEW_REPETITIONS}:
         because = "one repetition can't show whether a difference repeats"
     elif largest.verdict is Verdict.NOT_COMPARABLE and why and why <= HELD_BACK:
@@ -211,7 +212,7 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
 def _unmeasured(results: Results) -> str:
     silent = [result for result in results.configurations if result.finished and not result.peak_height]
     if not silent:
-        return "No winner: no run of two configurations finished the same tests."
+        return "No winner: no two configurations finished the same load levels."
     why = errors.first_error(silent[0].finished[0])
     names = few([result.name for result in silent])
     return f"No comparison: {names} completed no {results.terms.operation}{f' ({why})' if why else ''}."
@@ -310,9 +311,9 @@ def _sure(results: Results) -> str:
     runs = sorted({len(source.repetitions_of(name)) for name in source.configuration_names})
     repeated = wording.plural(runs[-1], "repetition") if runs else "no repetition"
     done = (
-        f"all {source.planned_mixes:,} tests completed"
+        f"all {source.planned_mixes:,} load levels completed"
         if len(results.used) == source.planned_mixes
-        else f"{len(results.used):,} of {source.planned_mixes:,} tests completed"
+        else f"{len(results.used):,} of {source.planned_mixes:,} load levels completed"
     )
     said = f"{repeated} of {load}; {done}."
     known = [comparison.average for comparison in comparisons]
@@ -321,7 +322,7 @@ def _sure(results: Results) -> str:
         said += f" The risk that any of {among:,} comparisons claims a difference by chance is at most 5 %."
     odd = dict.fromkeys(comparison.left_out(comparison.average) for comparison in comparisons)
     if named := [each for each in odd if each]:
-        said += f" Odd and left out: {wording.listing(named)}."
+        said += f" Left out as an outlier: {wording.listing(named)}."
     if below := differences.below_floor(comparisons, source.noise_floor):
         said += f" {below}"
     missed = _missed(results)
@@ -425,5 +426,5 @@ def _chart(results: Results) -> Iterator[Figure]:
     unit = results.terms.unit
     panel = Panel("", unit, tuple(bars[:MOST_BARS]))
     hollow = any(bar.points[0].limited_by for bar in bars)
-    line = basis(results) + (" Hollow: not limited by the server." if hollow else "")
+    line = basis(results) + (" Hollow points: not limited by the server." if hollow else "")
     yield Figure("overview", 0, title, line, "bars", capital(unit), (panel,))

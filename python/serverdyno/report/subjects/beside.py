@@ -31,7 +31,7 @@ from serverdyno.report.subjects.testbed import testbed
 
 MOST_PICTURES = 4
 NOT_COMPARABLE = (
-    "Not comparable: another time, other hardware, another program. Nothing is computed from both."
+    "Not comparable: the time, the hardware and the program differ. No figure is computed from both."
 )
 
 

@@ -28,11 +28,11 @@ COLUMNS = (
     Column("Locks refused"),
 )
 NOTES = (
-    "Over all repetitions, ramps included. A break takes caching back from one client because another wants the "
-    "file. To answer: the server waits for the answer, and so does the other client. Breaks without an answer of "
-    "their own were answered by a close.",
-    "Answer: from the arrival of a break until its answer was sent; in between the client writes its cached data "
-    "back. Locks refused: another client held the range, and the client asked again.",
+    "Over all repetitions, ramps included. A break revokes one client's right to cache because another "
+    "client wants the file. To answer: the server, and the other client, waited for an answer. A close "
+    "answered the breaks without an answer of their own.",
+    "Answer: from the arrival of a break until its answer was sent; meanwhile the client writes its cached "
+    "data back. Locks refused: another client held a lock on the range, and the client asked again.",
 )
 
 
@@ -45,7 +45,7 @@ def table(results: Results) -> Table | None:
         records = results.records(mix.configuration, mix.mix)
         if known := [record for record in records if record.breaks is not None]:
             rows.append(_row(mix.configuration, known))
-    title, under = "Caching that servers took back from clients", basis(results, Over.SUM)
+    title, under = "Caching rights that servers revoked", basis(results, Over.SUM)
     return Table("breaks", 0, title, under, COLUMNS, tuple(rows), NOTES, key_columns=2)
 
 

@@ -340,8 +340,10 @@ def _table(found: Capacities, results: Results) -> Table:
     )
     notes = (
         f"Capacity: the rate at which half of the trials meet {found.objective.words}, as the geometric mean of the "
-        "runs. The interval is Student's over the runs; for one run it is that of its search.",
-        "Held every time: the highest rate up to which every trial passed, in the worst run.",
+        "runs. The interval is a t interval over the runs; for a single run it is the interval of its "
+        "search.",
+        "Held every time: the highest rate up to which every trial passed, in the run with the lowest such "
+        "rate.",
     )
     title = f"Capacity at {found.objective.words}"
     return Table("capacity", 0, title, basis(results, Over.TOGETHER), columns, rows, notes)
@@ -384,11 +386,11 @@ def _trials(found: Capacities, results: Results) -> Table:
     marks = frozenset().union(*(trial.marks for each in found.searched for trial in each.trials))
     notes = (
         f"Percentiles cover all {found.operations}; failed ones count as slower than every answer. The cell is empty "
-        "if too many failed. Failed: errors, dropped, and not answered.",
+        "if too many failed. Failed: errors, and operations that were dropped or not answered.",
         *mark_notes(marks),
     )
     under = basis(results, Over.EACH)
-    return Table("trials", 0, "Trials in their order", under, columns, rows, notes, key_columns=3)
+    return Table("trials", 0, "Trials in the order they ran", under, columns, rows, notes, key_columns=3)
 
 
 def _trial_row(trial: TrialFigures) -> tuple[Cell, ...]:
@@ -506,7 +508,7 @@ def _findings(found: Capacities, tables: Labels) -> list[Finding]:
         known = [rate for rate in held if rate is not None]
         if known and len(known) == len(held) and each.rate_per_s is not None:
             rate = f"{min(known):,} {found.operations}/s"
-            words = f"{each.name} held it in every trial up to {rate}, the rate to plan with."
+            words = f"{each.name} met the objective in every trial up to {rate}: use this rate for planning."
             said.append(Finding("Held every time", words, f"{tables['trials']}."))
     for base, other, level in found.compared:
         words = _gap(base, other, level, found) if level.proven else _no_gap(base, other, level)

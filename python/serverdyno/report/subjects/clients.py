@@ -31,7 +31,7 @@ def build(results: Results) -> Part:
     handles = outages.handles_table(results, Over.SUM) if results.source.cut is None else None
     tables = (_clients(results), _cache(results), _calls(results), breaks.table(results), handles)
     there = tuple(table for table in tables if table is not None)
-    return Part((Section("clients", "Single clients, and their cache", tables=there, appendix=True),))
+    return Part((Section("clients", "Individual clients, and their caches", tables=there, appendix=True),))
 
 
 def _stayed(record: MixRecord, *, in_operations: bool) -> list[float]:
@@ -59,9 +59,10 @@ def _clients(results: Results) -> Table:
     )
     rows = tuple(row for mix in results.mixes if (row := _client_row(results, mix)))
     notes = (
-        "Clients that stayed to the end of the load level. Mean, standard deviation and fairness are computed per "
-        "repetition, so that they contain no differences between repetitions. Smallest and largest: of any client "
-        "in any repetition.",
+        "Only clients that stayed to the end of the load level. Mean, standard deviation and fairness are "
+        "computed per "
+        "repetition, so they exclude differences between repetitions. Smallest and largest: over all "
+        "clients and repetitions.",
         "Fairness: 1 if all clients got the same, 1 / clients if one got everything (Jain, Chiu and Hawe, 1984).",
     )
     return Table("clients", 0, "Single clients", basis(results), columns, rows, notes, key_columns=2)
@@ -107,8 +108,8 @@ def _cache(results: Results) -> Table:
     )
     rows = tuple(_cache_row(mix, results.records(mix.configuration, mix.mix)) for mix in _peaks(results))
     notes = (
-        "At each configuration's peak, all repetitions together, ramps included. Passes: through the whole "
-        "workload, counted when they end. Content checked: read and compared byte by byte.",
+        "At each configuration's peak, all repetitions together, ramps included. Passes: complete runs "
+        "through the workload. Content checked: data that was read and compared byte by byte.",
     )
     title = "What the client cache kept from the server"
     return Table("cache", 0, title, basis(results, Over.SUM), columns, rows, notes)
@@ -162,8 +163,8 @@ def _calls(results: Results) -> Table:
         if any(found[kind] for found in calls)
     )
     notes = (
-        "Below the client cache, ramps included, at each configuration's peak. Operations are the successful ones "
-        "of applications.",
+        "Calls below the client cache at each configuration's peak, ramps included. Operations: successes "
+        "of the applications.",
     )
     under = basis(results, Over.SUM)
     return Table("calls", 0, "Calls that reached the server", under, columns, rows, notes)

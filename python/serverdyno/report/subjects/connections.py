@@ -47,8 +47,9 @@ def _connections(results: Results) -> Table:
     )
     counted = SESSIONS if results.terms.below_cache else KEPT_ALIVE
     notes = (
-        f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: from the "
-        f"moment when the {results.terms.operation} was due until its connection was established, for those that "
+        f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: "
+        f"from the moment when the {results.terms.operation} was due until its connection was established, "
+        "for those that "
         "ended in the windows.",
         TOO_FEW_SAMPLES,
     )

@@ -73,15 +73,18 @@ def _table(results: Results) -> Table:
         Column("Limited by", numeric=False),
     )
     notes = (
-        f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
-        "Generator, of round trips: the share of each spent waiting in or for the generator. Hidden speed: how much "
+        f"{wording.NOTHING} not measured. Shares, busy CPUs and memory: the largest value over the "
+        "repetitions.",
+        "Generator, of round trips: the share of each round trip spent in the generator or waiting for it. "
+        "Hidden speed: how much "
         "faster than shown the server may be, at most.",
-        "Others: everything else on the CPUs of generator and server, including the kernel. Steal: taken by the "
-        "hypervisor.",
+        "Others: all other programs on the CPUs of generator and server, and the kernel. Steal: CPU time "
+        "that the hypervisor took.",
         "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
-        "Limited by: what reached its limit; for the server's CPUs, 85 %. If neither they nor the generator were "
-        "busy: the disk, if something waited for it for more than 10 % of the window; latency, if more clients got "
-        "more; else latency or locks. Nothing found: not measured, or the generator contributed.",
+        "Limited by: the resource that reached its limit, which is 85 % for the server's CPUs. If neither "
+        "these nor the generator were busy: the disk, if any process waited for it for more than 10 % of "
+        "the window; latency, if more clients brought more throughput; otherwise latency or locks. Nothing "
+        "found: not measured, or the generator contributed.",
         *mark_notes(results.marks & COST_MARKS),
     )
     title = f"CPU time per {results.terms.operation}, and the generator's own limits"
@@ -91,7 +94,7 @@ def _table(results: Results) -> Table:
 def _limited_by(result: ConfigurationResult, mix: MixFigures) -> str:
     names = [f"{limit}" for limit in result.limits_of(mix)]
     if Mark.NOISY in mix.marks:
-        names.append("others on the machine")
+        names.append("other programs on the machine")
     return ", ".join(names) or "nothing found"
 
 
@@ -186,7 +189,7 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
     if results.source.open or results.source.cut is not None or not results.mixes:
         return []
     known = [mix for mix in results.mixes if mix.hidden_speed is not None and not mix.is_failing]
-    points = wording.plural(len(results.mixes), "point")
+    points = wording.plural(len(results.mixes), "load level")
     busiest = max(mix.cost.generator_cpu_share for mix in results.mixes)
     evidence = f"busiest generator thread used {wording.share(busiest)} of its time; {tables['costs']}."
     if not known:
@@ -197,7 +200,9 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
     limited = [mix for mix in known if Mark.GENERATOR_LIMITED in mix.marks]
     most = wording.share(max(mix.hidden_speed or 0.0 for mix in known))
     waiting = wording.share(max(mix.waiting_share or 0.0 for mix in known))
-    evidence = f"at most {waiting} of the clients' time spent in or for the generator; {evidence}"
+    evidence = (
+        f"at most {waiting} of the clients' time was spent in the generator or waiting for it; {evidence}"
+    )
     if loose := [mix for mix in known if mix.hidden_speed_is_loose]:
         longest = wording.share(max(mix.cost.run_delay_share or 0.0 for mix in loose))
         claim = (
@@ -224,14 +229,14 @@ def _machine(results: Results, tables: Labels) -> list[Finding]:
     steal = [cost.steal_cpus_busy for cost in costs if cost.steal_cpus_busy is not None]
     parts = []
     if others:
-        parts.append(f"everything else on the machine used up to {wording.cpus(max(others))} CPUs")
+        parts.append(f"all other programs on the machine used up to {wording.cpus(max(others))} CPUs")
     if steal:
         taken = wording.cpus(max(steal))
         parts.append(f"the hypervisor took {'no time' if taken == '0.00' else f'up to {taken} CPUs'}")
     if not parts:
         return []
     claim = f"At every load level, {wording.listing(parts)}."
-    return [Finding("Machine", claim, f"{max(len(others), len(steal))} points; {tables['costs']}.")]
+    return [Finding("Machine", claim, f"{max(len(others), len(steal))} load levels; {tables['costs']}.")]
 
 
 def shared_cpus(source: Source) -> list[str]:
@@ -241,7 +246,7 @@ def shared_cpus(source: Source) -> list[str]:
             sharing.setdefault(shared, []).append(configuration.name)
     return [
         f"{wording.listing(names)} {('shares' if len(names) == 1 else 'share')} {wording.cpu_set(cpus)} with the "
-        "generator. Each takes CPU time from the other, so the figures describe both together."
+        "generator. They take CPU time from each other, so the figures describe both together."
         for cpus, names in sharing.items()
     ]
 
@@ -262,8 +267,9 @@ def noise(results: Results) -> list[str]:
             f"the generator's threads waited for a CPU for up to {wording.share(waited)} of the window"
         )
     return [
-        f"Others disturbed {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}: "
-        f"{wording.listing(parts)}. These points are marked noisy (N); a quiet machine may give other figures."
+        f"Other activity disturbed {len(noisy):,} of {wording.plural(len(results.mixes), 'load level')}: "
+        f"{wording.listing(parts)}. These levels are marked noisy (N); a quiet machine may give other "
+        "figures."
     ]
 
 

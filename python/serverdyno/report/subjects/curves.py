@@ -20,9 +20,7 @@ from serverdyno.report.parts import NAME
 
 MOST_FALLS = 4
 """The most findings on dips; the table has all."""
-MORE_CLIENTS = (
-    "Continue with `dyno run PLAN --clients ...` and more clients; `dyno load` has `--clients` too."
-)
+MORE_CLIENTS = "Continue with more clients: `--clients` of `dyno run PLAN` and `dyno load`."
 
 
 def applies(results: Results) -> bool:
@@ -124,7 +122,11 @@ def unsaturated(results: Results, tables: Labels) -> list[Finding]:
         _unsaturated(group, advice, tables)
         for group, advice in (
             (free, MORE_CLIENTS),
-            (held, "The generator or the plan's bound limited these, so more clients would not show more."),
+            (
+                held,
+                "The generator or the plan's bound limited these levels, so more clients would not bring "
+                "more throughput.",
+            ),
         )
         if group
     ]
@@ -140,7 +142,9 @@ def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: Labe
     where = wording.listing(parts)
     claim = f"Throughput was still rising at the highest load tested: {where}. {peaks} {bounds}. {advice}"
     return Finding(
-        "Still rising", claim, f"Rule: by more than the noise and by at least 2 %; {tables['peaks']}."
+        "Still rising",
+        claim,
+        f"Rule: throughput must rise by more than the noise and by at least 2 %; {tables['peaks']}.",
     )
 
 
@@ -162,7 +166,7 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
     if peak is not None and peak.candidates is not None and len(peak.candidates) > 1:
         words.append(f"the true peak may be at any of {clients_of(result, peak.candidates)} clients")
     if shape.near_peak is not None:
-        words.append(f"95 % of it from {_with_clients(clients_of(result, [shape.near_peak]))} on")
+        words.append(f"95 % of the peak from {_with_clients(clients_of(result, [shape.near_peak]))} on")
     if retained is not None and retained.low is not None and retained.high is not None and retained.share < 1:
         interval = wording.share_span(retained.low, retained.high)
         words.append(f"kept at the highest load {wording.share(retained.share)}, 95 % interval {interval}")
@@ -194,8 +198,9 @@ def _table(results: Results) -> Table:
         "highest of several means. Intervals: t intervals on logarithms, from two runs on.",
         "The peak may be at: in 95 of 100 experiments, the true peak is at one of these load levels (subset "
         "selection, Gupta 1965).",
-        "Dips and drops: found by a rule with a 5 % chance of finding any in a flat curve with normal noise. "
-        f"{wording.NOTHING} can't be judged: too few load levels or repetitions, or a level without throughput.",
+        "Dips and drops: the rule has a 5 % chance of finding any in a flat curve with normal noise. "
+        f"{wording.NOTHING} can't be judged, because of too few load levels or repetitions, or a level "
+        "without throughput.",
     )
     rows = tuple(_row(result, results.terms) for result in results.configurations)
     return Table("shape", 0, "Peak, overload and dips", basis(results), columns, rows, notes)

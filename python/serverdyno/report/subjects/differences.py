@@ -40,7 +40,7 @@ from serverdyno.report.subjects import peaks
 from serverdyno.store.records import MixRecord
 
 MOST_PAIRS = 28
-UNEXPLAINED = "No measurement of the host explains it."
+UNEXPLAINED = "No measurement on the host explains this."
 
 
 def applies(results: Results) -> bool:
@@ -89,7 +89,11 @@ def tally(comparisons: Sequence[Comparison]) -> str:
     found = Counter(comparison.average.verdict for comparison in comparisons)
     counts = ", ".join(f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict])
     limited = sum(bool(comparison.limits) for comparison in comparisons)
-    note = f" In {limited:,} something other than the server limits a side: see the marks." if limited else ""
+    note = (
+        f" In {limited:,} something other than the server limited at least one side: see the marks."
+        if limited
+        else ""
+    )
     return f"{wording.plural(len(comparisons), 'comparison')}{against} in overall average: {counts}.{note}"
 
 
@@ -125,7 +129,7 @@ def _finding(comparison: Comparison, terms: Terms, tables: Labels) -> Finding:
         if improvement.repetitions and improvement.mixes
     ]
     evidence = [
-        f"{', '.join(rates)} {terms.unit}" if rates else "No complete run of both at the same load levels",
+        f"{', '.join(rates)} {terms.unit}" if rates else "No complete runs of both at the same load levels",
         wording.plural(improvements[0].repetitions, "repetition")
         + (" in pairs" if improvements[0].paired else ""),
         f"over {wording.plural(len(improvements[0].mixes), 'load level')}",
@@ -148,7 +152,7 @@ def _could_have_found(improvement: Improvement) -> list[str]:
     if improvement.found_percent is None:
         return []
     found = wording.change(improvement.found_percent)
-    words = f"such an experiment finds {found} of average in 4 of 5 cases"
+    words = f"such an experiment detects {found} of average in 4 of 5 cases"
     if improvement.repetitions_needed is None:
         return [words]
     return [f"{words}, and 5{wording.NO_BREAK}% with {improvement.repetitions_needed:,} repetitions"]
@@ -178,14 +182,14 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
         Verdict.NO_DIFFERENCE_SHOWN: f"No difference{beyond} shown between {other} and {base} {changes}.{chance}",
         Verdict.EQUIVALENT: f"{other} and {base} are equivalent within {within} {changes}.",
         Verdict.TOO_FEW_REPETITIONS: f"Measured: {other} against {base} {changes}. {repetitions} can't show "
-        "whether that repeats.",
+        "whether the difference repeats.",
         Verdict.NOT_COMPARABLE: (
-            f"{other} and {base} can't be compared in {names}: some repetition completed nothing at the load levels "
-            "that both have."
+            f"{other} and {base} can't be compared in {names}: at least one repetition completed nothing at "
+            "the load levels that both have."
         ),
         Verdict.NOT_SEPARATED: (
-            f"{other} against {base} {changes}. The two were measured at different times, so a change over time "
-            "can't be told from a difference. Measure both in one experiment: dyno run PLAN --against OTHER."
+            f"{other} against {base} {changes}. They were measured at different times, so the difference "
+            "may be a change over time. Measure both in one experiment: dyno run PLAN --against OTHER."
         ),
     }[verdict]
 
@@ -209,11 +213,11 @@ def reason(why: Obstacle) -> str:
     return {
         ObstacleKind.CLIENTS_LEFT: f"up to {share} of the clients left load levels of {why.name}",
         ObstacleKind.FAILED: f"up to {share} of the operations of {why.name} failed at a load level",
-        ObstacleKind.OTHER_WORK: f"{share} of the operations were of other kinds",
+        ObstacleKind.OTHER_WORK: f"{share} of the operations were of different kinds",
         ObstacleKind.NOISE: _slowed(why.name, why.amount),
         ObstacleKind.HIDDEN: f"{why.name} may be up to {share} faster than the generator could show",
         ObstacleKind.RATE_BOUND: f"the rate of its plan limited {why.name}",
-        ObstacleKind.DURABILITY: "a flush does different things in the two",
+        ObstacleKind.DURABILITY: "a flush has different effects in the two",
     }[why.kind]
 
 
@@ -240,8 +244,13 @@ def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
         return ""
     percent = f"{wording.significant(floor.percent)}{wording.NO_BREAK}%"
     if floor.measured:
-        return f"The self-test on this machine can't exclude differences of up to {percent} between equal servers."
-    return f"Equal servers can differ permanently by up to {percent}; dyno selftest measures this machine."
+        return (
+            f"The self-test on this machine can't exclude differences of up to {percent} between "
+            "identical servers."
+        )
+    return (
+        f"Identical servers can differ consistently by up to {percent}; dyno selftest measures this machine."
+    )
 
 
 def _range(improvement: Improvement) -> str:
@@ -289,8 +298,8 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
     )
     notes: tuple[str, ...] = (
         "Improvement: configuration / base - 1. Interval: t interval on the log ratio, from two repetitions on. "
-        "Finds: the smallest detectable difference (found in 4 of 5 experiments), and the repetitions needed to "
-        "detect 5 %.",
+        "Finds: the smallest detectable difference (found in 4 of 5 experiments), and the number of "
+        "repetitions needed to detect 5 %.",
         *_verdict_notes(comparisons),
         "The peak is cross-validated: each half of the runs is read where the other half peaks. It can therefore be "
         "lower than the highest mean, which noise inflates.",
@@ -302,8 +311,8 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
     )
     if any(comparison.limits for comparison in comparisons):
         notes += (
-            "A mark next to an improvement: the limit applied to at least one load level of either side, so the "
-            "true difference is not known.",
+            "A mark next to an improvement: the limit applied to at least one load level of one of the two, "
+            "so the true difference is not known.",
         )
     title = f"Improvement over {'the base' if against else bases.pop()}"
     return Table("improvements", 0, title, under, columns, tuple(rows), notes, key_columns=2)
@@ -376,7 +385,7 @@ def _chart(results: Results) -> Iterator[Figure]:
     bars.sort(key=lambda bar: -bar.points[0].y)
     panels = (Panel("", "", tuple(bars)),)
     line = f"{basis(results)} Rules: 95 % intervals." + (
-        " Hollow: the load generator or the plan limited a side."
+        " Hollow points: the load generator or the plan limited one of the two."
         if any(bar.points[0].limited_by for bar in bars)
         else ""
     )
@@ -396,11 +405,11 @@ def odd_runs(
                 found.setdefault((name, each.odd.repetition), {})[each.figure.value] = each.odd.percent
     return [
         Finding(
-            "Odd repetition",
-            f"Repetition {number} of {name} is far from the others "
+            "Outlying repetition",
+            f"Repetition {number} of {name} is an outlier "
             f"({wording.listing([f'{wording.change(percent)} in {figure}' for figure, percent in figures.items()])}), "
-            f"so comparisons leave it out. {_reason(records.get(name, ()), number)}",
-            f"{table}; curves and means contain it.",
+            f"so comparisons exclude it. {_reason(records.get(name, ()), number)}",
+            f"{table}; curves and means include it.",
         )
         for (name, number), figures in found.items()
     ]

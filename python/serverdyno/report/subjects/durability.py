@@ -237,25 +237,30 @@ def table(found: Sequence[Promise], under: str, key: str = "durability") -> Tabl
 
 def _notes(found: Sequence[Promise]) -> Iterator[str]:
     yield (
-        f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the same windows "
-        "for any reason, counted in the kernel. A server inside the kernel, and files opened for synchronous "
-        "writing, can't be counted this way."
+        f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the "
+        "same windows for any reason, counted in the kernel. This does not count servers inside the kernel "
+        "and files opened for synchronous writing."
     )
     yield (
-        f"{wording.NOTHING} not known. Each load level is judged on its own. Syncs of counted flushes may fall "
+        f"{wording.NOTHING} not known. Each load level is judged separately. Syncs of counted flushes may "
+        "fall "
         f"outside the window: {BORDER_EACH_CLIENT} per client, and those of the {LATE_S * 1000:g} ms by which the "
         f"count may be late ({LATE_LEAST} at least). This allowance is at most {wording.share(BORDER_MOST)} of the "
-        f"level's flushes, or one if that is more, and {wording.share(BORDER_MOST)} of the run's. A server that "
-        "keeps each flush makes at least as many syncs as flushes, within this allowance; the syncs may have had "
-        "another reason. Fewer: flushes may have shared a sync, or some were answered without one; the counts can't "
-        f"tell. Without any: at most {wording.share(STRAY_SHARE)}."
+        f"level's flushes, or one if that is more, and {wording.share(BORDER_MOST)} of the run's. A server "
+        f"that honours each flush makes at least as many syncs as flushes, within this allowance, although "
+        f"syncs may have other causes. Fewer: several flushes may have shared a sync, or some were answered "
+        f"without a sync; the counts can't distinguish these cases. Without any: at most "
+        f"{wording.share(STRAY_SHARE)}."
     )
     yield (
         "The disk's own fsync: on a file in the server's data directory that grows by 4 KiB each time, before any "
         "load and after the last load level."
     )
     if any(promise.unstable for promise in found):
-        yield f"Unstable: the two differ by more than {UNSTABLE:g} times, so they do not describe the disk."
+        yield (
+            f"Unstable: the two values differ by more than {UNSTABLE:g} times, so they do not describe "
+            "the disk."
+        )
     if any(promise.syncs is None for promise in found):
         yield (
             "If syncs were not counted: a flush that takes much less than a stable disk's fsync may not have waited "
@@ -266,11 +271,11 @@ def _notes(found: Sequence[Promise]) -> Iterator[str]:
     added = {promise.configuration: promise.added_ms for promise in slowed}
     for name, added_ms in added.items():
         yield (
-            f"{name}: fsync_delay_ms adds at least {added_ms:g} ms to each sync of the server, and so to flushes. "
-            "The disk's own fsync is without it."
+            f"{name}: fsync_delay_ms adds at least {added_ms:g} ms to each sync of the server, and so to "
+            "flushes. The disk's own fsync excludes this delay."
         )
     for text in dict.fromkeys(text for promise in found for text in promise.media.in_full()):
-        yield f"Files on {text}: from the server's list of mounts, its file system first."
+        yield f"Files on {text}: the mounts from top to bottom, with the server's file system first."
     yield from (f"Run {promise.run}: {promise.because}." for promise in found if promise.because)
 
 
@@ -358,7 +363,7 @@ def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[
     if not names:
         return []
     lost = all(promise.media.ordinary for promise in found if promise.configuration in names)
-    so = " Data that a client believed to be on disk were not." if lost else ""
+    so = " Data that a client believed to be on disk were not on disk." if lost else ""
     parts = "; ".join(f"{name}: {_told(did[name], found, name)}" for name in names)
     return [f"{parts}.{so}"]
 
@@ -378,8 +383,8 @@ def _why_not_known(extent: SyncExtent, because: str, names: str) -> str:
     if because:
         return f"The syncs don't show what a flush did on {names}: {because}."
     return (
-        f"What a flush did on {names} is not known. Data that a client believed to be on disk may not have been "
-        "there."
+        f"What a flush did on {names} is not known. Data that a client believed to be on disk may not have "
+        "been on disk."
     )
 
 
@@ -394,8 +399,8 @@ def _media_warnings(found: Sequence[Promise]) -> Iterator[str]:
             weak[promise.media.weak][promise.configuration] = None
     for where, names in in_memory.items():
         yield (
-            f"{wording.listing(list(names))}: the files are in memory (on {where}). Nothing is on a disk, so no "
-            "figure describes one."
+            f"{wording.listing(list(names))}: the files are in memory (on {where}), so no figure describes "
+            "a disk."
         )
     for how, names in weak.items():
         unless = ", unless that cache is protected" if how.by_device_cache else ""
@@ -404,7 +409,8 @@ def _media_warnings(found: Sequence[Promise]) -> Iterator[str]:
     unknown = [each.configuration for each in found if each.syncs is not None and not each.media.known]
     if unknown:
         yield (
-            f"{wording.listing(list(dict.fromkeys(unknown)))}: {NO_MEDIUM}. If it is memory, nothing is on a disk."
+            f"{wording.listing(list(dict.fromkeys(unknown)))}: {NO_MEDIUM}. If this is memory, no data are "
+            "on a disk."
         )
 
 
@@ -415,8 +421,8 @@ def _preloaded(found: Sequence[Promise]) -> list[str]:
             names[promise.preloaded][promise.configuration] = None
     return [
         f"{wording.listing(list(of))}: this program or the server loads a library before all others (LD_PRELOAD): "
-        f"{', '.join(libraries)}. Such a library can answer syncs itself, and then the disk's own fsync does not "
-        "describe the disk."
+        f"{', '.join(libraries)}. Such a library can answer syncs itself; then the disk's own fsync does "
+        "not describe the disk."
         for libraries, of in names.items()
     ]
 
@@ -453,7 +459,7 @@ def price(found: Sequence[Promise], name: str) -> str:
         )
     if outcome.extent is SyncExtent.MEMORY:
         return f"The files of {name} are in memory, so nothing survives a power cut."
-    return "The two don't keep the same promise for a flush, so speed alone can't compare them."
+    return "The two do different things on a flush, so speed alone can't rank them."
 
 
 def beside_peaks(found: Sequence[Promise]) -> dict[str, str]:
@@ -490,7 +496,7 @@ def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:
 def _worded(outcome: Outcome, found: Sequence[Promise]) -> str:
     """Return the outcome in words that remain true if a few unrelated syncs were counted."""
     if outcome.extent is SyncExtent.NONE and any(promise.syncs for promise in found):
-        return f"{outcome}".replace("any sync", "a sync except for unrelated ones", 1)
+        return f"{outcome}".replace("any sync", "a sync, apart from unrelated syncs", 1)
     return f"{outcome}"
 
 

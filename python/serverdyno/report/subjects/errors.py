@@ -14,7 +14,7 @@ from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFig
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
 from serverdyno.report.parts import NAME, always, errors_cell, level_column, level_figures, lines_of, named
 
-LEFT_UNCOUNTED = "Throughput excludes clients that left, even what they did before."
+LEFT_UNCOUNTED = "Throughput excludes all work of clients that left, including the work before they left."
 MOST_KINDS = 6
 MOST_STALLS = 4
 """The most points in one finding; the tables have the marks of all."""
@@ -59,8 +59,8 @@ def _table(results: Results) -> Table:
         Column("In the window", "errors"),
     )
     notes = (
-        "Errors are counted from start to end of a load level. Client: the generator's own fault. Check: the answer "
-        "was wrong.",
+        "Errors are counted from start to end of a load level. Client: a fault of the generator. Check: a "
+        "wrong answer.",
         f"{results.terms.operations.capitalize()} in flight when the window closed, without an answer in time, are "
         "not errors. The table of response times has them.",
     )
@@ -120,7 +120,7 @@ def _errors(results: Results, tables: Labels) -> Finding:
     total = sum(sum(mix.errors.values()) for mix in mixes)
     left = sum(mix.clients_left - mix.clients_never_began for mix in mixes)
     done = sum(record.operations_total for record in results.used)
-    mixes_run = wording.plural(len(results.used), "test")
+    mixes_run = wording.plural(len(results.used), "load level")
     evidence = f"{done:,} successful {results.terms.operations} in {mixes_run}, ramps included"
     further = (
         _always_failed_in(results) + _never_began_in(results) + _unanswered_in(results) + _starved_in(results)
@@ -166,7 +166,7 @@ def _starved_in(results: Results) -> str:
     found = [mix for mix in results.mixes if mix.clients_starved]
     if not found:
         return ""
-    points = wording.plural(len(results.mixes), "point")
+    points = wording.plural(len(results.mixes), "load level")
     return f" At {len(found):,} of {points}, clients waited for the whole window and completed nothing (C)."
 
 
@@ -183,7 +183,7 @@ def _stalls(results: Results, tables: Labels) -> list[Finding]:
     if not found:
         return []
     rest = len(found) - MOST_STALLS
-    listed = [*found[:MOST_STALLS], *([f"{wording.plural(rest, 'more point')}"] if rest > 0 else [])]
+    listed = [*found[:MOST_STALLS], *([f"{wording.plural(rest, 'more load level')}"] if rest > 0 else [])]
     rule = "Whole seconds of the window without a success, counted from 0 at the start of the load level"
     return [Finding("Stall", f"Nothing completed in: {'; '.join(listed)}.", f"{rule}; {tables['response']}.")]
 
@@ -209,8 +209,9 @@ def failing(results: Results) -> list[str]:
     advice = next((words for end, words in REFUSALS.items() if error.endswith(end)), "")
     return [
         f"More than {wording.share(FAILED_SHARE)} of the {results.terms.operations} failed at {len(points):,} of "
-        f"{wording.plural(len(results.mixes), 'point')}: {which}; {error}{advice}. Throughput and response times "
-        "describe only the others, so they do not show the server's speed."
+        f"{wording.plural(len(results.mixes), 'load level')}: {which}; {error}{advice}. Throughput and "
+        "response times "
+        "describe only the other operations, so they do not show the server's speed."
     ]
 
 
@@ -247,7 +248,8 @@ def away(results: Results) -> list[str]:
         ]
     )
     return [
-        f"The server was down, restarted or refused connections at {wording.plural(len(points), 'point')}: {which}. "
+        f"The server was down, restarted or refused connections at "
+        f"{wording.plural(len(points), 'load level')}: {which}. "
         "The figures include this time. Seconds are counted from 0 at the start of the load level."
     ]
 
@@ -269,11 +271,13 @@ def left_early(results: Results) -> list[str]:
     uncounted = f" {LEFT_UNCOUNTED}" if results.terms.below_cache else ""
     if never := sum(mix.clients_never_began for mix in points):
         uncounted = (
-            f" {never:,} of them never began: they could not log on or create their workspace.{uncounted}"
+            f" {never:,} of these clients never began, because they could not log on or create their "
+            f"workspace.{uncounted}"
         )
     return [
-        f"Clients stopped early at {len(points):,} of {wording.plural(len(results.mixes), 'point')}, so the load was "
-        f"lower than planned. All repetitions together: {which}. These points are marked L.{uncounted}"
+        f"Clients stopped early at {len(points):,} of {wording.plural(len(results.mixes), 'load level')}, "
+        "so the load was "
+        f"lower than planned. All repetitions together: {which}. These levels are marked L.{uncounted}"
     ]
 
 
@@ -291,8 +295,9 @@ def starved(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Some clients completed nothing at {len(points):,} of {wording.plural(len(results.mixes), 'point')}. They "
-        f"stayed, but completed no {results.terms.operation} in the window: {which}. These points are marked C: "
+        f"Some clients completed nothing at {len(points):,} of "
+        f"{wording.plural(len(results.mixes), 'load level')}. These clients stayed, but completed no "
+        f"{results.terms.operation} in the window: {which}. These levels are marked C: "
         "throughput and response times describe the other clients only."
     ]
 
@@ -313,7 +318,9 @@ def stalled(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Everything stalled for a second or more in {wording.plural(len(points), 'test')}. Nothing completed in the "
-        f"window meanwhile: {which}. These points are marked T. Seconds are counted from 0 at the start of the load "
+        f"Everything stalled for a second or more in {wording.plural(len(points), 'load level')}. No "
+        "operation "
+        f"completed meanwhile: {which}. These levels are marked T. Seconds are counted from 0 at the start "
+        "of the load "
         "level, ramps included; the charts of throughput over time show them."
     ]

@@ -108,8 +108,8 @@ def _table(found: Sequence[Effect], results: Results) -> Table:
     )
     notes = (
         "Effect: the ratio of the averages over all load levels, averaged over the settings of the other factors. "
-        "Interaction: half the ratio of one factor's effect at the two levels of the other. Verdicts hold for all "
-        "effects together (Holm 1979); intervals are not corrected.",
+        "Interaction: half the ratio of one factor's effects at the two settings of the other. Verdicts are "
+        "corrected for all effects (Holm 1979); intervals are not.",
         *(f"{_name(effect)} is not comparable: {_why(effect)}." for effect in found if effect.obstacles),
     )
     return Table("effects", 0, "Main effects and interactions", basis(results), columns, rows, notes)
@@ -146,7 +146,7 @@ def margin(results: Results) -> str:
     depends = [effect for effect in _interactions(found) if effect.proven]
     if depends:
         pairs = wording.listing([f"{effect.factor} and {effect.other}" for effect in depends])
-        said += f" The effects of {pairs} depend on each other: look at the single combinations."
+        said += f" The effects of {pairs} depend on each other: look at the individual combinations."
     return said
 
 

@@ -1,4 +1,4 @@
-"""What limits the speed at each load level, as far as known.
+"""Name the resource that limits the speed at each load level, as far as known.
 
 The rules are in `analysis.trust`.
 """
@@ -20,7 +20,7 @@ LIMITED_BY = {
     Limit.SERVER: "the server's CPU",
     Limit.DISK: "the disk",
     Limit.OFFERED: "the offered rate",
-    Limit.THINKING: "the think time or pace of the clients",
+    Limit.THINKING: "the clients' think time or pace",
     Limit.ROUND_TRIP: "latency",
     Limit.UNSEEN: "latency or locks",
 }

@@ -104,9 +104,9 @@ def sentences(source: Source, configuration: str) -> str:
     if found is None:
         return "Negotiated: not recorded."
     unsaid = sum(note.sessions is None for note in _notes(source, configuration))
-    more = f" {wording.plural(unsaid, 'run')} did not record it." if unsaid else ""
+    more = f" {wording.plural(unsaid, 'run')} did not record the negotiation." if unsaid else ""
     if not found:
-        return f"Negotiated: nothing, because no session was established.{more}"
+        return f"Negotiated: not known, because no session was established.{more}"
     if len(found) == 1:
         return f"Negotiated: {_words(next(iter(found)))}.{more}"
     parts = "; ".join(
@@ -127,7 +127,9 @@ def warnings(source: Source) -> list[str]:
             "The configurations protect their sessions differently, so their difference in throughput includes the "
             f"cost of signing and encryption. {parts}."
         ]
-    return [f"Sessions of one configuration differ in protection, so its figures mix several kinds. {parts}."]
+    return [
+        f"Sessions of one configuration differ in protection, so its figures mix different cases. {parts}."
+    ]
 
 
 def client_cache(source: Source) -> str | None:
@@ -164,7 +166,7 @@ def _without_directories(source: Source) -> str:
 
 def _cache_words(cache: ClientCache) -> str:
     ahead = (
-        f"{size(cache.read_ahead_bytes)} more is fetched if an application continues reading where it stopped"
+        f"{size(cache.read_ahead_bytes)} more is read ahead if an application continues a sequential read"
         if cache.read_ahead_bytes
         else "nothing is read ahead"
     )
@@ -175,7 +177,8 @@ def _cache_words(cache: ClientCache) -> str:
     )
     if cache.asks_for in (BY_RULES, WITH_DELEGATIONS):
         how = (
-            "Caches files by close-to-open rules like an NFS client (each open asks the server, attributes are "
+            "The client caches files by close-to-open rules, as NFS clients do (each open asks the server, "
+            "attributes are "
             "valid for 3 to 60 s and names for 30 to 60 s, a close writes back and commits)"
         )
         if cache.asks_for == WITH_DELEGATIONS:
@@ -183,7 +186,10 @@ def _cache_words(cache: ClientCache) -> str:
     else:
         asks_for_leases = cache.asks_for in ("leases", WITH_DIRECTORIES)
         instead = " (for oplocks if the server has no leases)" if asks_for_leases else ""
-        how = f"Asks for {cache.asks_for}{instead}, like a workstation's redirector ({cache.redirector})"
+        how = (
+            f"The client asks for {cache.asks_for}{instead}, like a workstation's redirector "
+            f"({cache.redirector})"
+        )
     return (
         f"{how}: up to {size(cache.most_bytes)} of data per client in pages of {size(cache.page_bytes)}; as far as "
         f"the session allows, fetched in reads of up to {size(cache.read_run_bytes)} and written back in writes of "

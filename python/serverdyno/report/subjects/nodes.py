@@ -40,14 +40,14 @@ def build(results: Results) -> Part:
         "nodes",
         0,
         "Nodes of the fleet at the highest load level",
-        "Means over the repetitions; late and clock: the largest of any. A level is generator-limited or noisy if "
-        "one node is.",
+        "Means over the repetitions; late and clock: the largest value. A level is generator-limited or "
+        "noisy if at least one node is.",
         COLUMNS,
         rows,
         key_columns=2,
     )
     count = len({row[1].text for row in rows})
-    text = f"{wording.plural(count, 'node')} made the load. Each asked the server for its consent."
+    text = f"{wording.plural(count, 'node')} made the load. Each node asked the server for its consent."
     return Part((Section("nodes", "The nodes", (text,), tables=(table,), appendix=True),))
 
 
@@ -108,6 +108,6 @@ def vague_clocks(source: Source) -> list[str]:
         [f"{node} ({1000 * worst[node]:.0f} ms)" for node in sorted(worst, key=lambda each: -worst[each])]
     )
     return [
-        f"The clock error of some nodes was more than {CLOCK_SHARE:.0%} of the window: {which}. Their windows may be "
-        "apart by as much, so figures per second are doubtful."
+        f"The clock error of some nodes was more than {CLOCK_SHARE:.0%} of the window: {which}. Their "
+        "windows may differ by this time, so figures per second are doubtful."
     ]

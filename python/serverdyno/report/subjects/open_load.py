@@ -47,7 +47,8 @@ LOAD = (
 )
 PEAKS = (
     "Rates are {percents} % of the lowest peak, {lowest} {unit} of {name}. All configurations get the same rates, "
-    "because response times compare only at equal rate. Peaks come from a closed load of {connections} before the "
+    "because response times are comparable only at equal rates. Peaks come from a closed load of "
+    "{connections} before the "
     "runs, in a window of {window}: {listed} {unit}."
 )
 MOST_NAMED = 4
@@ -168,8 +169,8 @@ def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[S
         level_column(results.axis), Column("p99", "ms, base below"), Column("Change of p99")
     )
     notes = (
-        "Faster: p99 is shorter. p99: harmonic mean over the repetitions. Only rates that both kept up with are "
-        f"compared. {times_compared.VERDICTS_NOTE}",
+        "Faster: p99 is shorter. p99: harmonic mean over the repetitions. Only rates at which both kept up "
+        "are compared. {times_compared.VERDICTS_NOTE}",
     )
     title = "p99 at equal offered rate"
     found = Table("equal", 0, title, basis(results), columns, rows, notes, key_columns=2)
@@ -228,7 +229,7 @@ def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
     """Return who answers sooner at equal rate; for one configuration, what it kept up with."""
     counted = [result for result in results.configurations if any(mix.response for mix in result.finished)]
     if not results.mixes:
-        return "There is no result: no test finished."
+        return "There is no result: no load level finished."
     if not counted:
         return f"There is no result: no {results.terms.operation} succeeded."
     if len(results.configurations) == 1:
@@ -240,10 +241,10 @@ def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
         pair, level = max(proven, key=lambda found: abs(change_percent(found[1].percent) or 0.0))
         faster, slower, gap = _gap(pair, level)
         said.insert(
-            0, f"{faster} answers sooner than {slower}: p99 {gap} at {results.at(pair.base, level.mix).at}."
+            0, f"{faster} answers faster than {slower}: p99 {gap} at {results.at(pair.base, level.mix).at}."
         )
     elif not any(pair.found for pair in pairs):
-        said.insert(0, "No winner: there is no rate that two of them kept up with in every repetition.")
+        said.insert(0, "No winner: there is no rate at which two configurations kept up in every repetition.")
     elif undecided(pairs):
         said.insert(0, "No winner: a difference at equal rate needs two repetitions.")
     else:
@@ -298,7 +299,7 @@ def _sure(results: Results) -> str:
     source = results.source
     levels = [f"{results.axis.level(mix):,}" for mix in source.head.mixes]
     runs = max((len(source.repetitions_of(name)) for name in source.configuration_names), default=0)
-    done = f"{len(results.used):,} of {source.planned_mixes:,} tests completed"
+    done = f"{len(results.used):,} of {source.planned_mixes:,} load levels completed"
     offered = f"{wording.listing(levels)} {results.terms.rate_unit}"
     return f"Offered: {offered}; {wording.plural(runs, 'repetition')} of each; {done}."
 
@@ -340,7 +341,8 @@ def _schedule(results: Results, tables: Labels) -> list[Finding]:
     claim = f"{sent} were sent at most {wording.significant(max(errors))} ms late (p99, at the worst rate)."
     if limited:
         claim += (
-            f" At {limited:,} of {wording.plural(len(results.mixes), 'point')}, marked G, the generator may have "
+            f" At {limited:,} of {wording.plural(len(results.mixes), 'load level')}, marked G, the "
+            "generator may have "
             "caused more than 9 % of the response time."
         )
     return [Finding("Generator", claim, f"{tables['open']}.")]
@@ -353,6 +355,7 @@ def caveats(results: Results) -> list[str]:
         return []
     named = f"{wording.listing(behind[:MOST_NAMED])}{' and others' if len(behind) > MOST_NAMED else ''}"
     return [
-        f"The server did not keep up at {wording.plural(len(behind), 'point')}. Its response times there grow with "
-        f"the length of the test, and are marked B: {named}."
+        f"The server did not keep up at {wording.plural(len(behind), 'load level')}. Its response times "
+        "there "
+        f"grow with the length of the load level, and are marked B: {named}."
     ]

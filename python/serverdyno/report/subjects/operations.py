@@ -56,8 +56,9 @@ def _by_class(results: Results) -> Table:
     if terms.in_phases:
         notes = (
             *notes,
-            "Rate: over the whole window, during which clients are in all phases. Rate in its phase: clients "
-            "divided by the mean response time, which is the rate of all clients if all were in that phase. With "
+            "Rate: over the whole window, in which clients are in different phases. Rate in its phase: "
+            "clients divided by the mean response time, which would be the rate if all clients were in that "
+            "phase. With "
             "one client mdtest measures the same; with several, clients in other phases share the server.",
         )
     title = f"By class of {results.terms.classes}, at the peak"
@@ -119,7 +120,7 @@ def _by_content(results: Results) -> Iterator[Table]:
         Column("Errors"),
         *TIMES,
     )
-    notes = ("In the windows, all repetitions together; errors are those of the windows.", TOO_FEW_SAMPLES)
+    notes = ("Operations and errors in the windows, all repetitions together.", TOO_FEW_SAMPLES)
     title = "Results by kind of content, at the peak and at the highest load"
     yield Table("content", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
 
@@ -142,8 +143,8 @@ def _times_by_class(results: Results) -> Table:
         *TIMES,
     )
     notes = (
-        f"Successful {results.terms.operations} in the windows, all repetitions together. Deviation: standard "
-        "deviation of single times about their mean.",
+        f"Successful {results.terms.operations} in the windows, all repetitions together. Deviation: "
+        "standard deviation of the individual times.",
         TOO_FEW_SAMPLES,
     )
     title = f"Response time by class of {results.terms.classes}, at the peak and at the highest load"

@@ -53,7 +53,8 @@ WRONG_READS = frozenset({"wrong_content", "stale_content"})
 MOST_LISTED = 4
 """The most configurations that one sentence names."""
 KILLED_ALONE = (
-    "Killed processes lose nothing that the kernel has. `dyno powercut` shows what a power cut loses."
+    "A killed process loses no data that the kernel already has. `dyno powercut` shows the losses in a "
+    "power cut."
 )
 
 
@@ -200,7 +201,7 @@ def back_s(record: MixRecord) -> list[float]:
 
 
 def went_on(record: MixRecord) -> int:
-    """Return how many clients kept everything that they had open in every outage."""
+    """Return the number of clients that kept all open files in every outage."""
     lost = {outage.client for outage in record.outages if outage.session_lost}
     return len({outage.client for outage in record.outages} - lost)
 
@@ -270,13 +271,14 @@ BACK = (
     Column("Unflushed, lost"),
 )
 BACK_NOTES = (
-    "All repetitions together. Back: from the moment when the server or the connections were taken away to a "
-    "client's first success on another connection. A client that was not back before the end of the load level "
-    "counts as slower than all others. Went on: kept its open file; the others had to open it again.",
+    "All repetitions together. Back: from the start of the outage (server killed or connections cut) to a "
+    "client's first success on another connection. A client that was not back before the end of the load "
+    "level "
+    "counts as slower than all others. Went on: the client kept its open file; the others had to reopen it.",
     "Blocks read back: from the server, after the load level. Flushed, lost: older than what the server had "
-    "acknowledged and flushed. Wrong: not a whole version, and reads during the load level that returned other "
-    "bytes than the file has. Unflushed, lost: acknowledged and not flushed, which a server may lose with the "
-    "session. Blocks that were not acknowledged are not counted.",
+    "acknowledged and flushed. Wrong: blocks that match no version as a whole, and reads during the load "
+    "level that returned wrong bytes. Unflushed, lost: acknowledged but not flushed, which a server may "
+    "lose with the session. Blocks that were not acknowledged are not counted.",
 )
 HANDLES = (
     NAME,
@@ -290,9 +292,9 @@ HANDLES = (
 )
 HANDLES_NOTES = (
     "Over all repetitions, ramps included. Asked: opens that asked for a handle that survives its connection. "
-    "Persistent: granted handles that also survive a restart of the server. Regained: opened again on another "
-    "connection, with what the server had kept. Calls sent again: those without an answer when the connection was "
-    "lost.",
+    "Persistent: granted handles that also survive a restart of the server. Regained: reopened on another "
+    "connection, with the state that the server had kept. Calls sent again: calls without an answer when "
+    "the connection was lost.",
 )
 
 
@@ -352,7 +354,7 @@ def handles_table(results: Results, over: Over) -> Table | None:
     )
     if not rows:
         return None
-    title = "Handles that should survive connections"
+    title = "Handles that should outlive connections"
     return Table("handles", 0, title, basis(results, over), HANDLES, rows, HANDLES_NOTES, key_columns=2)
 
 
@@ -392,9 +394,9 @@ def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], under: str
 def _verdict(found: Sequence[OutageFigures], results: Results) -> str:
     """Return the duration of the outage, and whether all data are intact; wrong data come first."""
     if not results.mixes:
-        return "There is no result: no test finished."
+        return "There is no result: no load level finished."
     if not found:
-        return "There is no result: no test had its outage."
+        return "There is no result: no load level had its outage."
     times = f"{_medians(found)} {_slowest(found)}"
     return f"{data(found)} {times}" if any(each.data_wrong for each in found) else f"{times} {data(found)}"
 
@@ -439,7 +441,7 @@ def data(found: Sequence[OutageFigures]) -> str:
     if wrong:
         return f"Data were lost. {'; '.join(wrong)}."
     if not read:
-        return "Whether data were lost is not known: no block was read back."
+        return "It is not known whether data were lost, because no block was read back."
     unread = [each.name for each in found if not each.blocks_read_back]
     rest = f" Of {wording.listing(unread)} no block was read back." if unread else ""
     return f"No flushed data were lost: all {read:,} blocks that were read back are right.{rest}"
@@ -505,7 +507,7 @@ def _proven(pairs: Sequence[TimesCompared], source: Source) -> str:
 
 
 def _outage(source: Source) -> str:
-    """Return what was taken away, and when."""
+    """Return the kind of outage, and its time."""
     cut = source.cut
     assert cut is not None
     away = f" after {cut.away_s:g} s" if cut.how == "server" else ""
@@ -517,10 +519,10 @@ def _sure(results: Results) -> str:
     levels = sorted({mix.clients for mix in results.mixes})
     load = wording.listing([f"{level:,}" for level in levels]) + (" client" if levels == [1] else " clients")
     runs = max((len(source.repetitions_of(name)) for name in source.configuration_names), default=0)
-    done = f"{len(results.used):,} of {source.planned_mixes:,} tests completed"
+    done = f"{len(results.used):,} of {source.planned_mixes:,} load levels completed"
     if len(results.used) == source.planned_mixes:
-        done = f"all {source.planned_mixes:,} tests completed"
-    said = f"One outage in each test, with {load}; {wording.plural(runs, 'repetition')} of each; {done}."
+        done = f"all {source.planned_mixes:,} load levels completed"
+    said = f"One outage per load level, with {load}; {wording.plural(runs, 'repetition')} of each; {done}."
     return said if source.cut is None or source.cut.by_clients else f"{said} {KILLED_ALONE}"
 
 
@@ -541,7 +543,8 @@ def _claim(each: OutageFigures) -> str:
     )
     lost = _losses(each) if each.data_wrong else "no flushed data lost"
     unflushed = (
-        f"; {wording.plural(each.unflushed_lost, 'write')} lost that {'was' if each.unflushed_lost == 1 else 'were'} "
+        f"; {wording.plural(each.unflushed_lost, 'write')} lost that "
+        f"{'was' if each.unflushed_lost == 1 else 'were'} "
         "acknowledged and not flushed"
         if each.unflushed_lost
         else ""

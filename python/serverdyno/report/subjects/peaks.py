@@ -35,9 +35,9 @@ from serverdyno.report.subjects import curves, durability
 
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
-    "Below the cache: all bytes between clients and server in both directions, including framing and the clients' "
-    "own requests; for the window's operations, of all clients. Throughput counts above the client's cache, which "
-    "answers a part itself."
+    "Below the cache: all bytes between clients and server in both directions, including framing and the "
+    "cache's own requests, for the window's operations of all clients. Throughput is counted above the "
+    "client's cache, which answers some operations itself."
 )
 FAIRNESS = (
     "Fairness, at the peak: 1 if all clients got the same, 1 / clients if one got everything (Jain, Chiu and Hawe, "
@@ -329,8 +329,8 @@ def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
     mixes = "the load level" if len(deserted) == 1 else "the load levels"
     clients = f"{wording.listing(deserted)} {'client' if deserted == ['1'] else 'clients'}"
     return (
-        f"{result.name} has no throughput: all clients left at {mixes} of {clients}, and what they did before is not "
-        "counted."
+        f"{result.name} has no throughput: all clients left at {mixes} of {clients}, and their earlier work "
+        "is not counted."
     )
 
 
@@ -390,7 +390,7 @@ def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
     if summary.still_rising:
         return "That is the highest load tested, so the true peak may lie higher."
     if summary.share_of_peak_kept is None:
-        return "The highest load is missing, so what it keeps of its peak is not known."
+        return "The highest load is missing, so the share of the peak kept there is not known."
     last = next(mix for mix in reversed(result.mixes) if mix is not None)
     if summary.share_of_peak_kept == 1:
         return "That is the highest load tested; throughput neither fell nor rose beyond the noise."
@@ -421,7 +421,7 @@ def _network_words(mix: MixFigures) -> str:
     """Return the share of a file server's throughput that reached it; clients' caches answered the rest."""
     if mix.network_share is None:
         return ""
-    return f"bytes on the network: {wording.share(mix.network_share)} of those that applications moved"
+    return f"bytes on the network: {wording.share(mix.network_share)} of the bytes that applications moved"
 
 
 def _hidden_words(mix: MixFigures) -> str:
@@ -430,7 +430,7 @@ def _hidden_words(mix: MixFigures) -> str:
     if mix.hidden_speed is None:
         return "whether the generator limited it was not measured"
     if mix.hidden_speed_is_loose:
-        return "the generator waited for a CPU, so how much it limited the figure is not known"
+        return "the generator waited for a CPU, so its effect on the figure is not known"
     return f"without the generator at most {wording.share(mix.hidden_speed)} more"
 
 

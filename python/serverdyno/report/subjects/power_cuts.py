@@ -53,11 +53,11 @@ def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
 
 def _notes(source: Source) -> tuple[str, ...]:
     how = (
-        "The same server and configuration ran in a guest whose disk cache is lost with the power. Clients wrote "
-        "files and flushed three of four. At a random moment guest and cache were killed, the guest was booted from "
-        "the flushed disk contents, and each file was read through the server. A flushed file is lost if any byte "
-        "covered by a successful flush differs from what was written. Other files may be lost. Throughput is that "
-        "of the runs under load; none is measured in a guest."
+        "The same server and configuration ran in a guest whose disk cache is lost with the power. Clients "
+        "wrote files and flushed three out of four. At a random moment, guest and cache were killed; then "
+        "the guest was booted from the flushed disk contents, and each file was read through the server. A "
+        "flushed file counts as lost if any byte covered by a successful flush differs from the written "
+        "byte. Other files may be lost. Throughput comes from the runs under load, not from the guest."
     )
     each = (
         f"{cuts.configuration}: {cuts.version}, kernel {cuts.kernel}, {cuts.clients} clients, seed {cuts.seed}, "
@@ -80,7 +80,7 @@ def findings(source: Source, tables: Labels) -> list[Finding]:
     if not source.power_cuts:
         return []
     parts = "; ".join(f"{cuts.configuration}: {_losses(cuts)}" for cuts in source.power_cuts)
-    evidence = "Files read again after the power of a guest with the same server was cut; "
+    evidence = "Files read back after a power cut of a guest with the same server; "
     return [Finding("Power cut", f"{parts}.", f"{evidence}{tables['power-cuts']}.")]
 
 

@@ -1,4 +1,4 @@
-"""What others need to repeat the test: plan, suite, command, seed and software."""
+"""What others need to repeat the experiment: plan, suite, command, seed and software."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from serverdyno.report.model import DisclosedText, Disclosure, Fact
 from serverdyno.report.source import Source
 
 NOT_RECORDED = "not recorded"
-BY_LOAD = "`dyno load` with the URL, clients and length of this test; a suite file can't express its other settings."
+BY_LOAD = (
+    "`dyno load` with the URL, clients and length of this experiment; a suite file can't express its "
+    "other settings."
+)
 
 
 def reproduce(source: Source) -> Disclosure:
@@ -45,7 +48,10 @@ def reproduce(source: Source) -> Disclosure:
         Fact("Documents", _documents(source, software)),
         Fact(
             "Seed",
-            (f"{head.seed}; each load level derives its own seed from it, the repetition and its number."),
+            (
+                f"{head.seed}; each load level derives its own seed from this seed, the repetition and the "
+                "level's number."
+            ),
         ),
         Fact("Order", f"{head.plan.order}: {_order(source)}"),
     ]
@@ -53,7 +59,7 @@ def reproduce(source: Source) -> Disclosure:
     documents += [
         DisclosedText("suite.toml" if only else f"{name}.toml", text) for name, text in suites if text
     ]
-    return Disclosure("Reproduce this test", tuple(facts), tuple(documents))
+    return Disclosure("Reproduce this experiment", tuple(facts), tuple(documents))
 
 
 def as_toml(suite: Suite, comment: str) -> str:
@@ -80,7 +86,7 @@ def _package(described: Any) -> str:
 
 def _documents(source: Source, software: dict[str, Any]) -> str:
     if not source.head.suite.work.uses_documents:
-        return "Each client writes its own files; the workload and the seed decide their content."
+        return "Each client writes its own files, whose content depends on the workload and the seed."
     digest = software.get("documents_digest")
     return f"Document tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` creates it."
 

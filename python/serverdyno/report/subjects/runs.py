@@ -23,8 +23,9 @@ REQUESTS = (
     "page; {wording.NOTHING} if it has none."
 )
 REQUESTS_OF_FILES = (
-    "Requests of the protocol, including those of ramps and workspaces. What fails is an operation, not a request, "
-    "and is shown under errors. The server's count: from its own counters; {wording.NOTHING} if it has none."
+    "Requests of the protocol, including those in ramps and for workspaces. Failures are counted per "
+    "operation, not per request, and are shown under errors. The server's count: from its own counters; "
+    "{wording.NOTHING} if it has none."
 )
 applies = always
 
@@ -107,7 +108,7 @@ def _members(results: Results) -> Iterator[Table]:
     notes = (
         ("User and system time from the first load level of a run to its last, ramps and pauses included."),
     )
-    title, under = "CPU time by member", basis(results, Over.EACH)
+    title, under = "CPU time by team member", basis(results, Over.EACH)
     yield Table("members", 0, title, under, columns, tuple(rows), notes, key_columns=3)
 
 
@@ -116,16 +117,16 @@ def set_aside(source: Source) -> list[str]:
     if not source.set_aside:
         return []
     names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}
-    said = [f"Damaged, and set aside by a resume: {wording.listing(source.set_aside)}."]
+    said = [f"Damaged, and renamed by a resume: {wording.listing(source.set_aside)}."]
     if any(name.startswith("mix-") for name in names):
         said.append(
-            "If the figures have a load level in that place, it was measured again later, out of the order of the "
-            "runs."
+            "If the figures include such a load level, it was measured again later, outside the order of "
+            "the runs."
         )
     if "run" in names:
         said.append(
-            "The run's note was damaged. These figures of finished load levels are lost: the requests that the "
-            "server counted, the negotiated sessions, the media of the files."
+            "The run's note was damaged. These figures of finished load levels are lost: the server's count "
+            "of requests, the negotiated sessions, and the media of the files."
         )
     return [" ".join(said)]
 
@@ -160,7 +161,7 @@ def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
     finished = {record.mix for record in source.records if record.run == key.number and record.void is None}
     planned = {mix.index for mix in source.head.mixes}
     whole = bool(planned) and finished >= planned
-    counts = "the requests that the server counted and crashes in its log"
+    counts = "the server's count of requests, and crashes in its log"
     if note.media is not None:
         counts += ", the negotiated sessions, and the disk's own fsync after the load"
     if note.state == "lost":

@@ -224,8 +224,8 @@ def _table(found: Sequence[Group], results: Results) -> Table:
     rows = tuple(_row(group, step, terms) for group in found for step in group.steps)
     marks: frozenset[Mark] = frozenset().union(*(group.marks for group in found))
     notes = (
-        "Negative: less throughput than with fewer CPUs, by the means alone. The table of improvements says whether "
-        "a difference is proven.",
+        "Negative: less throughput than with fewer CPUs, judged only by the means. The table of "
+        "improvements shows whether a difference is proven.",
         *mark_notes(marks),
     )
     return Table("scaling", 0, "Scaling over CPUs", basis(results), columns, rows, notes, key_columns=2)
@@ -270,19 +270,19 @@ def _law(group: Group, terms: Terms) -> str:
     law = group.law
     if isinstance(law, Trouble):
         return (
-            f"{group.name}: the Universal Scalability Law (Gunther 2007) is not fitted to {law.value}, so it "
-            "predicts nothing for more CPUs."
+            f"{group.name}: the Universal Scalability Law (Gunther 2007) is not fitted to {law.value}, so "
+            "there is no prediction for more CPUs."
         )
     fit = f"R squared {wording.significant(law.r_squared)}, error {wording.share(law.relative_error)} of the mean"
     if law.trouble is not None:
-        return f"{group.name}: {law.trouble.value} ({fit}), so nothing is predicted."
+        return f"{group.name}: {law.trouble.value} ({fit}), so there is no prediction."
     sigma, kappa = (
         f"{wording.significant(each.value)} ({wording.significant(each.low)} to "
         f"{'no upper end' if each.high is None else wording.significant(each.high)})"
         for each in (law.sigma, law.kappa)
     )
     most = (
-        "The figures allow no maximum, or one far beyond them."
+        "The figures suggest no maximum, or a maximum far beyond the tested counts."
         if law.peak_count is None
         else f"The throughput is highest at about {wording.significant(law.peak_count.value)} CPUs."
     )

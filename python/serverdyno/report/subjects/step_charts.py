@@ -23,7 +23,9 @@ def elapsed(source: Source, suite: Suite, steps: Sequence[Step], place: int) -> 
     panels = [_panel(source, step) for step in steps if step.suite is suite]
     panels = [panel for panel in panels if panel.series]
     pages = list(_pages(panels, len(source.configuration_names) + 1))
-    basis = "Means of the repetitions; lines from the shortest to the longest. Each step has its own scale."
+    basis = (
+        "Means of the repetitions; lines from the shortest to the longest time. Each step has its own scale."
+    )
     return tuple(
         Figure(
             f"elapsed-{place}-{number}",

@@ -90,7 +90,7 @@ def rows_of_bonnie(source: Source, steps: Sequence[Step], suite: Suite) -> Discl
         for run, records in runs_of_bonnie(steps, suite, name).items()
     ]
     text = bonnie_rows.HEAD + "".join(rows)
-    return Disclosure("Bonnie's rows", (), (DisclosedText("As the program of 1996 prints them", text),))
+    return Disclosure("Bonnie's rows", (), (DisclosedText("In the format of the program of 1996", text),))
 
 
 def basis(source: Source) -> str:
@@ -127,11 +127,11 @@ def _leads(source: Source, steps: Sequence[Step]) -> Table:
         for step in steps
     )
     notes = (
-        "Leader: proven faster than every other. By how much: speed against the next, with the 95 % interval of the "
-        "ratio.",
+        "Leader: proven faster than every other configuration. By how much: its speed relative to the next "
+        "configuration, with the 95 % interval of the ratio.",
     )
     return Table(
-        "leads", 0, "Elapsed time of each step, and who leads", basis(source), columns, rows, notes, 3
+        "leads", 0, "Elapsed time of each step, and the leader", basis(source), columns, rows, notes, 3
     )
 
 
@@ -155,8 +155,9 @@ def _details(source: Source, suite: Suite, steps: Sequence[Step]) -> Table:
         if runs
     )
     notes = (
-        "User and system: CPU time of the client's threads. Requests: to the server, by the protocol's own names, "
-        f"mean of the repetitions; only the {MOST_REQUESTS} most frequent kinds. MB are of 10^6 bytes.",
+        "User and system: CPU time of the client's threads. Requests to the server have the protocol's own "
+        "names. They are means over the repetitions, and only the {MOST_REQUESTS} most frequent kinds are "
+        "shown. 1 MB is 10^6 bytes.",
     )
     title = f"{suite.name}: elapsed, user and system time, and requests"
     return Table(f"steps-{suite.name}", 0, title, basis(source), columns, rows, notes, 3)
@@ -201,7 +202,7 @@ def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
         for suite in suites_of(source)
         if (runs := list(groups(steps, suite, name).values()))
     )
-    notes = ("Server's CPU: time of all its processes during the steps.",)
+    notes = ("Server's CPU: CPU time of all its processes during the steps.",)
     yield Table("servers", 0, "CPU time of servers", basis(source), columns, rows, notes, 2)
     if durability.is_flushed(promises := durability.promises_of_steps(source)):
         under = "One row per run. Flushes: COMMIT of NFS and FLUSH of SMB in the steps of a run."
@@ -228,7 +229,10 @@ def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
     table = Table(
         "bonnie", 0, "Bonnie in the layout of the original", basis(source), _columns(), tuple(rows), (), 2
     )
-    text = "Rates from the mean times of the repetitions. The disclosure has the rows as the program prints them."
+    text = (
+        "Rates are computed from the mean times of the repetitions. The disclosure has the rows in the "
+        "format that the program prints."
+    )
     return Section("bonnie", "Bonnie's row", text=(text,), tables=(table,))
 
 

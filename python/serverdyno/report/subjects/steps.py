@@ -38,7 +38,8 @@ OWN_CPU_SHARE = 0.9
 MOST_NAMED = 8
 """The most steps in a line of the answer; the table has all."""
 NO_RESULT = (
-    "Steps re-create published ones. They are not the original programs, and no figure is one of theirs."
+    "The steps re-create published ones. They are not the original programs, and no figure here is a result "
+    "of them."
 )
 
 
@@ -77,11 +78,11 @@ def _published(source: Source) -> published.PublishedReport | None:
 def verdict(source: Source, steps: Sequence[Step]) -> str:
     """Return who leads in how many steps, or why that is unknown."""
     if not steps:
-        return "Nothing was measured yet."
+        return "No step has been measured yet."
     if len(source.configuration_names) < 2:
-        return "Only one configuration was measured, so nothing is compared."
+        return "Only one configuration was measured, so there is no comparison."
     if _fewest(steps) < 2:
-        return "Each configuration ran once, so nobody can be proven faster."
+        return "Each configuration ran only once, so no difference can be proven."
     counted = [(name, sum(_leads(step, name) for step in steps)) for name in source.configuration_names]
     leaders = sorted((each for each in counted if each[1]), key=lambda each: -each[1])
     open_steps = sum(step.lead is None for step in steps)
@@ -90,7 +91,7 @@ def verdict(source: Source, steps: Sequence[Step]) -> str:
     name, count = leaders[0]
     parts = [f"{name} leads in {count} of {len(steps)} steps"]
     parts += [f"{other} in {number}" for other, number in leaders[1:]]
-    rest = f" In {open_steps} nobody is proven faster than all others." if open_steps else ""
+    rest = f" In {open_steps} no configuration is proven faster than all others." if open_steps else ""
     return f"{wording.listing(parts)}.{rest}"
 
 
@@ -118,8 +119,9 @@ def sure(source: Source, steps: Sequence[Step]) -> str:
         return "A comparison needs two repetitions."
     plan, claims = source.head.plan, sum(len(step.gaps) for step in steps)
     return (
-        f"{wording.plural(_fewest(steps), 'repetition')} of each, {plan.order}. In brackets 95 % intervals of single "
-        f"comparisons. The risk that any of {claims} comparisons claims a false lead is at most 5 %."
+        f"{wording.plural(_fewest(steps), 'repetition')} of each, {plan.order}. Brackets contain 95 % "
+        f"intervals of individual comparisons. The risk that any of {claims} comparisons claims a false "
+        "lead is at most 5 %."
     )
 
 
@@ -184,7 +186,7 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
     if source.shortened:
         found.append(
             Caveat(
-                f"Scale {head.scale:g}: smaller than the suites at full length.",
+                f"Scale {head.scale:g}: smaller than the full suites.",
                 "Fewer and smaller files fit into caches that the full set would overflow.",
             )
         )
@@ -204,8 +206,8 @@ def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
     return [
         Caveat(
             f"{name}: {repeated:,} of {asked:,} requests got no answer in time and were sent again.",
-            "Over UDP a client waits at least 0.1 s before it repeats a request. These times therefore include lost "
-            "or late datagrams, not only the server's work.",
+            "Over UDP, a client waits at least 0.1 s before it repeats a request, so these times include "
+            "delays from lost or late datagrams.",
         )
         for name, (repeated, asked) in told.items()
         if repeated
@@ -262,7 +264,8 @@ def _of_caches(source: Source) -> list[Caveat]:
             found.append(
                 Caveat(
                     "Cold means a fresh session; the machine's page cache keeps its contents.",
-                    "drop_caches in the plan drops it before each step; the original's machines were rebooted.",
+                    "`drop_caches` in the plan drops it before each step; the original machines were "
+                    "rebooted.",
                 )
             )
     return list(dict.fromkeys(found))
@@ -277,22 +280,25 @@ def methodology(source: Source) -> tuple[Fact, ...]:
     if not suites:
         return ()
     dropped = (
-        "the machine's page cache dropped before" if head.plan.drop_caches else "caches of the machine kept"
+        "with the machine's page cache dropped first"
+        if head.plan.drop_caches
+        else "with the machine's caches kept"
     )
     return (
         Fact(
             "Runs",
-            f"{wording.plural(len(head.order), 'run')}, {head.plan.order}; each with a freshly started server.",
+            f"{wording.plural(len(head.order), 'run')}, {head.plan.order}; each with a freshly started "
+            "server.",
         ),
         Fact("Suites of a run", wording.listing([suite.name for suite in head.suites])),
         Fact(
             "Client of steps",
-            f"On {_place(source)}, with the cache of a workstation.",
+            f"On {_place(source)}, with the client cache of a workstation.",
         ),
         Fact(
             "Times of steps",
-            "Elapsed, user and system seconds of the client's threads, as reported by `time`. Creating and ending "
-            "the session is excluded. The whole step counts: it has no ramps.",
+            "Elapsed, user and system seconds of the client's threads, as reported by `time`. The creation "
+            "and the end of the session are excluded. The whole step counts, because it has no ramps.",
         ),
         Fact(
             "Cold and warm",

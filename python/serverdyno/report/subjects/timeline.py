@@ -28,7 +28,9 @@ Longer levels are drawn in steps of whole seconds, each at the second with the f
 second always shows.
 """
 
-WHOLE_BASIS = " Each point is one test, at the middle of its window. A slope along a line is drift."
+WHOLE_BASIS = (
+    " Each point is one load level of one run, at the middle of its window. A sloping line shows drift."
+)
 MOST_PANELS_OF_TEST = 8
 
 Records = Mapping[tuple[str, int], Sequence[MixRecord]]
@@ -45,7 +47,7 @@ def build(results: Results) -> Part:
 
 def section(results: Results, *, appendix: bool) -> Section:
     title, drawn = (
-        "The whole test, and each load level second by second",
+        "The whole experiment, and each load level second by second",
         (*_whole_test(results), *_seconds(results)),
     )
     return Section("timeline", title, figures=drawn, appendix=appendix)
@@ -76,8 +78,8 @@ def _whole_test(results: Results) -> Iterator[Figure]:
         levels = sorted({results.axis.level(record) for record in records})[:MOST_PANELS_OF_TEST]
         panels = tuple(_of_level(results, group, level, began) for level in levels)
         if len(records) > len(group) and panels:
-            title = "The whole test on one timeline, by load level"
-            x_title = "Minutes since the first test"
+            title = "The whole experiment on one timeline, by load level"
+            x_title = "Minutes since the first load level"
             under = basis(results, Over.EACH) + WHOLE_BASIS
             yield Figure(f"test{suffix}", 0, title, under, "lines", x_title, panels, free_x=True)
 
@@ -110,7 +112,7 @@ def _steps(mixes: Sequence[Mix]) -> str:
     return (
         ""
         if longest == 1
-        else (f" Steps of {longest} s, each shown by its second with the fewest operations.")
+        else (f" Steps of {longest} s, each represented by its second with the fewest operations.")
     )
 
 
@@ -172,7 +174,8 @@ def drifting(results: Results) -> list[str]:
         ]
     )
     return [
-        f"The load was not steady in {wording.plural(len(points), 'test')}. The second half of the window against "
-        f"the first: {which}. These points are marked D: their figures depend on the length of the test. Longer "
-        "tests or a longer ramp up show the speed that the server can sustain."
+        f"The load was not steady in {wording.plural(len(points), 'load level')}. The second half of the "
+        "window against "
+        f"the first: {which}. These levels are marked D: their figures depend on the length of the load "
+        "level. Longer levels or a longer ramp up show the speed that the server can sustain."
     ]

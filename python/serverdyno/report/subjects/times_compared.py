@@ -22,7 +22,7 @@ from serverdyno.report.subjects.differences import reason
 from serverdyno.store.records import MixRecord
 
 VERDICTS_NOTE = "Verdicts are corrected for all rows (Holm 1979); intervals are not."
-"""The last sentence in the notes of such a table."""
+"""The last sentence in the notes of a table of compared times."""
 
 
 @dataclass(frozen=True, slots=True)

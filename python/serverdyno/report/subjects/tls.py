@@ -85,11 +85,12 @@ def warnings(source: Source) -> Iterator[str]:
     shares = {name: each.share_resumed for name, each in secure.items()}
     if resumption_differs(shares.values()):
         parts = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
-        yield f"The configurations differ in their share of resumed handshakes, which cost less. {parts}."
+        yield f"The configurations differ in their share of resumed handshakes, which are cheaper. {parts}."
     if secure and _keys_logged(source):
         yield (
             "The keys of the TLS sessions were written to a file, because SSLKEYLOGFILE is set in the environment. "
-            "Anyone with this file can decrypt a capture of this load, and writing it costs time in each handshake."
+            "Anyone with this file can decrypt a capture of this load, and writing to the file costs time "
+            "in each handshake."
         )
     trusting = [
         configuration.name
@@ -98,8 +99,8 @@ def warnings(source: Source) -> Iterator[str]:
     ]
     if trusting:
         yield (
-            f"Any certificate of {wording.listing(trusting)} was accepted, as the plan says, so who answered is not "
-            "known."
+            f"Any certificate of {wording.listing(trusting)} was accepted, as the plan demands, so the "
+            "server's identity is not known."
         )
 
 

@@ -60,7 +60,7 @@ def build(results: Results) -> Part:
     design = _design(results.source)
     assert design is not None
     found = _effects(results, design)
-    title, figures = "Tunings one by one and together", tuple(_chart(found, results))
+    title, figures = "Tunings individually and together", tuple(_chart(found, results))
     section = Section("tuning", title, figures=figures, tables=(_table(design, found, results),))
     return Part((section,), partial(_findings, results, design, found))
 
@@ -140,7 +140,7 @@ def _table(design: Design, effects: Sequence[Effect], results: Results) -> Table
     made_for = _correction(effects)
     corrected = f" Verdicts are corrected for {made_for}; intervals are not." if made_for else ""
     notes = (f"Baseline: {design.baseline}.{corrected}",)
-    title, under = "Tunings one by one and together", basis(results)
+    title, under = "Tunings individually and together", basis(results)
     return Table("tuning", 0, title, under, columns, rows, notes, key_columns=2)
 
 
@@ -192,7 +192,7 @@ def _findings(results: Results, design: Design, effects: Sequence[Effect], table
         f"the overall average most: {wording.change(found.percent)}, {found.verdict.value}."
     )
     if limited := [result.name for result in results.configurations if limits_of_average(result)]:
-        claim += f" Something other than the server limits {wording.listing(limited)}: see the marks."
+        claim += f" Something other than the server limited {wording.listing(limited)}: see the marks."
     made_for = _correction(effects)
     corrected = f"verdicts corrected for {made_for}; " if made_for else ""
     return [Finding("Tuning", claim, f"Against {design.baseline}; {corrected}{tables['tuning']}.")]

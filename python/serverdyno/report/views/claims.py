@@ -80,7 +80,7 @@ def _of_peak(identity: str, result: ConfigurationResult, report: Report, column:
     yield _claim(f"{identity}.height", place, f"Highest mean in {terms.unit}", height, highest)
     position = highest | {"kind": "position_of_highest", "at": "clients", "averaged_by": ["clients"]}
     clients = (f"{peak.clients:,}", "")
-    yield _claim(f"{identity}.place", place, "Clients of the highest mean", clients, position)
+    yield _claim(f"{identity}.place", place, "Clients at the highest mean", clients, position)
     last = result.mixes[-1]
     if last is not None and summary.share_of_peak_kept is not None and summary.share_of_peak_kept < 1:
         at_last = _cells("highest", column, result.name)

@@ -50,7 +50,7 @@ def scripts(server: str, directory: Path, values: Mapping[str, str]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class MadeBy:
-    """Who made a page, according to the page."""
+    """The server that generated a page, according to the page."""
 
     carrier: str
     software: str
@@ -61,7 +61,7 @@ class MadeBy:
 
 
 def fresh_query() -> str:
-    """Return a query that nobody has sent before. It contains `=`, without which CGI would make arguments of it."""
+    """Return a new, unique query. It contains `=`, because CGI would pass a query without it as arguments."""
     return f"n={secrets.token_hex(8)}"
 
 
