@@ -51,7 +51,7 @@ MOUNTED = {
     "glusterfs": "mount -t glusterfs",
 }
 """Programs that mount file systems whose URLs people write and dyno does not speak."""
-UNIX_SOCKET = "a Unix socket is given by --unix-socket FILE, beside http://HOST/PATH"
+UNIX_SOCKET = "a Unix socket is given by --unix-socket FILE, together with http://HOST/PATH"
 _NO_URLS = (
     (r"(?:http\+)?unix:.*", UNIX_SOCKET),
     (r"[<'\"(]+(.+?)[>'\")]+", "write {0}"),
