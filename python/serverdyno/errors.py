@@ -6,6 +6,7 @@ Failed operations under load are counted instead (see `crates/measure/src/fault.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 MOST_PROBLEMS = 100
 """The maximum number of problems reported per document."""
@@ -85,6 +86,16 @@ def gone(url: str, protocol: str, error: Exception) -> ServerError | None:
 
 class ConsentError(UserError):
     """A target outside loopback that has not consented to load."""
+
+
+NO_PIPE = "Standard input and pipes can't be read a second time: save the text into a file, and name that."
+
+
+def refuse_pipe(file: Path) -> Path:
+    """Return the path of a file that is read for each run. Raises UserError for a pipe, which would be empty then."""
+    if file.name == "-" or (file.exists() and not (file.is_file() or file.is_dir())):
+        raise UserError(f"can't read {file}: it is not a file", hint=NO_PIPE)
+    return file
 
 
 def refuse_contradictions(wrong: Mapping[str, bool]) -> None:

@@ -117,6 +117,7 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
         (["report", "."], ". is not an experiment"),
         (["compare", ".", "."], ". is not an experiment"),
         (["load", "http://127.0.0.1:9/", "--into", "taken"], "taken exists and is not empty"),
+        (["load", "http://127.0.0.1:9/", "--into", "taken/something"], "taken/something is a file"),
         (["load", "http://127.0.0.1:9/", "--into", "/proc/e"], "can't make /proc/e"),
         (["load", "http://127.0.0.1:9/a b"], "has a character that a URL can't contain"),
         (["load", "http://127.0.0.1:9/\u00fc"], "has a character that a URL can't contain"),

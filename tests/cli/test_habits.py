@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from support.dyno_process import Home
@@ -139,3 +141,49 @@ def test_settings_of_a_server_are_told_by_their_option(home: Home) -> None:
     assert "--set.bogus: not known here" in done.stderr, done.stderr
     done = home.here("bonnie", "--server", "ngix")
     assert "--server: no server" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("", "-d is empty"),
+        ("x" * 300, "can't be used: File name too long"),
+        ("circle", "can't be used: "),
+        ("smb:/127.0.0.1/data", "-d 'smb://127.0.0.1/data'"),
+        ("smb:\\\\127.0.0.1\\data", "-d 'smb://127.0.0.1/data'"),
+        ("10.0.0.1/data", "A share is written -d smb://10.0.0.1/data, an export -d nfs://10.0.0.1/data"),
+        ("smb://::1/data", "an IPv6 address stands in brackets"),
+        ("smb://$NAS/data", "is not the name of a host, because of $: replace the placeholder by the name"),
+    ],
+)
+def test_a_place_that_is_none_is_told_and_nothing_is_made(home: Home, place: str, told: str) -> None:
+    if place == "circle" and not (home.temporary / "circle").is_symlink():
+        (home.temporary / "circle").symlink_to("circle")
+    done = home.here("bonnie", "-s", "1", "-d", place)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--user", "", "-d", SHARE), "--user is empty"),
+        (("--user", "me", "-d", "/tmp"), "--user is only for URLs that begin with smb://"),
+        (("-c", "1,2", "-d", "/tmp"), "--clients: must be one number"),
+        (("-s=64", "-d", "/tmp"), "A short option has no =: write -s 64"),
+    ],
+)
+def test_options_that_do_not_fit_the_place_are_told(home: Home, options: tuple[str, ...], told: str) -> None:
+    done = home.here("bonnie", *options)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+
+
+def test_a_pipe_that_would_be_empty_the_second_time_is_refused(home: Home) -> None:
+    fifo = home.temporary / "fifo"
+    if not fifo.exists():
+        os.mkfifo(fifo)
+    for option in ("--data-file", "--cert", "--ca-file"):
+        for file in (fifo, "-"):
+            done = home.here("load", "https://127.0.0.1:9/", option, file)
+            assert done.returncode == 2 and "can't be read a second time" in done.stderr, done.stderr
+    done = home.here("run", fifo)
+    assert done.returncode == 2 and "save the text into a file" in done.stderr, done.stderr

@@ -116,3 +116,38 @@ def test_a_slip_in_a_variable_is_told_without_its_value(
 def test_what_only_looks_unusual_is_sent(monkeypatch: pytest.MonkeyPatch, scheme: str, secret: str) -> None:
     monkeypatch.setenv("DYNO_AUTHORIZATION", secret)
     quick_plan(URL, {"auth": scheme})
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("9203", "a port of this machine: http://127.0.0.1:9203/"),
+        (":9203", "write http://127.0.0.1:9203"),
+        (":9203/a", "write http://127.0.0.1:9203/a"),
+        ("<http://127.0.0.1:9/>", "write http://127.0.0.1:9/"),
+        ("'http://127.0.0.1:9/'", "write http://127.0.0.1:9/"),
+        ("http://::1:9203/", "an IPv6 address stands in brackets, as in http://[::1]:8080/"),
+        ("http://$HOST/", "replace the placeholder by the name"),
+        ("http://<host>:8080/", "replace the placeholder by the name"),
+        ("http://unix:/run/x.sock:/", "--unix-socket FILE"),
+        ("http+unix://%2Frun%2Fx.sock/", "--unix-socket FILE"),
+        ("unix:///run/x.sock", "--unix-socket FILE"),
+        ("wss://127.0.0.1/", "no WebSocket and no gRPC"),
+        ("grpc://127.0.0.1:9", "no WebSocket and no gRPC"),
+    ],
+)
+def test_places_of_other_tools_are_told_with_the_url_to_write(url: str, told: str) -> None:
+    said = refusal(url)
+    assert told in said and "not on this machine" not in said, said
+
+
+@pytest.mark.parametrize("data", ['{"a":1}', "@body.json", "a=b"])
+def test_a_body_of_curl_is_not_only_no_length(data: str) -> None:
+    assert "-d sets the length here; for a body, use --data TEXT" in refusal(length=data)
+
+
+def test_a_name_that_a_proxy_alone_knows_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:3128")
+    with pytest.raises(UserError) as raised:
+        quick_plan("http://intranet.invalid/", {})
+    assert "dyno uses no proxy, though http_proxy is set" in f"{raised.value.hint}"

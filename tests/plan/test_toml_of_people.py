@@ -28,9 +28,14 @@ def refusal(folder: Path, text: str) -> str:
     [
         ('suite = "C:\\users\\me.toml"\n', 1, "a backslash begins an escape in \"...\": write '...'"),
         ('name = "p"\nsuite = "D:\\data"\n', 2, "a backslash begins an escape"),
-        ("name: p\nsuite: quick-static\n", 1, 'looks like YAML, and plans and suites are TOML: name = "..."'),
+        (
+            "name: p\nsuite: quick-static\n",
+            1,
+            'looks like YAML, name: ..., and plans, suites and sessions are TOML, name = "..."',
+        ),
         ('name = "p"\nservers:\n  - server: nginx\n', 2, "looks like YAML"),
         ('{"name": "p"}\n', 1, "looks like JSON"),
+        ('import http from "k6/http";\n', 1, "this looks like a program"),
         ('name = "p"\nname = "q"\n', 2, "name is here a second time"),
         ("name = \u201cp\u201d\n", 1, "the quotation marks are typographic"),
         ('name\u00a0= "p"\n', 1, "an invisible character"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,10 @@ def test_every_line_that_can_not_be_used_is_told_at_once(tmp_path: Path) -> None
     with pytest.raises(PlanError, match="2 problems") as raised:
         listed(tmp_path, "a\n/b\nc\n")
     assert [problem.split(":")[0] for problem in raised.value.problems] == ["line 1", "line 3"]
+
+
+def test_a_packed_log_is_told_with_the_program_that_prints_it(tmp_path: Path) -> None:
+    file = tmp_path / "access.log.gz"
+    file.write_bytes(gzip.compress(b"/a\n"))
+    with pytest.raises(PlanError, match="it is packed; zcat FILE prints its text"):
+        read_url_list(file, "http://127.0.0.1/")

@@ -110,6 +110,14 @@ def test_a_socket_in_the_file_system_is_loaded_as_the_host_of_the_url(home: Home
         assert refused.returncode == 2 and f"{place} {said}" in refused.stderr, refused.stderr
 
 
+def test_a_socket_where_nobody_listens_is_named(home: Home, tmp_path: Path) -> None:
+    stale = tmp_path / "stale"
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(stale))
+    done = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", stale)
+    assert done.returncode == 1 and f"target at {stale}: nothing answers HTTP" in done.stderr, done.stderr
+
+
 def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_consent(home: Home) -> None:
     with nginx() as server:
         url = f"http://shop.example:{server.port}/y"

@@ -205,12 +205,14 @@ _INVISIBLE = re.compile("[\u00a0\u00ad\u200b-\u200f\u202f\u2060\ufeff]")
 
 
 def _pasted(words: Sequence[str]) -> Iterator[str]:
-    """Yield what word processors and web pages have made of a command."""
+    """Yield what word processors and web pages have made of a command, and short options with =."""
     for word in words:
         if re.match(f"-?[{_DASHES}]+-?[A-Za-z0-9]", word):
             name = word.lstrip(f"-{_DASHES}")
             meant = f"{'--' if len(name.partition('=')[0]) > 1 and name[1:2].isalpha() else '-'}{name}"
             yield f"{word} begins with a typographic dash, as from a document or a web page: write {meant}"
+        if re.match("-[A-Za-z]=", word):
+            yield f"A short option has no =: write {word.replace('=', ' ', 1)}"
         if word[:1] and (word[0] in _QUOTES or word[-1] in _QUOTES):
             yield f"{word} has typographic quotation marks, which the shell does not read: write ' or \"."
         if found := _INVISIBLE.search(word):

@@ -70,9 +70,16 @@ def url_of(directory: str) -> str:
 
     if "://" in directory:
         return protocols.normal_url(directory)
-    if not Path(directory).exists() and (hint := _meant(directory)) is not None:
-        raise UserError(f"{directory} is not a directory of this machine", hint=hint)
-    return Path(directory).resolve().as_uri()
+    if not directory:
+        raise UserError("-d is empty", hint="Name a directory. Where a variable did so, it is not set.")
+    try:
+        place = Path(directory)
+        if not place.exists() and (hint := _meant(directory)) is not None:
+            raise UserError(f"{directory} is not a directory of this machine", hint=hint)
+        return place.resolve().as_uri()
+    except (OSError, RuntimeError, ValueError) as error:  # a name too long, or links in a circle
+        why = error.strerror if isinstance(error, OSError) else f"{error}"
+        raise UserError(f"-d {directory} can't be used: {why}", hint="Name a directory.") from error
 
 
 def _meant(directory: str) -> str | None:
@@ -95,6 +102,8 @@ def _meant(directory: str) -> str | None:
         )
     elif directory.startswith("="):
         hint = f"A short option has no =: write -d {directory[1:]}"
+    elif found := re.match(r"(\d+\.\d+\.\d+\.\d+)(?:/(.*))?$", directory):
+        hint = f"A share is written -d smb://{found[1]}/{found[2] or 'SHARE'}, an export -d nfs://{directory}"
     elif re.fullmatch(r"(?:[^/@]+@)?[^/:@]+:[^:]*", directory):
         hint = "A directory that ssh reaches: mount it with sshfs, and give -d MOUNTPOINT."
     return hint
@@ -176,6 +185,8 @@ def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
 def _named(path: KeyPath) -> KeyPath:
     """Return the option that set this place of the plan, or the place itself."""
     match path:
+        case ("clients",):
+            return ("--clients",)
         case ("servers", 0, "url"):
             return ("-d",)
         case ("servers", 0, "server"):
@@ -212,6 +223,11 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
             f"-d {url}: the URL must not contain a user name or password",
             hint=f"Give --user NAME, and the password in {PASSWORD_VARIABLE}.",
         )
+    if place.user == "":
+        raise UserError(
+            "--user is empty",
+            hint="Leave it out to log on as a guest. Where a variable did so, it is not set.",
+        )
     server: dict[str, Any] = {"server": "external", "name": "target", "url": url}
     spoken = protocols.of_scheme(url.partition(":")[0])
     look = None if spoken is None else spoken.look(url)
@@ -220,6 +236,11 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
             "authentication": place.authentication,
             **({} if place.user is None else {"user": place.user}),
         }
+    elif place.user is not None:
+        raise UserError(
+            f"{url}: --user is only for URLs that begin with smb://",
+            hint="Leave it out. Over NFS the URL names the user: ?uid=1000&gid=1000.",
+        )
     elif by_kerberos:
         raise UserError(
             f"{url}: --authentication kerberos is only for URLs that begin with smb://",

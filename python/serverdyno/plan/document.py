@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from serverdyno import wording
-from serverdyno.errors import PlanError, UserError
+from serverdyno.errors import NO_PIPE, PlanError, UserError
 from serverdyno.plan.locate import KeyPath, key_lines, line_of
 
 M = TypeVar("M", bound=BaseModel)
@@ -48,7 +48,7 @@ def read_text(path: Path) -> str:
         if not path.is_file():
             # Opening a path that is not a file names the problem; reading a pipe would block.
             path.stat()
-            raise UserError(f"can't read {path}: it is not a file")
+            raise UserError(f"can't read {path}: it is not a file", hint=None if path.is_dir() else NO_PIPE)
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
@@ -87,6 +87,7 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
     return document
 
 
+_TOML = 'plans, suites and sessions are TOML, name = "...": docs/plan.md, docs/sessions.md'
 _AT_LINE = re.compile(r"\(at line (\d+),")
 _YAML = re.compile(r"\s*(?:---|[A-Za-z_][\w-]*:(?:\s|$)|- )")
 _KEY = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*=")
@@ -124,12 +125,14 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
 def _cause(text: str, message: str) -> str | None:
     """Return the probable cause of a parser's message from the line that it names."""
     if text.lstrip().startswith(("{", "<")):
-        return "this file looks like JSON or XML, and plans and suites are TOML: see docs/plan.md"
+        return f"this file looks like JSON or XML, and {_TOML}"
     found = _AT_LINE.search(message)
     lines = text.split("\n")
     line = lines[int(found[1]) - 1] if found else ""
     if _YAML.match(line):
-        return 'this looks like YAML, and plans and suites are TOML: name = "...", see docs/plan.md'
+        return f"this looks like YAML, name: ..., and {_TOML}"
+    if re.match(r"\s*(?:import|export|const|let|var|function|from|def|local|package)\b[^=]*$", line):
+        return f"this looks like a program, and {_TOML}"
     key = _KEY.match(line)
     if "overwrite a value" in message and key:
         return f"{key[1]} is here a second time"

@@ -115,6 +115,10 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
 
     Raises PlanError with every mistaken option.
     """
+    if url.isdecimal():
+        raise PlanError(
+            "dyno load", [f"URL: {url} is no host; a port of this machine: http://127.0.0.1:{url}/"]
+        )
     url = protocols.normal_url(with_scheme(url))
     own = {"objective": TRIAL, "rate": OPEN, "requests": COUNTED}
     usual = USUAL | next((texts for name, texts in own.items() if name in given), {})
@@ -288,6 +292,8 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
         yield "--trials: requires --objective"
     if "arrivals" in texts and not {"rate", "objective"} & set(texts):
         yield "--arrivals: requires --rate or --objective"
+    if re.search(r"[={@&\"]", texts.get("length", "").lstrip("=")):
+        yield "--length: -d sets the length here; for a body, use --data TEXT or --data-file FILE"
     if re.match(r"0?\.\d", texts.get("rate", "")):
         yield "--rate: for less than one request per second, use --clients 1 --think 2s"
     rates, bound = values.get("rate", []), values.get("max_rate")

@@ -21,6 +21,7 @@ from serverdyno.plan.protocols.options import Option
 from serverdyno.plan.url_list import read_url_list
 
 HTTP_PORT, HTTPS_PORT = 80, 443
+PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 MOST_SOCKET_BYTES = 107
 _RESOLVE = re.compile(
     r"(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5}):(?P<address>\[[^\]]+\]|.+)", re.ASCII
@@ -177,8 +178,12 @@ def addresses_of(url: str) -> list[str]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
+        proxy = next((name for name in PROXIES if os.environ.get(name) or os.environ.get(name.upper())), None)
+        told = (
+            f" dyno uses no proxy, though {proxy} is set: give --resolve HOST:PORT:ADDRESS." if proxy else ""
+        )
         raise UserError(
             f"{host} has no address: {error.strerror}",
-            hint="Check the spelling of the host, and that this machine's DNS or /etc/hosts has it.",
+            hint=f"Check the spelling of the host, and that this machine's DNS or /etc/hosts has it.{told}",
         ) from error
     return list(dict.fromkeys(f"{address[0]}" for *_, address in found))

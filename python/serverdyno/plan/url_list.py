@@ -30,6 +30,14 @@ _SENDS = re.compile(r"\S+\s+(?:POST|PUT|PATCH|DELETE)\b.*")
 _TABLE = re.compile(r'"[^"]*"([,;]\S.*)?|[^/,;:#]+([,;][^,;]*)+')
 _PAIR = re.compile(r"(\S+)[,;](\d+)")
 _STATED = re.compile(r"(https?://|/|[A-Z]+ /)\S*.*")
+PACKED = (
+    (b"\x1f\x8b", "zcat"),
+    (b"\x28\xb5\x2f\xfd", "zstdcat"),
+    (b"\xfd7zXZ", "xzcat"),
+    (b"BZh", "bzcat"),
+    (b"PK", "unzip -p"),
+)
+"""First bytes of packed files, as logs are rotated, and the program that prints them."""
 OF_REFERRERS = ("referer", "referrer", "http_referer")
 OTHERS = "for requests with other methods, headers or bodies, use a session, see docs/sessions.md"
 
@@ -68,7 +76,7 @@ def read_url_list(file: Path, url: str) -> list[str]:
 
 def _text(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
+        with (Path("/dev/stdin") if f"{file}" == "-" else file).open("rb") as opened:
             content = opened.read(MOST_BYTES + 1)
     except OSError as error:
         raise UserError(f"can't read the paths in {file}: {error.strerror}") from error
@@ -79,10 +87,16 @@ def _text(file: Path) -> str:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise PlanError(
-            str(file),
-            [f"line {line}: not UTF-8 text; iconv -f ISO-8859-1 -t UTF-8 converts a Latin 1 file"],
-        ) from error
+        latin = f"line {line}: not UTF-8 text; iconv -f ISO-8859-1 -t UTF-8 converts a Latin 1 file"
+        packed = next(
+            (
+                f"it is packed; {tool} FILE prints its text"
+                for start, tool in PACKED
+                if content.startswith(start)
+            ),
+            None,
+        )
+        raise PlanError(str(file), [packed or latin]) from error
 
 
 def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:

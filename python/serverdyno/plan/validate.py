@@ -51,6 +51,14 @@ MOUNTED = {
     "glusterfs": "mount -t glusterfs",
 }
 """Programs that mount file systems whose URLs people write and dyno does not speak."""
+UNIX_SOCKET = "a Unix socket is given by --unix-socket FILE, together with http://HOST/PATH"
+_NO_URLS = (
+    (r"(?:http\+)?unix:.*", UNIX_SOCKET),
+    (r"[<'\"(]+(.+?)[>'\")]+", "write {0}"),
+    (r"(:\d+(?:/.*)?)", "write http://127.0.0.1{0}"),
+    (r"(?:wss?|grpcs?)://.*", "dyno speaks HTTP/1 and HTTP/2, no WebSocket and no gRPC"),
+)
+"""Spellings of other tools, with what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +152,10 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        return f'"{url}" is not a URL: {error}'
+        bare = re.match(r"[a-z]+://([0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f]*)(?:/|$)", url)
+        return f'"{url}" is not a URL: ' + (
+            "an IPv6 address stands in brackets, as in http://[::1]:8080/" if bare else f"{error}"
+        )
     if parts.username is not None or parts.password is not None:
         return "must not contain a user name or password, because the experiment would contain it"
     if parts.scheme not in allowed:
@@ -157,7 +168,9 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
 
 def other_spelling(place: str) -> str | None:
     """Return the URL of a share or an export written as in Windows or for mount(8); None: it is neither."""
-    if found := re.fullmatch(r"(?:cifs:)?(?://|\\\\)([^/\\]+)[/\\](.+)", place):
+    if found := re.fullmatch(r"(smb|cifs|nfs):/?([^/\\].*)", place):
+        return f"{found[1].replace('cifs', 'smb')}://{found[2]}"
+    if found := re.fullmatch(r"(?:cifs:|smb:)?(?://|\\\\)([^/\\]+)[/\\](.+)", place):
         return f"smb://{found[1]}/" + found[2].replace("\\", "/")
     if found := re.fullmatch(r"([A-Za-z0-9.-]{2,}|\[[0-9a-fA-F:]+\]):(/.*)", place):
         return None if found[2].startswith("//") else f"nfs://{found[1]}{found[2]}"
@@ -166,6 +179,9 @@ def other_spelling(place: str) -> str | None:
 
 def _meant(url: str, allowed: Sequence[str]) -> str | None:
     """Say how to write a URL that is spelled in another convention, or which command takes it."""
+    for pattern, advice in _NO_URLS:
+        if found := re.fullmatch(pattern, url):
+            return advice.format(*found.groups())
     written = other_spelling(url) or url
     scheme = written.partition(":")[0].lower()
     if scheme in MOUNTED:
@@ -215,7 +231,17 @@ def _place_problem(url: str, parts: SplitResult) -> str | None:
     if _is_unspecified(parts.hostname):
         here = parts._replace(netloc=f"127.0.0.1:{parts.port}" if parts.port else "127.0.0.1").geturl()
         return f"{parts.hostname} means every address of a machine; use {here}"
-    if not _is_host(parts.hostname) or parts.port == 0:
+    return _host_problem(url, parts, parts.hostname)
+
+
+def _host_problem(url: str, parts: SplitResult, host: str) -> str | None:
+    if host == "unix" and ".sock" in parts.path:
+        return UNIX_SOCKET
+    if wrong := re.search(r"[^\w.:%-]", host):
+        return (
+            f'"{host}" is not the name of a host, because of {wrong[0]}: replace the placeholder by the name'
+        )
+    if not _is_host(host) or parts.port == 0:
         return f'"{url}" names no host (1 to 63 characters between dots, 253 in all), or port 0'
     return None
 

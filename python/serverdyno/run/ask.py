@@ -51,7 +51,7 @@ def ask_users_servers(
     progress.stage("asking your servers")
     asked = _all_asked(head, configurations, progress)
     problems = [
-        (configuration.name, error)
+        (_place(configuration), error)
         for configuration, (error, _) in zip(configurations, asked, strict=True)
         if error is not None
     ]
@@ -59,6 +59,12 @@ def ask_users_servers(
         raise _all_in_one(problems)
     for notice in dict.fromkeys(notice for _, notice in asked if notice is not None):
         progress.notice(*notice)
+
+
+def _place(configuration: Configuration) -> str:
+    """Return the name of a configuration, with the address or socket that replaces the host of its URL."""
+    connect_to = configuration.settings.get("connect_to")
+    return configuration.name if connect_to is None else f"{configuration.name} at {connect_to}"
 
 
 def check_installed(configurations: Sequence[Configuration]) -> None:

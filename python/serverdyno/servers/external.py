@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from serverdyno import _native
-from serverdyno.errors import UserError
+from serverdyno.errors import UserError, refuse_pipe
 from serverdyno.plan import protocols
 from serverdyno.plan.protocols.access import ANYBODY, SYSTEM, authorities
 from serverdyno.plan.protocols.look import Look, again, first
@@ -231,7 +231,7 @@ class External:
         if self.settings.trust in (SYSTEM, ANYBODY):
             return self.settings.trust
         try:
-            text = Path(self.settings.trust).expanduser().read_text(encoding="utf-8")
+            text = refuse_pipe(Path(self.settings.trust).expanduser()).read_text(encoding="utf-8")
             if "CERTIFICATE-----" not in text:
                 holds = "a private key" if "PRIVATE KEY-----" in text else "no certificate (PEM)"
                 raise UserError(

@@ -449,7 +449,7 @@ def _remove_empty(folders: Iterable[Path]) -> None:
 
 def _taken(folder: Path) -> UserError:
     return UserError(
-        f"{folder} exists and is not empty",
+        f"{folder} {'exists and is not empty' if folder.is_dir() else 'is a file'}",
         hint="Name another folder, or continue an experiment with `dyno resume`.",
     )
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from serverdyno import _native
-from serverdyno.errors import UserError
+from serverdyno.errors import UserError, refuse_pipe
 from serverdyno.plan.protocols.model import Model
 from serverdyno.plan.protocols.options import Option
 
@@ -180,7 +180,7 @@ class RequestSettings(Model):
         if self.body_file is None:
             return None if self.body is None else self.body.encode()
         try:
-            with Path(self.body_file).expanduser().open("rb") as file:
+            with refuse_pipe(Path(self.body_file).expanduser()).open("rb") as file:
                 body = file.read(MOST_BODY_BYTES + 1)
         except OSError as error:
             raise UserError(f"the body {self.body_file} can't be read: {error.strerror}") from error

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno import _native
-from serverdyno.errors import UserError
+from serverdyno.errors import UserError, refuse_pipe
 from serverdyno.plan.protocols.model import Model
 from serverdyno.plan.protocols.options import Option
 
@@ -114,7 +114,7 @@ class TlsSettings(ClientCertificate):
 
 def _read(file: str) -> str:
     try:
-        return Path(file).expanduser().read_text(encoding="utf-8")
+        return refuse_pipe(Path(file).expanduser()).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{file} is not PEM text",
