@@ -113,7 +113,7 @@ class Counted:
     start_late_s: Annotated[float | None, "How late the last engine thread began its first operation; null if none began."] = field(default=None, metadata=NO_COLUMN)
     server: Annotated[str | None, "The name that a web server gives itself in its first response; null if it gives none."] = field(default=None, metadata=NO_COLUMN)
     window_s: Annotated[float, "Measured time."]
-    clients_planned: Annotated[int, "Clients that were planned to take part."] = field(default=0, metadata=NO_COLUMN)
+    clients_planned: Annotated[int, "The planned number of clients."] = field(default=0, metadata=NO_COLUMN)
     clients_participating: Annotated[int, "Clients that stayed until the end of the level."]
     operations: Annotated[int, "Successes that completed in the window; over file protocols, the application's operations, above the cache."]
     operations_total: Annotated[int, "Successes from start to end, drain included."]
@@ -132,7 +132,7 @@ class Counted:
     arrivals: Annotated[int | None, "Operations that were due from start to end. Each succeeded, failed, was dropped, or was overdue. Null for closed load and before format 5, like the next six columns."] = None
     arrivals_in_window: Annotated[int | None, "Operations that were due in the window."] = None
     dropped: Annotated[int | None, "Operations dropped because the queue was full, from start to end."] = None
-    dropped_in_window: Annotated[int | None, "Operations that were due in the window, and dropped."] = None
+    dropped_in_window: Annotated[int | None, "Dropped operations that were due in the window."] = None
     waited: Annotated[int | None, "Operations that ended in the window and had to wait for a free connection."] = None
     waiting_s: Annotated[float | None, "Total time that these operations waited for a connection."] = None
     scheduling_error_hdr: Annotated[bytes | None, "The generator's delay, in ns, for operations that ended in the window: from the time when the operation was due and its connection was free until it began."] = None
