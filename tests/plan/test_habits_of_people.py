@@ -151,3 +151,10 @@ def test_a_name_that_a_proxy_alone_knows_is_told_so(monkeypatch: pytest.MonkeyPa
     with pytest.raises(UserError) as raised:
         quick_plan("http://intranet.invalid/", {})
     assert "dyno uses no proxy, though http_proxy is set" in f"{raised.value.hint}"
+
+
+@pytest.mark.parametrize("method", ["PURGE", "propfind", "VERSION-CONTROL"])
+def test_any_method_but_connect_is_sent(method: str) -> None:
+    _, suite, _ = quick_plan(URL, {"method": method})
+    assert suite.parameters()["http.request"]["method"] == method.upper()  # type: ignore[index]
+    assert "must be a method such as GET or PROPFIND, and not CONNECT" in refusal(method="connect")

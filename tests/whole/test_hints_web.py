@@ -28,6 +28,7 @@ server { listen 127.0.0.1:{port};
     if ($code = 401) { return 401; } if ($code = 403) { return 403; } if ($code = 404) { return 404; }
     if ($code = 407) { return 407; } if ($code = 415) { return 415; } if ($code = 418) { return 418; }
     if ($code = 304) { return 304; } if ($code = 429) { return 429; } if ($code = 500) { return 500; }
+    if ($code = 522) { return 522; }
     if ($code = 503) { return 503; } if ($code = 505) { return 505; } if ($code = 421) { return 421; }
     if ($code = 406) { return 406; } if ($code = 411) { return 411; } if ($code = 426) { return 426; } }
   location /filtered { if ($http_accept = "") { return 403; } return 404; }
@@ -102,6 +103,7 @@ def told(home: Home, *options: str | Path) -> str:
         ("/behind", (), "whose server behind it does not answer"),
         ("/status/503", (), "overloaded, under maintenance"),
         ("/status/505", (), "use another --http"),
+        ("/status/522", (), "Cloudflare gives this status"),
         ("/status/500", (), "error log"),
         ("/status/418", (), "curl -i shows the whole answer"),
     ],

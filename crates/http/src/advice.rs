@@ -344,6 +344,11 @@ const STATUS: &[Row] = &[
         "This is a proxy whose server behind it does not answer: start that server, and look at the proxy's log.",
     ),
     (
+        |case| matches!(case.status, 520..=527 | 530),
+        "Cloudflare gives this status where the server behind it does not answer, or not rightly: start that server, \
+         look at its log, and load it directly with --resolve HOST:PORT:ADDRESS.",
+    ),
+    (
         |case| case.status == 503,
         "The server refuses requests: it is overloaded, under maintenance, or limits the rate or the number of \
          connections, or no server behind it is up. Look at its log, or ask less often (--rate, fewer --clients).",

@@ -31,7 +31,7 @@ pub use get::Answer;
 pub use head::{Head, Redirect};
 pub use pipeline::Pipeline;
 pub use proxy_protocol::ProxyProtocol;
-pub use request::{RequestForm, RequestStyle, Shape, Version, WrittenHttp1, METHODS, USER_AGENT};
+pub use request::{RequestForm, RequestStyle, Shape, Version, WrittenHttp1, USER_AGENT};
 pub use response::{Body, Limits, Progress, ResponseReader};
 pub use shared_connection::{SharedConnection, StreamClient};
 pub use stream::{Handshake, Opened, PlainTcp, Received, Stream, Transport};

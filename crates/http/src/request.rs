@@ -32,7 +32,7 @@ pub const USER_AGENT: &str = "serverdyno";
 /// The parts of a request other than its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
-    /// One of `METHODS`.
+    /// See `is_method`.
     pub method: String,
     /// Further fields. `Host` and `User-Agent` replace the defaults.
     pub fields: Vec<(String, String)>,
@@ -50,8 +50,17 @@ impl Default for Shape {
     }
 }
 
-/// Permitted methods. CONNECT is excluded because it asks for a tunnel.
-pub const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/// Returns whether this is a method that can be sent: capital letters and hyphens, as in all registered methods.
+/// CONNECT is excluded because it asks for a tunnel.
+fn is_method(text: &str) -> bool {
+    let spelled = |byte: u8| byte.is_ascii_uppercase() || byte == b'-';
+    text != "CONNECT" && (1..=20).contains(&text.len()) && text.bytes().all(spelled)
+}
+
+/// Methods of which a second request has no other effect than one (RFC 9110, section 9.2.2, and the registry of IANA).
+const IDEMPOTENT: [&str; 10] = [
+    "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH", "QUERY",
+];
 
 /// Fields that control framing or the connection, with the setting that determines them.
 const OURS: [(&str, &str); 7] = [
@@ -86,18 +95,17 @@ impl Shape {
     /// Returns whether the request may be sent twice (RFC 9110, section 9.2.2).
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
-        !matches!(self.method.as_str(), "POST" | "PATCH")
+        IDEMPOTENT.contains(&self.method.as_str())
     }
 
     /// Returns why the request cannot be sent, one sentence per problem.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
-        if !METHODS.contains(&self.method.as_str()) {
+        if !is_method(&self.method) {
             found.push(format!(
-                "method {:?} is none of {}",
-                self.method,
-                METHODS.join(", ")
+                "method {:?} is not capital letters and hyphens, or is CONNECT",
+                self.method
             ));
         }
         for (name, value) in &self.fields {

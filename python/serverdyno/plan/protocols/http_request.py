@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from serverdyno import _native
 from serverdyno.errors import UserError, refuse_pipe
-from serverdyno.plan.protocols.model import Model
+from serverdyno.plan.protocols.model import Model, Spelled
 from serverdyno.plan.protocols.options import Option
 
 MOST_BODY_BYTES = 256 << 20
@@ -93,10 +93,13 @@ class RequestSettings(Model):
     """
 
     method: Annotated[
-        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+        str,
+        Spelled(r"(?!CONNECT$)[A-Z-]{1,20}", "a method such as GET or PROPFIND, and not CONNECT"),
         BeforeValidator(lambda name: name.upper() if isinstance(name, str) else name),
         Option(("--method", "-m", "-X")),
-    ] = Field(default="GET", description="The method of every request.")
+    ] = Field(
+        default="GET", description="The method of every request: GET, HEAD, POST, or any other but CONNECT."
+    )
     headers: Annotated[Headers, Option(("--header", "-H"))] = Field(
         default=[], description="Further headers, each `Name: value`."
     )
