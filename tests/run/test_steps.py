@@ -354,7 +354,7 @@ def made_up(folder: Path, elapsed: Mapping[str, float]) -> Experiment:
 def _level(run: RunKey, suite: str, place: int, base: float, head: ExperimentHead) -> MixRecord:
     own = [mix for mix in head.mixes if mix.suite == suite]
     mix = next(mix for mix in own if mix.index == place)
-    again = {"(sent again after a timeout)": 1} if run.configuration == "sync" else {}
+    again = {"(sent again without an answer in time)": 1} if run.configuration == "sync" else {}
     requests = {"WRITE": 7, "COMMIT": 2} | again
     return replace(
         make_record(run, place),

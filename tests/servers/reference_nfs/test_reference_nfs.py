@@ -32,7 +32,7 @@ LARGE_BYTES = (16 << 20) + 12_345
 # Making and removing workspaces sends none of these.
 OF_THE_MIX_ALONE = ("READ",)
 UDP = "3&proto=udp"
-AGAIN, PASSED_OVER = "(sent again after a timeout)", "(datagrams passed over)"
+AGAIN, PASSED_OVER = "(sent again without an answer in time)", "(datagrams passed over)"
 RESENT = "(sent again after a lost connection)"
 
 

@@ -21,7 +21,7 @@ from serverdyno.plan.protocols.files import FILES
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord, step_figures
 
-REPEATED = "(sent again after a timeout)"
+REPEATED = "(sent again without an answer in time)"
 """Key of requests that an NFS client sent again over UDP. It stands among the requests, but is not one."""
 
 
