@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.assertion import rewrite
-from _pytest.assertion.rewrite import assertstate_key
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from serverdyno.plan import check_suite, quick
 from support.consenting import namespace
 from support.dyno_process import PATIENCE_S, Home, new_home
-from support.places import ROOT, TESTS
+from support.places import ROOT
 
 if TYPE_CHECKING:
     from support.fleet_nodes import RunningFleet
@@ -79,26 +77,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses one
 def pytest_configure(config: pytest.Config) -> None:
-    """Make a place for temporary files, restore ignored signals, and compile the modules that workers import."""
+    """Make a place for temporary files, restore ignored signals, and compile the modules."""
     _own_place(config)
     _hear_signals()
     if not hasattr(config, "workerinput"):  # once, and not in each worker
         # With PYTHONDONTWRITEBYTECODE, as in images of containers, each `dyno` would compile what it imports.
         compileall.compile_dir(ROOT / "python", quiet=1)
-        if config.getoption("numprocesses", None):
-            compileall.compile_dir(TESTS / "support", quiet=1)
-            _rewrite_asserts(config)
-
-
-def _rewrite_asserts(config: pytest.Config) -> None:
-    """Rewrite the asserts of all test modules once: half of a worker's collection, which each would do by itself."""
-    for path in TESTS.rglob("test_*.py"):
-        place = rewrite.get_cache_dir(path)
-        rewritten = place / (path.stem + rewrite.PYC_TAIL)
-        if rewrite._read_pyc(path, rewritten) is None:
-            place.mkdir(parents=True, exist_ok=True)
-            digest, code = rewrite._rewrite_test(path, config)
-            rewrite._write_pyc(config.stash[assertstate_key], code, digest, rewritten)
 
 
 def _own_place(config: pytest.Config) -> None:
