@@ -97,7 +97,7 @@ def test_a_user_in_the_url_is_answered_by_the_option() -> None:
         ("bearer", '"secret"', "holds quotation marks, too"),
         ("basic", "'me:secret'", "DYNO_AUTHORIZATION=user:password"),
         ("bearer", "Bearer secret", "begins with Bearer"),
-        ("basic", "Basic c2VjcmV0", "has no colon: give user:password, not encoded"),
+        ("basic", "Basic c2VjcmV0", "has no colon: give user:password without any encoding"),
     ],
 )
 def test_a_slip_in_a_variable_is_told_without_its_value(

@@ -50,7 +50,7 @@ def _clients(results: Results) -> Table:
     columns = (
         NAME,
         CLIENTS,
-        Column("Mean", f"{unit} a client"),
+        Column("Mean", f"{unit} per client"),
         Column("Smallest client", unit),
         Column("Largest client", unit),
         Column("Standard deviation", unit),

@@ -59,7 +59,7 @@ def _words(session: Session) -> str:
         _protection(session),
         sizes,
         _leases(session),
-        *([f"{session.channels} connections a session"] if session.channels is not None else []),
+        *([f"{session.channels} connections per session"] if session.channels is not None else []),
         *([f"{session.slots} slots"] if session.slots is not None else []),
         *([note] if (note := protocol.session_note(session.dialect)) else []),
     ]

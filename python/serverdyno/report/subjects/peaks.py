@@ -191,7 +191,7 @@ def _by_clients(
         empty,
         columns=(
             level_column(axis),
-            Column("Threads", "a client"),
+            Column("Threads", "per client"),
             *(Column(result.name, unit) for result in configurations for unit in units),
         ),
         rows=rows,
