@@ -41,7 +41,8 @@ $(PAGE_PROGRAM): $(RUST)
 
 $(VENV)/.built: $(VENV)/.installed $(PAGE_PROGRAM) $(RUST) pyproject.toml
 	. $(BIN)/activate
-	PIP_QUIET=1 maturin develop --release --locked --quiet
+	# It prints four lines even if all is well.
+	PIP_QUIET=1 maturin develop --release --locked --quiet >target/develop.log 2>&1 || { cat target/develop.log; exit 1; }
 	touch $@
 
 setup: $(VENV)/.built ## Make the virtual environment and build the native module.
