@@ -62,6 +62,14 @@ def test_the_largest_of_the_latest_three_selftests_counts(state: Path) -> None:
     assert (found.percent, found.scatter_percent, found.selftests) == (3.0, 1.5, 4)
 
 
+def test_only_the_latest_selftests_are_kept() -> None:
+    for hours in range(noise_floor.MOST_KEPT + 1):
+        noise_floor.keep(selftest(hours))
+    found = noise_floor.load()
+    assert found is not None
+    assert (found.made, found.selftests) == (selftest(hours).made, noise_floor.MOST_KEPT)
+
+
 def test_how_far_times_lie_apart_takes_three_selftests_of_one_load_an_hour_apart() -> None:
     for hours, rate in ((0, 1000.0), (0.5, 5000.0), (2, 1020.0)):
         noise_floor.keep(selftest(hours, operations_s=rate))

@@ -57,6 +57,7 @@ def test_what_has_no_two_halves_with_noise_is_not_judged(window: Window) -> None
 
 def test_a_second_in_the_middle_is_in_neither_half() -> None:
     assert drifts([[100, 101, 9_000, 100, 101]]) == [None]
+    assert drifts([[1000, 1010, 990, 1200, 1500, 1510, 1490]]) == [pytest.approx(0.5)]
 
 
 @pytest.mark.parametrize("seconds", [4, 10])

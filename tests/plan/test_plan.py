@@ -348,6 +348,13 @@ def test_scale_shortens_times_in_proportion_and_leaves_the_load_alone() -> None:
     assert mix.window_s == pytest.approx(5.0)
 
 
+@pytest.mark.parametrize(("scale", "delay_s"), [(1.0, 20.0), (0.02, 6.0)])
+def test_thinking_clients_start_over_their_think_time_and_within_the_mix(
+    scale: float, delay_s: float
+) -> None:
+    assert mixes(suite(delay_s=0, think_time_s=20), scale)[0].delay_s == delay_s
+
+
 @given(st.floats(min_value=0.01, max_value=1))
 def test_the_window_stays_the_same_share_of_the_mix_at_any_scale(scale: float) -> None:
     full, short = mixes(suite())[0], mixes(suite(), scale)[0]

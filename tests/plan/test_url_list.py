@@ -44,6 +44,15 @@ def test_lists_that_people_have_are_taken(tmp_path: Path, content: bytes | str, 
 
 
 @pytest.mark.parametrize(
+    ("url", "listed_url"),
+    [("http://server/", "http://server:80/x"), ("https://server:443/", "https://server/x")],
+)
+def test_the_port_of_a_scheme_may_be_left_out(tmp_path: Path, url: str, listed_url: str) -> None:
+    (tmp_path / "urls.txt").write_text(listed_url)
+    assert read_url_list(tmp_path / "urls.txt", url) == ["/x"]
+
+
+@pytest.mark.parametrize(
     ("content", "words"),
     [
         ("/a\nb\n", "line 2: 'b' does not begin with /; write /b"),

@@ -218,6 +218,7 @@ CONTRADICTS, UNCHECKED = ClaimVerdict.CONTRADICTS, ClaimVerdict.NOT_CHECKED
         ("2", "mixes", curve("count", "A"), CONTRADICTS, "is 3"),
         ("2", "mixes", curve("count", "B"), FOLLOWS, "is 2"),
         ("1", "mixes", curve("count", "B") | {"above": 50}, FOLLOWS, "is 1"),
+        ("1", "mixes", curve("count", "B") | {"above": 20}, FOLLOWS, "is 1"),
         ("81.8", "Mbit/s", several("sum_of", curve("sum", "B"), HALF_A_MBIT), FOLLOWS, "is 81.8"),
         ("50 to 150", "Mbit/s", several("each_of", A1, A2, B1), FOLLOWS, "all 3"),
         ("60 to 150", "Mbit/s", several("each_of", A1, A2, B1), CONTRADICTS, "1 of 3"),

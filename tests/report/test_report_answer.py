@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from serverdyno.analysis.comparability import Conditions
 from serverdyno.analysis.factorial import effects
@@ -205,6 +206,17 @@ def test_a_gap_at_one_level_is_proven_there_alone() -> None:
     [found] = at_levels([pair(base, other)], paired=True)
     assert [level.proven for level in found] == [True, False, False]
     assert found[0].percent == pytest.approx(50.3, abs=0.5)
+
+
+def test_all_levels_of_a_pair_estimate_the_noise_of_each() -> None:
+    """Five levels with the same noise, of two degrees of freedom in each of the two configurations: 20 together."""
+    runs = np.array([[99.0] * 5, [100.0] * 5, [101.0] * 5])
+    [found] = at_levels([pair(of_runs(runs.tolist()), of_runs((1.1 * runs).tolist()))], paired=False)
+    error = np.sqrt(2 / 3 * np.log(runs[:, 0]).var(ddof=1))
+    for level in found:
+        assert level.low_percent is not None and level.high_percent is not None
+        half = np.log((100 + level.high_percent) / (100 + level.low_percent)) / 2
+        assert half == pytest.approx(stats.t.ppf(0.975, 20) * error, rel=1e-6)
 
 
 def test_of_equal_configurations_few_experiments_claim_a_gap_at_any_level() -> None:

@@ -138,6 +138,7 @@ def test_servers_that_were_asked_for_other_operations_are_not_comparable() -> No
 def test_two_draws_of_one_mixture_are_the_same_work() -> None:
     assert other_work({"a": 480, "b": 520}, {"a": 520, "b": 480}) == 0
     assert other_work({"a": 48_000, "b": 52_000}, {"a": 52_000, "b": 48_000}) == pytest.approx(0.04)
+    assert other_work({"a": 480, "b": 520}, {"a": 52_000, "b": 48_000}) == 0  # the smaller draw decides
     assert other_work({}, {"a": 10}) == 0
 
 

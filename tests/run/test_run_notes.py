@@ -88,6 +88,9 @@ def test_what_a_run_noted_of_its_disk_before_its_mixes_is_kept(state: str) -> No
         disk_fsync_ms=FsyncTimes(count=100, p50=1, p99=2, max=3),
         syncs_unknown_because=None,
         media=[[LayerNote(file_system="ext4", options=["rw"], device="vda1")]],
+        synchronous=[False],
+        volume_fsync_ms=[1.5],
+        preloaded=["libeatmydata.so"],
     )
     kept = RunNote(state=state, **begun.of_the_disk())  # type: ignore[arg-type]
     assert kept.as_json() == begun.as_json() | {"state": state}

@@ -112,6 +112,7 @@ def test_an_objective_is_read(text: str, words: str) -> None:
         ("p10<1s", "the percentile must be at least 50"),
         ("p99<0ms", "the time must be above zero"),
         ("p99<1s,p99<2s", "one bound"),
+        ("p99<1s,failed<1%,failed<2%", '"failed<2%" is no bound'),
         ("", "no bound"),
     ],
 )

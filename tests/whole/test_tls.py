@@ -29,10 +29,11 @@ from serverdyno.plan.protocols.access import ANYBODY, authorities
 from serverdyno.plan.validate import check_plan
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.proof import free_port
-from serverdyno.servers.registry import create, settings_types
+from serverdyno.servers.registry import DRIVERS, create, settings_types
 from serverdyno.servers.running import running
 from support.dyno_process import INSTALLED, PATIENCE_S
 from support.reference_servers import start_http
+from support.teams import team_of
 
 ALL_IN_TIME: dict[str, Any] = {
     "clients": 3,
@@ -188,6 +189,22 @@ def test_a_server_without_resumption_gives_full_handshakes_whatever_is_offered(
     with reference(authority, tls=tls(authority, resumption=False)) as target:
         result = result_of(target, keep_alive=False, tls={"resumption": 1.0})
     assert not result["errors"]
+    assert not any(row["resumed"] for row in result["handshakes"])
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+@pytest.mark.parametrize("name", [*INSTALLED, "h2o", "haproxy"])
+def test_every_server_without_resumption_gives_full_handshakes_alone(name: str, version: str) -> None:
+    if DRIVERS[name].installed() is None:
+        pytest.skip(f"{name} is not installed here")
+    settings: dict[str, Any] = {"tls": "ecdsa-p256", "tls_resumption": False}
+    if name == "haproxy":
+        name, settings = "team", team_of({"front": name, "back": "nginx", "dynamic": "off", **settings})
+    offered = {"min_version": version, "max_version": version, "resumption": 1.0}
+    with running(name, settings) as server:
+        target = http_target(server.access().url, trust=server.access().trust)
+        result = result_of(target, workload="webbench-static", keep_alive=False, tls=offered)
+    assert result["handshakes"] and not result["errors"]
     assert not any(row["resumed"] for row in result["handshakes"])
 
 

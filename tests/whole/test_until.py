@@ -75,6 +75,12 @@ def test_enough_is_precise_or_as_many_as_allowed(half: float | None, done: int, 
     assert precision.is_enough(half, 2.0, done, 30) is expected
 
 
+def test_a_pair_without_an_interval_leaves_the_precision_of_times_unknown() -> None:
+    known = {"a": {1: 10.0, 2: 10.1, 3: 9.9}, "b": {1: 20.5, 2: 20.0, 3: 19.6}}
+    assert precision.of_totals([known], paired=True) is not None
+    assert precision.of_totals([known | {"c": {1: 5.0}}], paired=True) is None
+
+
 def test_repetitions_are_added_in_pairs_until_the_cap_and_carry_the_noise_floor(
     home: Home, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

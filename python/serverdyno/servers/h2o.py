@@ -92,6 +92,7 @@ class H2o(WebServer[H2oSettings]):
             f"http1-request-timeout: {IDLE_CONNECTION_TIMEOUT_S}",
             f'error-log: "{self.directory}/{ERROR_LOG}"',
             *([f'access-log: "{self.directory}/{ACCESS_LOG}"'] if settings.access_log else []),
+            *([] if settings.tls_resumption else ["ssl-session-resumption:", "  mode: off"]),
         ]
         for port, secure in self.endpoints():
             lines += ["listen:", f"  host: {self.host}", f"  port: {port}", *(self._tls() if secure else [])]

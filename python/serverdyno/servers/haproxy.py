@@ -71,6 +71,7 @@ class Haproxy(Proxy[HaproxySettings]):
             "global",
             f"    nbthread {self.workers}",
             f"    maxconn {settings.max_connections}",
+            *([] if settings.tls_resumption else ["    tune.ssl.cachesize 0"]),
             *([f"    user {user}", f"    group {user}"] if user else []),
             "defaults",
             "    mode http",
