@@ -45,7 +45,7 @@ class HttpSettings(SectionModel):
         ge=1,
         le=10_000,
         description="For HTTP/2: number of concurrent streams per client on a connection, one per thread. "
-        "Default: {STREAMS}.",
+        f"Default: {STREAMS}.",
     )
     pipeline: Annotated[int | None, Option()] = Field(
         default=None,
