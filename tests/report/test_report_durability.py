@@ -247,7 +247,7 @@ def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_run
         (
             FileShape(100, layers=(("fuse.bindfs", "rw"),)),
             f"{SYNCED}, but not known below fuse.bindfs, which is not a disk file system",
-            "Whether they reached a disk is not known below fuse.bindfs",
+            "Whether the synced data reached a disk is not known below fuse.bindfs",
         ),
         (
             FileShape(100, layers=(("overlay", "rw"),), unfollowed="it is elsewhere"),

@@ -341,12 +341,12 @@ const STATUS: &[Row] = &[
     ),
     (
         |case| matches!(case.status, 502 | 504),
-        "This is a proxy whose server behind it does not answer: start that server, and look at the proxy's log.",
+        "This is a proxy whose backend server does not respond: start that server, and check the proxy's log.",
     ),
     (
         |case| matches!(case.status, 520..=527 | 530),
-        "Cloudflare gives this status where the server behind it does not answer, or not rightly: start that server, \
-         look at its log, and load it directly with --resolve HOST:PORT:ADDRESS.",
+        "Cloudflare returns this status if the origin server does not respond, or responds incorrectly. Start the \
+         origin server, check its log, and load it directly with --resolve HOST:PORT:ADDRESS.",
     ),
     (
         |case| case.status == 503,

@@ -65,7 +65,7 @@ fn every_problem_is_told_at_once_with_its_path() {
     );
     assert_eq!(
         said[0],
-        "engine.threads: 3 threads on 2 CPU(s) would take each other's time"
+        "engine.threads: 3 threads on 2 CPU(s) would compete for CPU time"
     );
 }
 
@@ -86,7 +86,7 @@ fn what_is_no_document_is_told_by_the_path_where_it_ends_to_be_one() {
 #[test]
 fn a_mix_is_for_the_target_that_was_opened_alone() {
     let said = problems(|document| document["target"]["url"] = json!("http://192.0.2.1/"));
-    assert_eq!(said, ["target: is not the one that was opened"]);
+    assert_eq!(said, ["target: is not the target that was opened"]);
 }
 
 #[test]

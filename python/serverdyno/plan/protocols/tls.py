@@ -54,8 +54,8 @@ class ClientCertificate(Model):
             return f"{self.certificate} does not contain a certificate (PEM)."
         if "ENCRYPTED" in key:
             return (
-                f"The key has a passphrase, which openssl pkey -in {self.key or self.certificate} -out "
-                "PLAIN removes it."
+                "The key has a passphrase. Remove it with: "
+                f"openssl pkey -in {self.key or self.certificate} -out PLAIN"
             )
         if "PRIVATE KEY" not in key:
             given = "give its file as key (--key)" if self.key is None else f"{self.key} is another file"

@@ -379,7 +379,7 @@ def _not_known(did: Mapping[str, Outcome]) -> list[str]:
 
 def _why_not_known(extent: SyncExtent, because: str, names: str) -> str:
     if extent is SyncExtent.SYNCED:
-        return f"{names}: {extent.value}. Whether they reached a disk is {because}."
+        return f"{names}: {extent.value}. Whether the synced data reached a disk is {because}."
     if because:
         return f"The syncs don't show what a flush did on {names}: {because}."
     return (

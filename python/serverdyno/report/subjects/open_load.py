@@ -219,7 +219,7 @@ def _hidden(peak: PeakNote) -> str:
     clients_s = peak.connections * peak.window_s
     hidden = hidden_speed(waiting_share(peak.ready_work_s, clients_s, peak.run_delay_share), None)
     return (
-        f" (at most {wording.share(hidden)} more without the generator's part)"
+        f" (at most {wording.share(hidden)} more if the generator had not been the limit)"
         if hidden is not None and hidden > HIDDEN_SPEED
         else ""
     )

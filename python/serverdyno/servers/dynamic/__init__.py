@@ -71,9 +71,8 @@ def judged(name: str, query: str, answer: _native.Answer) -> MadeBy:
     if status in ABSENT:
         raise ServerError(
             f"{name} does not serve the dynamic page at {PATH}: status {status}",
-            hint=f"The module or program for the page is missing. tools/install-servers.sh installs "
-            f"Debian's packages; `dyno servers {name}` "
-            "lists the settings.",
+            hint="The server lacks the module or program that generates the dynamic page: `make servers` installs "
+            f"those of Debian; `dyno servers {name}` lists the settings.",
         )
     if status != HTTPStatus.OK:
         raise ServerError(

@@ -404,13 +404,13 @@ fn steps_that_could_not_be_sent_are_refused_before_load_all_at_once() {
     ]);
     let told = problems(&session(Spoken::Http1, &server, steps));
     for part in [
-        "step 1 (a): the expression \"(\" is none",
-        "step 1 (a): client has a meaning",
+        "step 1 (a): \"(\" is not a valid regular expression",
+        "step 1 (a): client is a reserved name",
         "step 2 (a): another step has the same name",
         "step 2 (a): ${w}: no step before this one takes \"w\"",
         "step 3 (c): method \"CONNECT\"",
         "step 3 (c): the header Content-Length",
-        "step 3 (c): \"no path\" is no path",
+        "step 3 (c): \"no path\" is not a path",
         "step 3 (c): a ${ has no }",
     ] {
         assert!(told.contains(part), "{part} is not in:\n{told}");

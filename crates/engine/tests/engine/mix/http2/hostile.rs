@@ -91,17 +91,17 @@ macro_rules! cases {
 cases! { frames_of_a_wrong_form_or_place:
     MalformedFrame FRAME_SIZE_ERROR "larger than 16,384" "oversized" |s| frame(DATA, 0, s, &[0; 16_385]);
     MalformedFrame FRAME_SIZE_ERROR "larger than 16,384" "oversized and unknown" |_| frame(0x99, 0, 0, &[0; 70_000]);
-    MalformedFrame FRAME_SIZE_ERROR "another size" "long ping" |_| frame(PING, 0, 0, &[0; 9]);
-    MalformedFrame FRAME_SIZE_ERROR "another size" "short reset" |s| frame(RST_STREAM, 0, s, &[0; 3]);
-    MalformedFrame FRAME_SIZE_ERROR "another size" "short window" |_| frame(WINDOW_UPDATE, 0, 0, &[0; 3]);
-    MalformedFrame FRAME_SIZE_ERROR "another size" "half a setting" |_| frame(SETTINGS, 0, 0, &[0; 7]);
-    MalformedFrame FRAME_SIZE_ERROR "another size" "acknowledgement with settings"
+    MalformedFrame FRAME_SIZE_ERROR "the wrong size" "long ping" |_| frame(PING, 0, 0, &[0; 9]);
+    MalformedFrame FRAME_SIZE_ERROR "the wrong size" "short reset" |s| frame(RST_STREAM, 0, s, &[0; 3]);
+    MalformedFrame FRAME_SIZE_ERROR "the wrong size" "short window" |_| frame(WINDOW_UPDATE, 0, 0, &[0; 3]);
+    MalformedFrame FRAME_SIZE_ERROR "the wrong size" "half a setting" |_| frame(SETTINGS, 0, 0, &[0; 7]);
+    MalformedFrame FRAME_SIZE_ERROR "the wrong size" "acknowledgement with settings"
         |_| frame(SETTINGS, ACK, 0, &setting(1, 1));
-    MalformedFrame FRAME_SIZE_ERROR "another size" "short farewell" |_| frame(GOAWAY, 0, 0, &[0; 7]);
-    MalformedFrame FRAME_SIZE_ERROR "another size" "long priority" |s| frame(PRIORITY, 0, s, &[0; 6]);
-    MalformedFrame FRAME_SIZE_ERROR "another size" "padding without its length"
+    MalformedFrame FRAME_SIZE_ERROR "the wrong size" "short farewell" |_| frame(GOAWAY, 0, 0, &[0; 7]);
+    MalformedFrame FRAME_SIZE_ERROR "the wrong size" "long priority" |s| frame(PRIORITY, 0, s, &[0; 6]);
+    MalformedFrame FRAME_SIZE_ERROR "the wrong size" "padding without its length"
         |s| [head(s, STATUS_200), frame(DATA, PADDED, s, b"")].concat();
-    MalformedFrame FRAME_SIZE_ERROR "another size" "cut-off priority" |s| frame(
+    MalformedFrame FRAME_SIZE_ERROR "the wrong size" "cut-off priority" |s| frame(
         HEADERS, END_HEADERS | WITH_PRIORITY, s, &[0; 4]);
     MalformedFrame PROTOCOL_ERROR "padding is longer" "padding beyond data"
         |s| [head(s, STATUS_200), frame(DATA, PADDED, s, &[5, 0, 0])].concat();
@@ -135,13 +135,13 @@ cases! { frames_of_a_wrong_form_or_place:
 }
 
 cases! { settings_and_windows_that_can_not_be:
-    MalformedFrame PROTOCOL_ERROR "value that it can't have" "push switched on" |_| frame(SETTINGS, 0, 0, &setting(2, 1));
-    MalformedFrame PROTOCOL_ERROR "value that it can't have" "small frames" |_| frame(SETTINGS, 0, 0, &setting(5, 16_383));
-    MalformedFrame PROTOCOL_ERROR "value that it can't have" "huge frames" |_| frame(SETTINGS, 0, 0, &setting(5, 1 << 24));
-    MalformedFrame PROTOCOL_ERROR "were not sent" "acknowledged twice"
+    MalformedFrame PROTOCOL_ERROR "invalid value" "push switched on" |_| frame(SETTINGS, 0, 0, &setting(2, 1));
+    MalformedFrame PROTOCOL_ERROR "invalid value" "small frames" |_| frame(SETTINGS, 0, 0, &setting(5, 16_383));
+    MalformedFrame PROTOCOL_ERROR "invalid value" "huge frames" |_| frame(SETTINGS, 0, 0, &setting(5, 1 << 24));
+    MalformedFrame PROTOCOL_ERROR "follows no SETTINGS" "acknowledged twice"
         |_| [frame(SETTINGS, ACK, 0, &[]), frame(SETTINGS, ACK, 0, &[])].concat();
-    MalformedFrame PROTOCOL_ERROR "grows by nothing" "window by nothing" |_| frame(WINDOW_UPDATE, 0, 0, &[0; 4]);
-    MalformedFrame PROTOCOL_ERROR "grows by nothing" "stream's window by nothing"
+    MalformedFrame PROTOCOL_ERROR "increment of 0" "window by nothing" |_| frame(WINDOW_UPDATE, 0, 0, &[0; 4]);
+    MalformedFrame PROTOCOL_ERROR "increment of 0" "stream's window by nothing"
         |s| frame(WINDOW_UPDATE, 0, s, &[0; 4]);
     WindowExceeded FLOW_CONTROL_ERROR "initial window" "initial window" |_| frame(SETTINGS, 0, 0, &setting(4, 1 << 31));
     WindowExceeded FLOW_CONTROL_ERROR "grows beyond" "connection's window" |_| frame(
@@ -163,7 +163,7 @@ cases! { header_blocks_that_can_not_be_decoded:
     BrokenCompression COMPRESSION_ERROR "ends within" "cut-off name" |s| head(s, &[0x88, 0, 9, b'a']);
     BrokenCompression COMPRESSION_ERROR "padded wrongly" "padding of zeros" |s| head(s, &[0x88, 0, 0x81, 0x00]);
     BrokenCompression COMPRESSION_ERROR "end symbol" "end symbol" |s| head(s, &[0x88, 0, 0x84, 0xff, 0xff, 0xff, 0xff]);
-    BrokenCompression COMPRESSION_ERROR "larger than allowed" "huge table" |s| head(s, &[0x3f, 0xe2, 0x1f, 0x88]);
+    BrokenCompression COMPRESSION_ERROR "exceeds the limit" "huge table" |s| head(s, &[0x3f, 0xe2, 0x1f, 0x88]);
     BrokenCompression COMPRESSION_ERROR "within a header block" "late table" |s| head(s, &[0x88, 0x20]);
     HeadTooLarge ENHANCE_YOUR_CALM "announced bound" "a bomb: one large field, again and again" |s| {
         let mut block = with(&[0x40, 1, b'a', 0x7f, 0xa1, 0x1e]);
@@ -202,27 +202,27 @@ cases! { heads_that_are_not_http:
         |s| head(s, &[field(":status", "103"), field("link", &"x".repeat(4000))].concat()).repeat(100);
     MalformedHead PROTOCOL_ERROR "pseudo-field" "a status in the trailer" |s| [
         head(s, STATUS_200), frame(HEADERS, END_HEADERS | END_STREAM, s, STATUS_200)].concat();
-    MalformedFrame PROTOCOL_ERROR "ends nothing" "a second head" |s| [head(s, STATUS_200), head(s, &field("a", "b"))].concat();
+    MalformedFrame PROTOCOL_ERROR "does not end the stream" "a second head" |s| [head(s, STATUS_200), head(s, &field("a", "b"))].concat();
 }
 
 cases! { data_that_does_not_fit:
-    MalformedFrame PROTOCOL_ERROR "before a head" "data first" |s| frame(DATA, END_STREAM, s, b"hello");
-    MalformedFrame PROTOCOL_ERROR "another length" "less than declared"
+    MalformedFrame PROTOCOL_ERROR "before the response headers" "data first" |s| frame(DATA, END_STREAM, s, b"hello");
+    MalformedFrame PROTOCOL_ERROR "differs from content-length" "less than declared"
         |s| [head(s, &with(&field("content-length", "6"))), frame(DATA, END_STREAM, s, b"hello")].concat();
-    MalformedFrame PROTOCOL_ERROR "another length" "more than declared"
+    MalformedFrame PROTOCOL_ERROR "differs from content-length" "more than declared"
         |s| [head(s, &with(&field("content-length", "4"))), frame(DATA, END_STREAM, s, b"hello")].concat();
-    MalformedFrame PROTOCOL_ERROR "another length" "nothing where something was declared"
+    MalformedFrame PROTOCOL_ERROR "differs from content-length" "nothing where something was declared"
         |s| frame(HEADERS, END_HEADERS | END_STREAM, s, &with(&field("content-length", "4")));
-    FrameFlood ENHANCE_YOUR_CALM "nothing of a response" "empty data without end"
+    FrameFlood ENHANCE_YOUR_CALM "no part of a response" "empty data without end"
         |s| [head(s, STATUS_200), frame(DATA, 0, s, b"").repeat(2000)].concat();
-    FrameFlood ENHANCE_YOUR_CALM "nothing of a response" "a flood of pings" |_| frame(PING, 0, 0, &[0; 8]).repeat(2000);
-    FrameFlood ENHANCE_YOUR_CALM "nothing of a response" "a flood of settings"
+    FrameFlood ENHANCE_YOUR_CALM "no part of a response" "a flood of pings" |_| frame(PING, 0, 0, &[0; 8]).repeat(2000);
+    FrameFlood ENHANCE_YOUR_CALM "no part of a response" "a flood of settings"
         |_| frame(SETTINGS, 0, 0, &setting(3, 100)).repeat(2000);
-    FrameFlood ENHANCE_YOUR_CALM "nothing of a response" "a flood of priorities"
+    FrameFlood ENHANCE_YOUR_CALM "no part of a response" "a flood of priorities"
         |s| frame(PRIORITY, 0, s, &[0; 5]).repeat(2000);
-    FrameFlood ENHANCE_YOUR_CALM "nothing of a response" "a flood of windows"
+    FrameFlood ENHANCE_YOUR_CALM "no part of a response" "a flood of windows"
         |s| frame(WINDOW_UPDATE, 0, s, &[0, 0, 0, 1]).repeat(2000);
-    FrameFlood ENHANCE_YOUR_CALM "nothing of a response" "a flood of unknown frames" |_| frame(0xee, 0, 0, &[]).repeat(2000);
+    FrameFlood ENHANCE_YOUR_CALM "no part of a response" "a flood of unknown frames" |_| frame(0xee, 0, 0, &[]).repeat(2000);
     StreamReset PROTOCOL_ERROR "PROTOCOL_ERROR" "a reset, then nonsense"
         |s| [frame(RST_STREAM, 0, s, &1u32.to_be_bytes()), frame(PING, 0, 1, &[0; 8])].concat();
 }
