@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,11 @@ from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.report.subjects.disclosure import disclosure
 from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import NodeRow
 from support.dyno_process import PATIENCE_S, Home
 from support.experiments import Listener, carried_out
 from support.fleet_mix import CLIENTS, carried, mix
 from support.fleet_nodes import NAMES, RunningFleet
-from support.records import PLAN_TEXT, make_head, make_record
+from support.records import NODE, PLAN_TEXT, make_head, make_record
 from support.reference_servers import start_http
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
@@ -211,27 +211,7 @@ def test_another_build_or_other_settings_keep_a_node_out() -> None:
 
 
 def test_a_record_of_a_node_whose_clock_is_behind_is_kept_as_it_is(tmp_path: Path) -> None:
-    row = NodeRow(
-        node="node a",
-        clients=1,
-        operations=1,
-        operations_total=1,
-        bytes_in=1,
-        bytes_out=1,
-        errors=0,
-        generator_threads=1,
-        generator_cpu_s=0.1,
-        generator_busiest_cpu_s=0.1,
-        ready_work_s=0.0,
-        outstanding_s=1.0,
-        run_delay_s=None,
-        others_cpu_s=None,
-        steal_cpu_s=None,
-        cpus=None,
-        clock_offset_s=-180.0,
-        clock_error_s=0.001,
-        start_late_s=0.0,
-    )
+    row = replace(NODE, clock_offset_s=-180.0)
     with Experiment.create(tmp_path / "e", PLAN_TEXT, make_head()) as experiment:
         experiment.write_mix(make_record(experiment.head.order[0], 1, nodes=[row]))
         assert [found.nodes for found in experiment.mixes()] == [[row]]

@@ -215,6 +215,14 @@ def test_tunings_one_by_one_and_together_are_recognised_in_the_settings(tuned: R
     assert "sendfile (sendfile = True) moved the overall average most: +3" in finding.claim
 
 
+def test_a_change_that_costs_the_most_is_named_before_one_that_brings_less() -> None:
+    settings: dict[str, dict[str, Any]] = {"off": {}, "a": {"a": 1}, "b": {"b": 1}, "both": {"a": 1, "b": 1}}
+    source = experiment({"off": Shape(1000), "a": Shape(1100), "b": Shape(500), "both": Shape(600)})
+    report = build_from(configured(source, settings))
+    [finding] = [found for found in report.findings if found.topic == "Tuning"]
+    assert "b (b = 1) moved the overall average most" in finding.claim
+
+
 def test_effects_are_drawn_about_zero_with_their_intervals(tuned: Report) -> None:
     found = section(tuned, "tuning")
     assert found is not None

@@ -14,11 +14,13 @@ from serverdyno.plan.protocols.files import mbit_moved_per_s
 from serverdyno.report.build import build_from
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.fates import passes_a_client
+from serverdyno.report.figures.generator import noise_marks
 from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.results import compute
 from serverdyno.report.model import Report
 from serverdyno.store.records import MixRecord
 from support import synthetic_files as files
+from support.records import NODE
 from support.synthetic_experiment import Shape, experiment, histogram, with_error
 
 WAITS_FOR_DISK: dict[str, Any] = {
@@ -243,6 +245,16 @@ def test_passes_are_counted_by_operations_and_not_by_whole_passes() -> None:
     )
 
 
+def test_passes_are_those_of_the_clients_that_stayed() -> None:
+    record = files.experiment({"samba": files.FileShape(120)}, repetitions=1).records[2]
+    left, *others = record.by_client
+    mean = sum(row.operations for row in others) / len(others)
+    changed = replace(
+        record, by_client=[replace(left, left_at_s=0.1), *others], pass_operations=int(mean / 2)
+    )
+    assert passes_a_client([changed]) == pytest.approx(2, rel=0.01)
+
+
 def test_think_time_is_a_limit_of_its_own_and_hides_no_speed_of_the_server() -> None:
     # Half of each round trip is the generator's, but a round trip takes only 2 % of a client's time.
     source = experiment({"apache": Shape(2000)})
@@ -260,6 +272,13 @@ def test_think_time_is_a_limit_of_its_own_and_hides_no_speed_of_the_server() -> 
         assert mix.hidden_speed == pytest.approx(1 / 0.99 - 1)
         assert result.limits_of(mix) == (Limit.THINKING,)
     assert "apache: the clients' think time or pace." in report.answer.limit
+
+
+@pytest.mark.parametrize(("steal_share", "noisy"), [(0.02, False), (0.021, True)])
+def test_what_the_hypervisor_takes_from_a_node_is_noise(steal_share: float, noisy: bool) -> None:
+    [record, *_] = experiment({"apache": Shape(2000)}, repetitions=1).records
+    node = replace(NODE, others_cpu_s=0.0, steal_cpu_s=4 * steal_share * record.window_s, cpus=4)
+    assert (Mark.NOISY in noise_marks(replace(record, nodes=[node]), fewest_cpus=4)) is noisy
 
 
 def test_a_bound_that_run_delay_loosens_is_not_stated() -> None:

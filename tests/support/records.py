@@ -14,6 +14,7 @@ from serverdyno.store.records import (
     ClientRow,
     ErrorRow,
     MixRecord,
+    NodeRow,
     OperationRow,
     SecondRow,
 )
@@ -31,6 +32,29 @@ TIMES = histogram([1_000_000, 2_000_000, 3_000_000])
 
 
 MIXES = [Mix(index, f"{index}_client", index, 1, 6.0, 0.6, 0.6, 0.0, 0.0) for index in (1, 2, 3)]
+
+
+NODE = NodeRow(
+    node="node a",
+    clients=1,
+    operations=1,
+    operations_total=1,
+    bytes_in=1,
+    bytes_out=1,
+    errors=0,
+    generator_threads=1,
+    generator_cpu_s=0.1,
+    generator_busiest_cpu_s=0.1,
+    ready_work_s=0.0,
+    outstanding_s=1.0,
+    run_delay_s=None,
+    others_cpu_s=None,
+    steal_cpu_s=None,
+    cpus=None,
+    clock_offset_s=0.0,
+    clock_error_s=0.001,
+    start_late_s=0.0,
+)
 
 
 def make_head(repetitions: int = 2) -> ExperimentHead:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,12 @@ from serverdyno import units
 from serverdyno.analysis import open_load as rules
 from serverdyno.analysis.trust import Mark
 from serverdyno.errors import PlanError, UserError
+from serverdyno.fleet import local
 from serverdyno.plan import expand
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model
 from serverdyno.plan.load import parse_plan, until_precise
-from serverdyno.plan.model import Suite
+from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.quick import quick_plan
 from serverdyno.report.build import build_from, source_of
@@ -28,10 +31,14 @@ from serverdyno.report.figures.open_load import unaccounted
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import nodes
 from serverdyno.report.subjects.open_load import at_equal_rate
+from serverdyno.run import peaks
+from serverdyno.run.create import create_experiment
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import ErrorRow, MixRecord, NodeRow
+from serverdyno.store.records import ErrorRow, MixRecord
 from support.dyno_process import Home
+from support.experiments import Listener
+from support.records import NODE
 from support.reference_servers import start_http
 from support.synthetic_experiment import Shape, experiment, histogram, record
 
@@ -42,29 +49,6 @@ RATES = (1000, 2000)
 def home(tmp_path: Path) -> Home:
     (tmp_path / "home").mkdir()
     return Home(tmp_path / "home")
-
-
-NODE = NodeRow(
-    node="node a",
-    clients=1,
-    operations=1,
-    operations_total=1,
-    bytes_in=1,
-    bytes_out=1,
-    errors=0,
-    generator_threads=1,
-    generator_cpu_s=0.1,
-    generator_busiest_cpu_s=0.1,
-    ready_work_s=0.0,
-    outstanding_s=1.0,
-    run_delay_s=None,
-    others_cpu_s=None,
-    steal_cpu_s=None,
-    cpus=None,
-    clock_offset_s=0.0,
-    clock_error_s=0.001,
-    start_late_s=0.0,
-)
 
 
 def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with(
@@ -235,6 +219,17 @@ def test_the_table_of_nodes_is_of_the_highest_rate_alone() -> None:
     assert row[3].text == units.format_count(RATES[-1] / window_s)
 
 
+def test_the_worst_clock_error_of_a_node_is_named() -> None:
+    source = open_source(apache=10.0)
+    errors_s = (0.5, *[0.2] * (len(source.records) - 1))
+    records = [
+        replace(mix, nodes=[replace(NODE, clock_error_s=error_s)])
+        for mix, error_s in zip(source.records, errors_s, strict=True)
+    ]
+    [said] = nodes.vague_clocks(replace(source, records=records))
+    assert ": node a (500 ms). " in said
+
+
 def test_dropped_requests_are_slower_than_every_answer() -> None:
     def dropping(mix: MixRecord) -> MixRecord:
         dropped = mix.operations // 20
@@ -350,6 +345,26 @@ def test_rates_that_are_shares_of_a_peak_are_the_same_for_every_configuration(
     assert [mix.rate_per_s for mix in records] == [*head.suite.open.rate_per_s] * 2
     [told] = [fact.text for fact in report.methodology if fact.label == "Rates"]
     assert told.startswith("Rates are 5 and 10 % of the lowest peak")
+
+
+def test_the_run_delay_at_a_peak_is_the_mean_of_the_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of four threads waited for a CPU for half of the window."""
+    [closed, *_] = experiment({"apache": Shape(2000)}, repetitions=1).records
+    measured = replace(closed, generator_threads=4, run_delay_s=2 * closed.window_s)
+    server = SimpleNamespace(check=lambda: None)
+    monkeypatch.setattr(peaks, "under_test", lambda *_: nullcontext((server, None)))
+    monkeypatch.setattr(peaks, "looked", lambda *_: None)
+    monkeypatch.setattr(peaks, "preflight", lambda *_: None)
+    monkeypatch.setattr(local, "run_mix", lambda *_: measured)
+    made, problems = suite(open={"percent_of_peak": [50, 100]})
+    assert made is not None and not problems
+    plan = Plan(name="p", title="P", suite="s", repetitions=1, servers=[ServerPlan(server="reference")])
+    with create_experiment(tmp_path / "e", "# made by a test\n", plan, [made]) as created:
+        peaks.settle_rates(created, Listener())
+        assert created.head.peaks is not None
+        assert [peak.run_delay_share for peak in created.head.peaks.peaks] == [0.5]
 
 
 def test_shares_of_a_peak_have_three_digits_and_are_at_least_one_request() -> None:
