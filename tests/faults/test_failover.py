@@ -12,10 +12,12 @@ from benches.mixes import directory_target, files_mix, smb_target
 from serverdyno import _native
 from serverdyno.plan import suites
 from serverdyno.plan.check_suite import suite_problems
-from serverdyno.plan.model import Suite
+from serverdyno.plan.model import Mix, Suite
+from serverdyno.plan.protocols.work import Cut
 from serverdyno.report.build import build_from, source_of
 from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.subjects.outages import back_s, went_on
+from serverdyno.run.outage import Outage
 from serverdyno.servers.samba import Samba
 from serverdyno.store.experiment import Experiment
 from support.disk_mix import target
@@ -39,6 +41,18 @@ KEPT = {
     "cut_connections_percent": None,
     "cache": "none",
 }
+
+
+def test_an_outage_begins_after_its_share_of_the_window_whatever_the_ramps() -> None:
+    mix = Mix(
+        1, "1_client", 1, 1, length_s=10.0, ramp_up_s=1.0, ramp_down_s=3.0, delay_s=0.0, think_time_s=0.0
+    )
+    server: Any = None  # clients cut their own connections
+    outage = Outage(Cut("connections", percent=50, away_s=0.0), server, mix)
+    outage.look(3.9)
+    assert outage.at_s() is None
+    outage.look(4.1)
+    assert outage.at_s() == 4.0
 
 
 def mixed(

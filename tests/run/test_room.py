@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,11 @@ def test_every_server_without_the_room_is_named(tmp_path: Path) -> None:
     check_room(head.suite, head.mixes, [each for each in head.configurations if each.name == "own-samba"])
     with pytest.raises(UserError, match=r"40 MiB: own-reference-smb has 39 MiB$"):
         check_room(head.suite, head.mixes, head.configurations)
+
+
+def test_the_disk_of_a_node_is_not_looked_for_on_this_machine(tmp_path: Path) -> None:
+    head = Experiment.open(created(tmp_path / "e", TIB, of("reference-smb", capacity_mib=39))).head
+    check_room(head.suite, head.mixes, [replace(each, node="n1") for each in head.configurations])
 
 
 def test_a_directory_that_is_not_there_is_for_the_start_to_refuse(tmp_path: Path) -> None:

@@ -22,7 +22,9 @@ from serverdyno import _native
 from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.fleet.placement import place
+from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.testbed import Subnet, Testbed
 from serverdyno.probes.window import UNKNOWN
 from serverdyno.run import time_left
 from serverdyno.run.create import create_experiment
@@ -232,6 +234,17 @@ def test_what_a_run_takes_besides_its_load_is_learned_from_those_that_finished(
     left.run_begins()
     left.run_ends(unfinished_s=10.0)
     assert left.total_s() == 10.0 + 4.0 + REPORT_S
+
+
+def test_the_links_of_a_testbed_limit_how_fast_workspaces_are_made() -> None:
+    suite = Suite(name="s", title="S", source="a test", workload="diskmix", clients=[1, 10], length_s=10)
+    subnets = [
+        Subnet(name="a", hosts=4, link_mbit_s=10),
+        Subnet(name="b", hosts=2, link_mbit_s=100, server_link_mbit_s=60),
+    ]
+    bytes_each = suite.work.workspace_bytes(suite.settings(suite.work))
+    left = time_left.time_left([suite], [mixes(suite)], Testbed(subnets=subnets))
+    assert left.overhead_s == pytest.approx(START_S + 10 * bytes_each * 8 / 100e6)
 
 
 def test_a_server_that_is_missing_is_told_before_another_is_measured(
