@@ -118,9 +118,7 @@ def machine(place: Path | None = None) -> Machine:
             )
         ),
         loop_devices=tuple(sorted(text for each in loops if (text := _text(each)).startswith(ours))),
-        limits=tuple(
-            _text(write_back.LIMITS / name) for name in (*write_back.NAMES, *write_back.SPELLINGS.values())
-        ),
+        limits=tuple(_text(path) for path in sorted(write_back.LIMITS.glob("dirty_*"))),
         journal=write_back.JOURNAL.exists(),
     )
 
