@@ -290,7 +290,7 @@ def test_a_server_that_cannot_start_fails_its_run_with_the_reason(tmp_path: Path
     listener = Listener()
     assert not carried_out(folder, listener)
     [failure] = listener.failures
-    assert failure.startswith("001-nowhere-r1: ") and "could not be started" in failure
+    assert failure.startswith("001-nowhere-r1: ") and "could not start" in failure
     assert "keeper failed" in failure  # in the words of who could not
     assert psutil.Process().children() == []
 
@@ -330,7 +330,7 @@ def test_resume_refuses_a_server_that_has_changed(whole: Path, tmp_path: Path, f
 def test_resume_refuses_a_machine_that_has_changed(whole: Path, tmp_path: Path) -> None:
     path = changed(whole, tmp_path / "e", "host.json", loopback_mtu_bytes=1500, load_average=[99, 99, 99])
     before = path.read_bytes()
-    with pytest.raises(UserError, match="loopback_mtu_bytes was 1500, now it is") as refusal:
+    with pytest.raises(UserError, match="loopback_mtu_bytes was 1500, is now") as refusal:
         carried_out(tmp_path / "e")
     assert "load_average" not in str(refusal.value)
     assert path.read_bytes() == before
