@@ -126,7 +126,7 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
         (["reference", "http", "--port", "65536"], "--port"),
         (["reference", "http", "--body-bytes", "-1"], "--body-bytes"),
         (["reference", "http", "--port", "65536", "--threads", "0"], "2 problems"),
-        (["reference", "smb", "--no-oplocks", "--leases"], "--leases needs oplocks"),
+        (["reference", "smb", "--no-oplocks", "--leases"], "--leases requires oplocks"),
         (["reference", "nfs", "--flush", "never"], "--flush: must be 'honour' or 'ignore'"),
         (
             ["load", NOBODY, "-H", "Connection: close"],
@@ -171,7 +171,7 @@ def test_a_target_that_is_not_loopback_needs_bounds_before_anything_is_sent(
     # 192.0.2.0/24 is for documentation (RFC 5737), so nobody answers there.
     done = home.here("load", "http://192.0.2.1/", "--into", tmp_path / "e")
     assert done.returncode == 2
-    assert "--max-rate: needed" in done.stderr
+    assert "--max-rate: required" in done.stderr
     assert not (tmp_path / "e").exists()
 
 
@@ -340,7 +340,7 @@ def test_a_plan_names_a_suite_of_its_own_next_to_it(home: Home, tmp_path: Path) 
 
 def test_the_keys_of_a_server_of_the_users_are_listed(home: Home) -> None:
     done = home.here("servers", "external")
-    assert re.search(r"url +Only for a server that you run", done.stdout)
+    assert re.search(r"url +URL of a server that you run", done.stdout)
     assert "nginx" not in done.stdout
 
 

@@ -168,7 +168,7 @@ def test_a_place_that_is_none_is_told_and_nothing_is_made(home: Home, place: str
     [
         (("--user", "", "-d", SHARE), "--user is empty"),
         (("--user", "me", "-d", "/tmp"), "--user is only for URLs that begin with smb://"),
-        (("-c", "1,2", "-d", "/tmp"), "--clients: must be one number"),
+        (("-c", "1,2", "-d", "/tmp"), "--clients: must be a single number"),
         (("-s=64", "-d", "/tmp"), "A short option has no =: write -s 64"),
     ],
 )

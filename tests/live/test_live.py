@@ -141,7 +141,7 @@ def test_a_port_that_is_taken_refuses_before_anything_is_measured(home: Home, tm
     assert done.returncode == 2
     assert (
         "error: the page can't listen on 127.0.0.1:" in done.stderr
-        and "hint: Try another port" in done.stderr
+        and "hint: Use another port" in done.stderr
     )
     assert Experiment.open(folder).mixes() == []
 

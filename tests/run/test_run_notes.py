@@ -64,7 +64,7 @@ def test_a_run_that_is_killed_after_its_last_mix_says_what_of_its_note_is_lost(
     assert "run 1, reference: its final note is lost" in done.stderr
     assert opened.run_notes() == {1: RunNote(state="lost")}
     [said] = [warning for warning in report.build(opened).warnings if warning.startswith("Run 1")]
-    assert "Not known: the requests that the server counted" in said
+    assert "Not known: the server's count of requests" in said
     assert said.split(".")[0] in (folder / "report" / "report.html").read_text()
     again = home.here("resume", folder)
     assert (again.returncode, "is lost" in again.stderr) == (0, False)

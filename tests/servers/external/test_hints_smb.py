@@ -176,7 +176,7 @@ def test_a_server_that_lets_nobody_in_has_the_hint_of_its_cause(
         (USER, "", "The password is empty: export DYNO_SMB_PASSWORD"),
         (USER, f"{PASSWORD}\n", 'DYNO_SMB_PASSWORD="$(cat FILE)"'),
         (USER, f'"{PASSWORD}"', "leave them out of DYNO_SMB_PASSWORD"),
-        (USER, "wrong", "check both; a domain's user is written DOMAIN\\user"),
+        (USER, "wrong", "check both; write a domain's user as DOMAIN\\user"),
     ],
 )
 def test_a_log_on_that_is_written_wrongly_is_told(

@@ -107,7 +107,7 @@ def test_each_way_to_have_no_ticket_is_told_with_what_to_try(domain: Domain) -> 
     alone = {"KRB5_CONFIG": f"{domain.at}/krb5-unreachable.conf"}
     cases: list[tuple[dict[str, Any], dict[str, str], str, str]] = [
         ({}, absent, "redentials cache", "Get a ticket with kinit"),
-        ({"host": UNKNOWN}, {}, "not found in Kerberos database", "must be the name that it joined"),
+        ({"host": UNKNOWN}, {}, "not found in Kerberos database", "host name with which the server joined"),
         ({"host": "127.0.0.1"}, {}, "is an address", "full name"),
         ({"settings": {"user": USER}}, absent | wrong, "kinit", "is wrong"),
         ({"settings": {"user": "mallory"}}, wrong, "not found in Kerberos database", "check user"),
