@@ -176,7 +176,7 @@ def test_who_has_no_certificate_of_the_fleet_is_refused_counted_and_told(
     with pytest.raises(DynoError, match="refused this certificate"):
         link.check(fleet.folder.at, wrong)
     told = home.here("node", expired)
-    assert (told.returncode, "ended on" in told.stderr) == (2, True), told.stderr
+    assert (told.returncode, " expired on " in told.stderr) == (2, True), told.stderr
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("serverdyno.fleet.certificates.check_valid", lambda _: None)
         with pytest.raises(DynoError, match=r"refused this certificate.*expired"):
@@ -211,7 +211,7 @@ def test_a_second_fleet_in_one_folder_is_refused_and_all_mistakes_are_told_at_on
     told = home.here("fleet", "init", folder, "--at", "0.0.0.0", "--nodes", "a,A b,a", "--days", "0")
     assert told.returncode == 2
     for words in (
-        "'A b' is not a valid name",
+        "'A b' is not a valid node name",
         "the same name",
         "more than 0",
         "not 0.0.0.0",
@@ -230,7 +230,7 @@ def test_a_node_whose_folder_is_taken_away_while_it_has_no_scheduler_ends(tmp_pa
         try:
             wait_for_line(node, "waiting for it")
             shutil.rmtree(folder.node("a"))
-            wait_for_line(node, "was taken away")
+            wait_for_line(node, "was removed: this node no longer belongs to a fleet")
             assert node.wait(PATIENCE_S) == 0
         finally:
             node.kill()

@@ -123,7 +123,7 @@ def test_a_nodes_certificate_can_ask_nothing_but_to_join_as_that_node(
         assert found.pop(name) == f"answered: {{'refused': \"there is no request '{name}'\"}}"
     assert "can't be used to join as 'a'" in found.pop("foreign name")
     assert "can't be used to join as 'controller'" in found.pop("controller's name")
-    assert "only the controller may ask" in found.pop("members")
+    assert "only the controller may send this request" in found.pop("members")
     assert "can't be used to join as {'__Pickled__': 1}" in found.pop("a marked pickle")
     # The connection ends if its data can't be read, and so it does for strangers to a node.
     assert len(found) == 4

@@ -207,7 +207,7 @@ def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_nex
         "reference-smb, 3_client is void: no client could be prepared: the server let no client log on"
         in notice
     )
-    assert f"dyno resume {folder} measures it again" in notice
+    assert f"dyno resume {folder} measures this level again" in notice
     [left_out] = [warning for warning in made.warnings if warning.startswith("Left out")]
     assert "no client could be prepared" in left_out
     assert carried_out(folder)
@@ -244,7 +244,7 @@ def test_a_level_in_which_the_tool_itself_was_stopped_is_void_and_a_resume_measu
         check=True,
     )
     assert "reference, 2_client is void: the load generator stood still for " in done.stdout
-    assert f"dyno resume {folder} measures it again" in done.stdout
+    assert f"dyno resume {folder} measures this level again" in done.stdout
     with Experiment.open(folder) as opened:
         assert opened.finished() == {(1, 1)}
         [reason] = [words for words in report.build(opened).warnings if "stood still" in words]

@@ -124,7 +124,7 @@ def test_a_lost_server_node_fails_the_run_takes_the_server_with_it_and_is_resume
         fleet.kill("c")
 
     breaker = Breaker(kill)
-    with pytest.raises(DynoError, match="lacks c of its 3 nodes"):
+    with pytest.raises(DynoError, match="c of the 3 nodes of the fleet lab have not joined"):
         carried_out(folder, breaker)
     assert "node c is lost: it has ended" in breaker.failures[0]
     assert left

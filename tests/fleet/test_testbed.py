@@ -189,7 +189,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[standing.StandingTestbed]:
 @pytest.mark.parametrize(
     ("interfaces", "words"),
     [
-        (("lan",), "the link lan of node lan-2 is down"),
+        (("lan",), "the link lan, which connects node lan-2 to the server, is down"),
         (("lan", "control"), "node lan-2 is lost: its machine does not answer"),
     ],
     ids=["lan", "all"],

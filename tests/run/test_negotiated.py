@@ -299,7 +299,7 @@ def test_the_report_discloses_the_cache_of_the_runs() -> None:
     [said] = [fact.text for fact in report_of(source).methodology if fact.label == "Client cache"]
     assert said == client_cache(source)
     assert said == (
-        "Asks for leases (for oplocks if the server has no leases), like a workstation's redirector (plain): up to "
+        "The client asks for leases (for oplocks if the server has no leases), like a workstation's redirector (plain): up to "
         "8 MiB of data per client in pages of 4 KiB; as far as the session allows, fetched in reads of up to 1 MiB "
         "and written back in writes of up to 1 MiB; "
         "1 MiB more is read ahead if an application continues a sequential read; 45 closed files are kept open, "
@@ -310,7 +310,7 @@ def test_the_report_discloses_the_cache_of_the_runs() -> None:
     changed = source.run_notes[2].model_copy(update={"client_cache": cache})
     both = client_cache(replace(source, run_notes={1: source.run_notes[1], 2: changed}))
     assert both is not None
-    assert both.startswith(f"{said} In other runs: Asks for leases")
+    assert both.startswith(f"{said} In other runs: The client asks for leases")
     assert "reads of up to 60 KiB" in both
     assert both.endswith("nothing is read ahead; closed files are not kept open.")
 

@@ -47,7 +47,7 @@ def test_a_server_gets_whole_cores_of_one_node_before_hyperthreads_and_the_other
 def test_the_loads_cpus_are_taken_last_and_no_cpu_twice(machine: Topology) -> None:
     assert of_processors(7, range(1, 8), [0], machine) == tuple(range(1, 8))
     assert of_processors(8, range(1, 8), [0], machine) == tuple(range(8))
-    with pytest.raises(UserError, match="processors: 9, but"):
+    with pytest.raises(UserError, match="processors = 9, but"):
         of_processors(9, range(1, 8), [0], machine)
 
 

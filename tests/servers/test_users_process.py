@@ -75,7 +75,8 @@ def test_cpu_and_memory_of_the_users_server_are_in_the_records(home: Home, tmp_p
     assert record.server_rss_bytes and record.others_cpu_s is not None
     notes = Experiment.open(folder).disclosure()["servers"]["mine"]["notes"]
     assert any(
-        "Run by the user on this machine: CPU time and memory are those of nginx" in note for note in notes
+        "Started by the user on this machine: CPU time and memory are those of nginx" in note
+        for note in notes
     )
 
 

@@ -279,5 +279,5 @@ def test_a_level_that_is_shorter_than_an_answer_is_told_before_the_load(
             server.shutdown()
             serving.join()
     assert done.returncode == 1 and "no request succeeded in any load level" in done.stderr, done.stderr
-    assert "an answer took 1.0 s, and a load level lasts 0.5 s" in done.stderr, done.stderr
+    assert "an answer took 1.0 s, but a load level lasts only 0.5 s" in done.stderr, done.stderr
     assert "--length 1" in done.stderr

@@ -129,8 +129,8 @@ def test_files_in_memory_are_called_that_at_the_head(tmp_path: Path) -> None:
         if "so no figure describes a disk" in warning
     ]
     assert sorted(warning.partition(". Nothing")[0] for warning in said) == [
-        "samba-file-system-ext4: the files are in memory (on ext4, on tmpfs)",
-        "samba-file-system-none: the files are in memory (on tmpfs)",
+        "samba-file-system-ext4: the files are in memory (on ext4, on tmpfs), so no figure describes a disk.",
+        "samba-file-system-none: the files are in memory (on tmpfs), so no figure describes a disk.",
     ]
 
 

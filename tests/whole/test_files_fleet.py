@@ -287,7 +287,7 @@ def test_a_lost_node_leaves_nothing_of_its_clients_on_a_server_of_the_users(
         assert killer.notices == []
         assert left_on(server, "data", "more") == []
         monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", 1.0)
-        with pytest.raises(DynoError, match="lacks b of its 3 nodes"):
+        with pytest.raises(DynoError, match="b of the 3 nodes of the fleet lab have not joined"):
             carried_out(folder)
         assert left_on(server, "data", "more") == []
     finally:

@@ -131,7 +131,7 @@ def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_co
         (f"shop.example:{server.port + 1}:127.0.0.1", "is not the URL's host"),
         ("shop.example:127.0.0.1", "is not HOST:PORT:ADDRESS"),
         (f"shop.example:{server.port}:here", "is not an IP address"),
-        (f"shop.example:{server.port}:192.0.2.1", "--max-rate: needed"),
+        (f"shop.example:{server.port}:192.0.2.1", "--max-rate: required"),
     ):
         refused = home.here("load", url, *SHORT, "--resolve", wrong)
         assert refused.returncode == 2 and said in refused.stderr, refused.stderr

@@ -95,7 +95,7 @@ url = "{url}"
     [
         ("file:///", "names no directory"),
         ("file://elsewhere/a", "names no directory"),
-        ("file:///a?direct=1", "names no directory"),
+        ("file:///a?direct=1", "has parameters (?direct=1)"),
     ],
 )
 def test_a_plan_whose_url_names_no_directory_is_refused(url: str, said: str) -> None:

@@ -229,7 +229,7 @@ def test_a_copy_or_a_file_that_was_changed_on_the_server_is_a_failure_and_is_rem
 
     with pytest.raises(ServerError, match="cp from big: the received content differs"):
         results(everything(), posix(tmp_path), spoil("cp to big", "big"))
-    with pytest.raises(ServerError, match="read t: another content"):
+    with pytest.raises(ServerError, match="read t: the received content differs from the file's content"):
         results(everything(), posix(tmp_path), spoil("stat t", "t/d2/a3"))
     assert list(tmp_path.iterdir()) == []
 

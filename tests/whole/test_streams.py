@@ -104,7 +104,7 @@ def test_what_streams_can_not_do_is_refused(files: dict[str, Any], shape: dict[s
 
 def test_a_directory_has_one_block_under_way_a_client(tmp_path: Path) -> None:
     to = directory(tmp_path)
-    with pytest.raises(ValueError, match="threads: must be 1 below a directory"):
+    with pytest.raises(ValueError, match="threads: must be 1 for a directory"):
         mixed(to, threads=2)
 
 

@@ -27,8 +27,8 @@ def external(url: str | None, **settings: object) -> Any:
     ("url", "settings", "message"),
     [
         ("smb://127.0.0.1/", {}, "needs shares"),
-        ("http://127.0.0.1/", {"shares": ["a"]}, "only for URLs that begin with smb:"),
-        ("http://127.0.0.1/", {"user": "a"}, "only for URLs that begin with smb:"),
+        ("http://127.0.0.1/", {"shares": ["a"]}, "require a URL that begins with smb:"),
+        ("http://127.0.0.1/", {"user": "a"}, "require a URL that begins with smb:"),
         ("ftp://127.0.0.1/", {}, "not a URL"),
     ],
 )
