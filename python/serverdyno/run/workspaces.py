@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from serverdyno import wording
 from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
 from serverdyno.fleet.load_setup import LoadSetup
@@ -73,8 +74,8 @@ def tell_recycled(
         if look["recycle_bin"] is not None and added > 0:
             progress.notice(
                 f"share {share}: the server moves deleted files to its recycle bin, {look['recycle_bin']}, "
-                f"which has grown by {added:,} entries. They fill the disk, and a move does not cost the "
-                "same as a delete.",
+                f"which has grown by {wording.plural(added, 'entry', 'entries')}. They fill the disk, and a move "
+                "does not cost the same as a delete.",
                 hint=f"Empty {look['recycle_bin']}, and disable the recycle bin for this share (Samba: vfs "
                 "objects without recycle).",
             )

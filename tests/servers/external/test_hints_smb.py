@@ -120,7 +120,7 @@ def test_a_recycle_bin_that_fills_is_told_once_by_its_name(
 
 def test_a_recycle_bin_is_told_of_bonnie_too(home: Home, server: UsersSmbd) -> None:
     done = bonnie(home, f"smb://127.0.0.1:{server.port}/kept")
-    assert done.returncode == 0 and "recycle bin, .recycle, which has grown by 1 entries" in done.stderr, (
+    assert done.returncode == 0 and "recycle bin, .recycle, which has grown by 1 entry" in done.stderr, (
         done.stderr
     )
 

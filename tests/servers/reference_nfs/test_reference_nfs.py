@@ -313,7 +313,7 @@ def test_under_its_driver_it_is_a_server_like_others(network: str) -> None:
         assert (server.cpu_s() or 0) > 0
         assert access.shares == ("/volume1", "/volume2")
         assert any("256 MiB" in note for note in described.notes)
-        assert any("do nothing" in note for note in described.notes)
+        assert any("have no effect" in note for note in described.notes)
         directory = server.directory
     assert whole(result)
     assert server.requests_served() is None
