@@ -299,9 +299,9 @@ def test_the_report_discloses_the_cache_of_the_runs() -> None:
     [said] = [fact.text for fact in report_of(source).methodology if fact.label == "Client cache"]
     assert said == client_cache(source)
     assert said == (
-        "The client asks for leases (for oplocks if the server has no leases), like a workstation's redirector (plain): up to "
-        "8 MiB of data per client in pages of 4 KiB; as far as the session allows, fetched in reads of up to 1 MiB "
-        "and written back in writes of up to 1 MiB; "
+        "The client asks for leases (for oplocks if the server has no leases), like a workstation's redirector "
+        "(plain): up to 8 MiB of data per client in pages of 4 KiB; as far as the session allows, "
+        "fetched in reads of up to 1 MiB and written back in writes of up to 1 MiB; "
         "1 MiB more is read ahead if an application continues a sequential read; 45 closed files are kept open, "
         "for at most 10 s."
     )
