@@ -31,10 +31,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 const SMB_PORT: u16 = 445;
-/// Time limit for everything: resolving the name, and the consent of every share.
+/// Time limit for resolving the name and checking the consent of all shares.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 const MAX_DOCUMENT_BYTES: u32 = 4096;
-/// The consent check uses the last client number.
+/// Client number of the session that checks the consent.
 const ASKING_CLIENT: u32 = u32::MAX;
 
 /// Shares of one server that may receive load.
@@ -127,7 +127,7 @@ impl SmbTarget {
         &self.options
     }
 
-    /// Returns the same shares without the URL's directory.
+    /// Returns a copy of the target that ignores the path of the URL.
     #[must_use]
     pub fn at_roots(&self) -> Self {
         let mut target = self.clone();
@@ -140,7 +140,7 @@ impl SmbTarget {
         &self.shares
     }
 
-    /// Returns the share of a client: clients use the shares in turn.
+    /// Returns the share of a client. The clients are distributed over the shares in turn.
     #[must_use]
     pub fn share_of(&self, client: u32) -> &str {
         &self.shares[client as usize % self.shares.len()]
@@ -231,7 +231,7 @@ fn choose_shares(url: &str, share: &str, shares: Vec<String>) -> Result<Vec<Stri
     Ok(shares)
 }
 
-/// Splits a URL. Rejects ambiguous ones.
+/// Splits a URL into its parts; rejects an ambiguous URL.
 fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));
     let Some(rest) = url.strip_prefix("smb://") else {

@@ -44,7 +44,7 @@ fn negotiate() -> Vec<u8> {
     message
 }
 
-/// Responses and key that prove the user in an AUTHENTICATE message.
+/// Responses in an AUTHENTICATE message that prove the user's identity, and the key derived with them.
 struct Proof {
     lm: Vec<u8>,
     nt: Vec<u8>,

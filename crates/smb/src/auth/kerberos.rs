@@ -57,7 +57,8 @@ impl ServiceTicket {
     /// # Errors
     /// `TicketExpired` or `NotEncrypted`.
     pub fn request(&self, fresh: &Fresh) -> Result<Request<'_>, AuthError> {
-        // The KDC's time, by which the server checks its clock.
+        // The time by the KDC's clock: the server compares it with its own clock, which should follow the
+        // KDC's.
         let now_us = fresh.now_us.saturating_add_signed(self.clock_offset_us);
         let (now_s, microseconds) = (now_us / 1_000_000, (now_us % 1_000_000) as u32);
         if now_s >= self.ends_s {
@@ -152,8 +153,8 @@ impl Request<'_> {
     /// Verifies the server's proof; returns the session key.
     ///
     /// # Errors
-    /// `Kerberos` if the server sent a Kerberos error, `Unproven` if it is not the server that the ticket
-    /// is for, or an error in the token.
+    /// `Kerberos` if the server sent a Kerberos error, `Unproven` if the server does not prove that it can
+    /// read the ticket, or another error if the token is invalid.
     pub fn session_key(self, answer: &[u8]) -> Result<Vec<u8>, AuthError> {
         let response = spnego::parse_response(answer, Mechanism::Kerberos)?;
         if response.state == Some(spnego::State::Rejected) && response.token.is_none() {

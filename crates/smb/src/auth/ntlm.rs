@@ -7,7 +7,7 @@ use md5::{Digest, Md5};
 use rc4::{KeyInit, Rc4, StreamCipher};
 
 const SIGNATURE: &[u8; 8] = b"NTLMSSP\0";
-/// Larger than any server's target info, which repeats the names of the server and its domain.
+/// Upper bound on the size of a server's target info, which repeats the names of the server and its domain.
 const MAX_TARGET_INFO_BYTES: usize = 4096;
 /// Windows 10, NTLM revision 15. A version is sent because the integrity code follows it.
 pub(super) const VERSION: [u8; 8] = [10, 0, 0x61, 0x4a, 0, 0, 0, 15];
@@ -155,7 +155,7 @@ pub(super) fn pairs(target_info: &[u8]) -> Result<Vec<(u16, &[u8])>, AuthError> 
     }
 }
 
-/// Appends a pair with a short value.
+/// Appends a pair. Fails if the value is longer than 65,535 bytes.
 pub(super) fn put_pair(target_info: &mut Vec<u8>, kind: u16, value: &[u8]) -> Result<(), AuthError> {
     let length = u16::try_from(value.len()).map_err(|_| AuthError::Malformed)?;
     target_info.extend(kind.to_le_bytes());
