@@ -432,8 +432,8 @@ impl Conversation {
         Ok(Goes)
     }
 
-    /// Returns the attributes of a file after this client changed it, and its change attribute before: as the
-    /// server reported it or, with NFSv4.1, as this client last knew it.
+    /// Returns the attributes of a file after a change by this client, with the change attribute before the
+    /// change: as the server reported it or, with NFSv4.1, as this client last knew it.
     fn changed(&mut self, file: Option<&FileHandle>, changed: Changed) -> Option<Attributes> {
         let info = match changed {
             Changed::Told(attributes) => return attributes,
@@ -485,7 +485,7 @@ impl Conversation {
             return Ok(Ends(Ok(Reply::Found { entries })));
         }
         if !any || call.entries > MOST_ENTRIES {
-            // Without this limit, the listing might never end.
+            // A part without entries, or too many entries: the listing might never end.
             return Err(Fault::MalformedMessage.into());
         }
         self.list(call, place, directory);

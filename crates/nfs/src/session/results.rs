@@ -59,9 +59,9 @@ pub(super) struct WasRead {
 
 /// State of a file after a call that changes it.
 pub(super) enum Changed {
-    /// As reported by the server, if it was.
+    /// The attributes that the server reported; None if it reported none.
     Told(Option<Attributes>),
-    /// The file's current state; only the client knows the previous one.
+    /// The attributes after the change; the server does not report those before it.
     After(Info),
 }
 
