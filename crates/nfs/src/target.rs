@@ -64,7 +64,7 @@ struct Url<'a> {
 
 impl NfsTarget {
     /// Resolves `url`, `nfs://host[:port]/export`, queries the portmapper for ports that are not given, and
-    /// checks the server's consent, unless it is on loopback and there is no `token`. Clients are
+    /// checks the server's consent, unless the server is on loopback and there is no `token`. Clients are
     /// distributed over `exports`, or use the URL's path if `exports` is empty. After `?` follow libnfs's
     /// parameters `nfsport`, `mountport`, `uid` and `gid`, and the mount options `vers` and `proto`. The
     /// server is in the given network namespace (file `/proc/PID/ns/net`), if any.

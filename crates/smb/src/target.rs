@@ -56,8 +56,8 @@ struct Url<'a> {
 }
 
 impl SmbTarget {
-    /// Resolves `url`, `smb://host[:port]/share[/path]`, and checks the server's consent, unless it is on
-    /// loopback and there is no `token`.
+    /// Resolves `url`, `smb://host[:port]/share[/path]`, and checks the server's consent, unless the server
+    /// is on loopback and there is no `token`.
     ///
     /// Clients are distributed over `shares`, or use the URL's share if `shares` is empty. The URL's path
     /// becomes the prefix of all paths, and its host becomes `options.server`. The server is in the given

@@ -27,7 +27,8 @@ pub(super) enum Step {
 use Step::{Ends, Goes};
 
 impl Conversation {
-    /// Processes the answer to a request of the call in `place`; returns the call's end, if it has ended.
+    /// Processes the answer to a request of the call in `place`. Returns the call's result if the call has
+    /// ended.
     pub(super) fn answered(
         &mut self,
         place: usize,
@@ -412,8 +413,7 @@ impl Conversation {
             self.write(call, place, (file, offset, stability), Payload::Pages(&later));
             return Ok(Goes);
         }
-        // The data are at the end of the request, before padding and, with NFSv4.1, the operations after
-        // it.
+        // In the request, only padding and, with NFSv4.1, further operations follow the data.
         let sent = answer.request.bytes();
         let end = sent.len() - answer.bytes_behind_data() - (left.wrapping_neg() % 4) as usize;
         let rest = (left - written.bytes) as usize;

@@ -46,10 +46,10 @@ pub struct Ended {
 /// State of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Waiting for its turn.
+    /// The request waits in the queue.
     Queued,
     Sent,
-    /// Delayed by the server until this time.
+    /// The server delayed the request, which is sent again at this time.
     Delayed(u64),
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Outstanding {
     pub(super) expected_bytes: usize,
 }
 
-/// State of a session after its mount.
+/// Protocol state of one session.
 #[derive(Debug)]
 pub struct Conversation {
     pub(super) options: Rc<Options>,
@@ -192,7 +192,7 @@ impl Conversation {
         }
         self.four = Some(state);
         self.reconnected();
-        // The connection on which a session is created is bound to it.
+        // The connection on which a session is created is already bound to the session.
         self.is_unbound = false;
     }
 

@@ -41,7 +41,7 @@ impl Session {
                 self.conversation.release();
                 (self.outbox, self.told_data) = (Vec::new(), Vec::new());
             }
-            // Meanwhile, the server must not forget the client.
+            // The lease must be renewed meanwhile, so that the server does not forget the client.
             let renewal_ns = self
                 .conversation
                 .renewal_ns()

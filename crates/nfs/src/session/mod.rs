@@ -46,7 +46,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{ready, Context, Poll};
 
-/// Receive calls in a row after which a task that always finds more data yields to the others.
+/// Number of consecutive receive calls after which a task that always finds more data yields to other tasks.
 const RECEIVES_IN_A_TURN: u32 = 16;
 /// Upper bound on the size of a reply without its data: header, attributes and counts.
 const AROUND_DATA_BYTES: usize = 4096;
@@ -83,9 +83,10 @@ pub struct Session {
     /// Time of the last poll by a task that does not wait.
     looked_ns: u64,
     dialed_ns: u64,
-    /// The version in use: the one in the options, or the previous one if the server supports no newer one.
+    /// The version in use: the one in the options, or NFSv4.1 if the server does not support NFSv4.2.
     spoken: Version,
-    /// Identity of an NFSv4.1 client, and the sequence number of its next session.
+    /// This field and the next are for NFSv4.1: the identity of the client, and its client ID with the
+    /// sequence number of its next session.
     identity: Identity,
     next_session: Option<(u64, u32)>,
 }
@@ -292,7 +293,7 @@ impl Session {
                 self.records.filled(count);
                 self.traffic.bytes_in += count as u64;
                 // Over TCP, a short read has emptied the socket; over UDP, each call receives only one
-                // datagram. An end that was already reported is not reported again.
+                // datagram. An end of the stream that was already reported is not reported again.
                 self.more_is_there =
                     self.records.are_datagrams() || count == room_bytes || socket.end_reported();
             }
@@ -396,7 +397,7 @@ enum Come {
 /// Receives data while a request is sent: if both sides only sent, they would wait for each other forever.
 struct Backlog<'a> {
     records: &'a mut Records,
-    /// Maximum number of unprocessed bytes: as many as expected.
+    /// Maximum number of unprocessed bytes: the expected size of the outstanding answers.
     most_bytes: usize,
     bytes_in: &'a mut u64,
 }

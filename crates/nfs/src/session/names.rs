@@ -65,7 +65,7 @@ pub(super) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// Returns whether a pattern is a plain name.
+/// Returns whether a pattern has no wildcards.
 pub(super) fn is_plain(pattern: &str) -> bool {
     !pattern.contains(['*', '?'])
 }

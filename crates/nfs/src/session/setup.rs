@@ -64,7 +64,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// Sends a request to a peer over its own connection or datagram socket.
+/// Sends a request to a peer over a new connection or datagram socket.
 async fn ask(
     executor: &Executor,
     (peer, transport): (SocketAddr, Transport),

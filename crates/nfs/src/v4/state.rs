@@ -165,12 +165,12 @@ pub(crate) struct Closing {
     pub(crate) delegation: Option<Stateid>,
 }
 
-/// Contents of the first part of a reply.
+/// Outcome of a request, from the first part of its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply4 {
     /// The status of the compound, and the start of the results after SEQUENCE.
     Done(u32, usize),
-    /// The server asks for a later retry.
+    /// The server asks to repeat the request later.
     Later,
     /// The server has executed the request without caching the reply: send it again as a new request.
     Anew,
@@ -178,8 +178,8 @@ pub(crate) enum Reply4 {
     NoSession,
 }
 
-/// Slot of a back channel: the sequence number of its last call and the reply, which is empty during
-/// execution.
+/// Slot of the back channel: the sequence number of the last call, and the reply to it, which is empty while
+/// the call is executed.
 #[derive(Debug, Default)]
 pub(crate) struct Back {
     pub(super) number: u32,

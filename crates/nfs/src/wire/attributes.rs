@@ -220,7 +220,7 @@ impl Wcc {
         Attributes3::write_optional(self.after.as_ref(), writer);
     }
 
-    /// Returns the attributes that came with a reply.
+    /// Returns the attributes after the call; None if the server did not send them.
     #[must_use]
     pub fn attributes(&self) -> Option<Attributes> {
         Some(Attributes {

@@ -260,7 +260,7 @@ impl<'a> Request<'a> {
         message.end_with(self.pages(), 0);
     }
 
-    /// Returns the pages of its data, if any.
+    /// Returns the data of the request if they are in pages.
     pub(crate) fn pages(&self) -> Option<&'a PageRun> {
         match *self {
             Self::Write {

@@ -132,7 +132,7 @@ impl Message {
         &self.bytes
     }
 
-    /// Returns the pages of its data, if any.
+    /// Returns the data of the message if they are in pages.
     #[must_use]
     pub fn pages(&self) -> Option<&PageRun> {
         self.pages.as_ref().map(|(pages, _)| pages)
@@ -196,7 +196,7 @@ impl Body {
     }
 }
 
-/// Start of a call, as a server parses it.
+/// Header of a call, as a server parses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub program: Program,

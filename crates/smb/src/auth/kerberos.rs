@@ -31,7 +31,7 @@ const GSS_CHECKSUM: u32 = 0x8003;
 /// Mutual authentication, replay detection, sequence detection, confidentiality and integrity.
 const GSS_FLAGS: u32 = 2 | 4 | 8 | 16 | 32;
 
-/// Inputs of a log-on in addition to its ticket.
+/// Inputs of a log-on besides the ticket: random bytes and the current time.
 #[derive(Debug, Clone, Copy)]
 pub struct Fresh {
     /// Random: the key that the client proposes.
@@ -52,7 +52,7 @@ pub struct Request<'a> {
 }
 
 impl ServiceTicket {
-    /// Starts a log-on.
+    /// Creates the AP-REQ of a log-on with this ticket.
     ///
     /// # Errors
     /// `TicketExpired` or `NotEncrypted`.
@@ -132,7 +132,7 @@ impl Request<'_> {
                 &element(field(1), &[&element(OCTETS, &[&self.key])]),
             ],
         );
-        // Old servers read a number with the highest bit set as negative.
+        // Old servers interpret a sequence number with the highest bit set as negative.
         let sequence = u32::from_be_bytes(sequence) >> 2;
         let fields = element(
             SEQUENCE,

@@ -20,7 +20,7 @@ pub struct Challenged {
     nonce: [u8; 8],
 }
 
-/// The identified client.
+/// Identity that a client has proven with its second token.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Identity {
     User {

@@ -5,7 +5,7 @@
 use super::der::{application, element, field, octets, optional, take, ENUMERATED, OBJECT, OCTETS, SEQUENCE};
 use super::AuthError;
 
-/// Longer tokens are rejected. Servers send a few hundred bytes.
+/// Maximum length of an accepted token. Servers send a few hundred bytes.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 const SPNEGO_OID: &[u8] = &[0x2b, 6, 1, 5, 5, 2];

@@ -40,13 +40,13 @@ pub enum TicketError {
 pub struct ServiceTicket {
     /// Realm and name of the client in DER, as an authenticator contains them.
     pub(super) client: Client,
-    /// `cifs/HOST@REALM`.
+    /// Name of the server's principal, `cifs/HOST@REALM`.
     server: String,
     pub(super) suite: CipherSuite,
     pub(super) key: Vec<u8>,
     /// Expiry, as Unix time in seconds.
     pub(super) ends_s: u64,
-    /// DER, as the KDC sent it.
+    /// The ticket in DER, as the KDC sent it.
     pub(super) ticket: Vec<u8>,
     /// Time by which the KDC's clock is ahead of this machine's clock, in µs.
     pub(super) clock_offset_us: i64,

@@ -21,7 +21,7 @@ const AUTHENTICATED_BYTES: usize = TRANSFORM_BYTES - NONCE_AT;
 /// 1.
 const ENCRYPTED: [u8; 2] = [1, 0];
 
-/// Why a frame could not be decrypted.
+/// Reason why a frame could not be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unopened {
     /// The header is malformed.

@@ -212,7 +212,7 @@ impl Conversation {
         }
         if let (true, None, Some(file)) = (running.more, running.failed, running.file) {
             (running.parts_left, running.more) = (1, false);
-            // By MS-SMB2 the first request's pattern applies; Samba uses the pattern of each request.
+            // By MS-SMB2, the pattern of the first request applies; Samba uses the pattern of each request.
             let pattern = std::mem::take(&mut self.patterns[index]);
             self.follow_up(index, |message| {
                 message.query_directory(file, &pattern, LISTING_BYTES, false)

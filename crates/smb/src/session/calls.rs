@@ -49,7 +49,7 @@ const MAX_PATH_UNITS: usize = 16_384;
 /// count from 1, and keys of durable handles have the next higher bit set.
 const NAMING_LEASE: u128 = 1 << 126;
 
-/// The kind of a pending call.
+/// Kind of a running call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// CREATE of a file that stays open.
@@ -60,9 +60,9 @@ pub enum Kind {
         may_be_absent: bool,
     },
     Close(Handle),
-    /// READ, with the number of bytes.
+    /// READ of this number of bytes.
     Read(u32),
-    /// WRITE, with the number of bytes.
+    /// WRITE of this number of bytes.
     Write(u32),
     /// One request whose response has no data.
     Plain,

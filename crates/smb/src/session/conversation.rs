@@ -213,7 +213,7 @@ impl Conversation {
         all.map(Message::held_bytes).sum()
     }
 
-    /// Frees the memory of sent messages; waiting ones stay.
+    /// Frees the memory of sent messages; waiting messages stay.
     pub fn release(&mut self) {
         self.message = Message::default();
         self.spare = Vec::new();
@@ -249,8 +249,8 @@ impl Conversation {
         self.outstanding.len() + self.waiting.len()
     }
 
-    /// Starts `call`. Returns its ID, and true if its message must be sent now, followed by the data of a
-    /// write; otherwise the message waits for credits, or the call has already ended.
+    /// Starts `call`. Returns the call's ID, and whether its message must be sent now, followed by the data
+    /// of a write. If false, the message waits for credits, or the call has already ended.
     ///
     /// # Errors
     /// There is no session, or a message can't be protected.

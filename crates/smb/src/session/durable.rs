@@ -35,7 +35,7 @@ pub struct Durable {
     options: u32,
     oplock: u8,
     lease: Option<LeaseRequest>,
-    /// Set with SMB 3; None with SMB 2.
+    /// Identifies the open with SMB 3; None with SMB 2.
     create_guid: Option<u128>,
     persistent: bool,
     /// Caching that the oplock or lease last allowed.
@@ -134,7 +134,7 @@ impl Durable {
     }
 }
 
-/// A call that may be sent again if it is unknown whether the server executed it, because repeating it has
+/// A call that may be sent again if it is unknown whether the server executed it, because a repetition has
 /// the same result. Locks, opens and changes by name do not qualify.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Again {

@@ -8,7 +8,7 @@ use dyno_files::{Ask, Caching, Grant, Handle, LeaseKey};
 pub struct OpenFile {
     /// The server's ID of the file.
     pub file: FileId,
-    /// Caching allowed by its oplock. Not used for leases, which several handles share.
+    /// Caching that the oplock allows. Not used for leases, which several handles share.
     pub oplock: Caching,
     /// The granted lease, if any.
     pub lease: Option<LeaseKey>,
@@ -18,11 +18,11 @@ pub struct OpenFile {
     pub closing: bool,
     /// State for reopening the file, if the server keeps it when the connection is lost.
     pub durable: Option<Box<Durable>>,
-    /// Whether it was reopened on this connection, which replaced a lost one.
+    /// Whether the file was reopened on this connection, which replaced a lost one.
     pub reopened: bool,
 }
 
-/// All open files by number.
+/// All open files, indexed by number.
 #[derive(Debug, Default)]
 pub struct Handles {
     files: Vec<Option<OpenFile>>,

@@ -48,7 +48,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{ready, Context, Poll};
 
-/// Receive calls in a row after which a task that always finds more data yields to the others.
+/// Number of consecutive receive calls after which a task that always finds more data yields to other tasks.
 const RECEIVES_IN_A_TURN: u32 = 16;
 /// Allowance for breaks and responses without data that are received while sending.
 const BACKLOG_SLACK_BYTES: usize = 65_536;
@@ -250,7 +250,8 @@ impl Session {
             Some(count) => {
                 self.inbox.filled(count);
                 self.traffic.bytes_in += count as u64;
-                // A short read has emptied the socket. A reported end is not reported again.
+                // A short read has emptied the socket. An end of the stream that was already reported is not
+                // reported again.
                 self.more_is_there = count == room_bytes || socket.end_reported();
                 Ok(true)
             }

@@ -13,7 +13,7 @@ pub enum Signing {
     /// If the server requires it: the default of clients.
     #[default]
     WhenRequired,
-    /// Always; a server that does not support it is refused.
+    /// Always; a server that does not support signing is refused.
     Required,
 }
 
@@ -25,7 +25,7 @@ pub enum Encryption {
     /// If the server or the share requires it: the default of clients.
     #[default]
     WhenRequired,
-    /// Always, from the log-on on; a server that does not support it is refused.
+    /// Always, after the log-on; a server that does not support encryption is refused.
     Required,
 }
 
@@ -56,7 +56,7 @@ pub struct Options {
     pub server: String,
     pub user: String,
     pub password: String,
-    /// Domain of the user; empty for the server's own.
+    /// Domain of the user; empty: the server's own domain.
     pub domain: String,
     /// Log on by Kerberos with this ticket; user, password and domain are then unused, and NTLM is not
     /// tried.

@@ -50,7 +50,7 @@ impl Session {
         self.open_channels(&negotiated, link, agreed).await
     }
 
-    /// Raises the maximum message size after the log-on.
+    /// Raises the maximum message size to that of an established session.
     pub(super) fn accept_long_messages(&mut self, agreed: &NegotiatedSession) {
         let longest = MAX_COMPOUND_BYTES.max(agreed.max_read_bytes as usize);
         self.inbox

@@ -30,7 +30,7 @@ pub struct Header {
     pub command: u16,
     /// Granted credits.
     pub credits: u16,
-    /// See `flags`.
+    /// Bits of `flags`.
     pub flags: u32,
     /// Offset of the next message of a compound from the start of this one; 0 for the last.
     pub next: u32,

@@ -7,8 +7,8 @@ use super::header::{flags, HEADER_BYTES, PROTOCOL_ID};
 use super::FileId;
 use std::collections::VecDeque;
 
-/// Size of the length before every message (MS-SMB2 2.1, direct TCP): a zero byte, then 24 bits in network
-/// order.
+/// Size of the length field before every message (MS-SMB2 2.1, direct TCP): a zero byte, then 24 bits in
+/// network order.
 pub const FRAME_BYTES: usize = 4;
 /// The maximum number of parts in this client's compounds.
 pub const MAX_PARTS: usize = 4;
@@ -24,9 +24,9 @@ pub struct Link {
 /// One request of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Start of its header in the message.
+    /// Offset of the part's header in the message.
     pub start: usize,
-    /// End in the message, including padding.
+    /// Offset of the end of the part, including its padding.
     pub end: usize,
     pub command: Command,
     /// Cost in credits.

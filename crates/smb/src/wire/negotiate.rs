@@ -33,7 +33,7 @@ pub mod capabilities {
     /// Handles that survive a restart of the server.
     pub const PERSISTENT_HANDLES: u32 = 0x10;
     pub const DIRECTORY_LEASING: u32 = 0x20;
-    /// Encryption, as SMB 3.0 and 3.0.2 announce it.
+    /// Encryption with SMB 3.0 and 3.0.2; SMB 3.1.1 negotiates it in a context.
     pub const ENCRYPTION: u32 = 0x40;
 }
 
@@ -272,10 +272,10 @@ impl NegotiateResponse {
         self.dialect >= Dialect::Smb300 && self.capabilities & capabilities::DIRECTORY_LEASING != 0
     }
 
-    /// Parses a response from its header on.
+    /// Parses a NEGOTIATE response. `message` begins with the header.
     ///
     /// # Errors
-    /// The response is malformed, or chooses something that no client offers.
+    /// The response is malformed, or selects a value that no client offers.
     pub fn parse(message: &[u8]) -> Parsed<Self> {
         parse_structure(message, 65)?;
         let dialect = Dialect::of_code(u16_at(message, BODY + 4)?)

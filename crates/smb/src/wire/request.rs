@@ -35,11 +35,11 @@ const WRITE_THROUGH: u32 = 1;
 /// Flag in the durable handle contexts of SMB 3.
 const PERSISTENT: u32 = 2;
 const IMPERSONATION: u32 = 2;
-/// Others may read, write and delete the file while it is open.
+/// Other opens may read, write and delete the file.
 const SHARE_ALL: u32 = 7;
 const ATTRIBUTE_NORMAL: u32 = 0x80;
 const ATTRIBUTE_DIRECTORY: u32 = 0x10;
-/// Size that one credit covers (MS-SMB2 3.2.4.1.5).
+/// Payload that one credit covers, in bytes (MS-SMB2 3.2.4.1.5).
 const CREDIT_BYTES: u32 = 65536;
 /// Upper bound on the size of a response without data: its fixed part and create contexts.
 const SMALL_RESPONSE: u32 = 1024;
@@ -73,8 +73,8 @@ pub struct LeaseRequest {
     pub parent: Option<u128>,
 }
 
-/// Durability that an open requests, or reconnects to (MS-SMB2 2.2.13.2.3, 2.2.13.2.4, 2.2.13.2.11,
-/// 2.2.13.2.12).
+/// Create context that requests a durable handle or reconnects to one (MS-SMB2 2.2.13.2.3, 2.2.13.2.4,
+/// 2.2.13.2.11, 2.2.13.2.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurableRequest {
     /// DHnQ of SMB 2: make the handle durable.
@@ -115,7 +115,7 @@ pub struct CreateRequest<'a> {
     pub oplock: u8,
     /// Lease to request instead of an oplock.
     pub lease: Option<LeaseRequest>,
-    /// Durability to request.
+    /// Durable handle to request or to reconnect to.
     pub durable: Option<DurableRequest>,
 }
 
@@ -124,7 +124,7 @@ fn charge(bytes: u32) -> u16 {
     u16::try_from(bytes.saturating_sub(1) / CREDIT_BYTES + 1).unwrap_or(u16::MAX)
 }
 
-/// Appends `text` in the wire format of names, and returns its length in bytes.
+/// Appends `text` as a name, in UTF-16 and with backslashes for slashes. Returns the length in bytes.
 fn push_name(bytes: &mut Vec<u8>, text: &str) -> usize {
     let start = bytes.len();
     for unit in text.encode_utf16() {

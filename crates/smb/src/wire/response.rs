@@ -299,7 +299,7 @@ pub fn parse_entries(message: &[u8], most: u32) -> Parsed<u32> {
     count_entries(&message[entries]).map_err(|wrong| wrong.behind(start))
 }
 
-/// Break notification of the server (2.2.23).
+/// Break notification from the server (2.2.23).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakNotice {
     Oplock {
