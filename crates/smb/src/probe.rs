@@ -59,8 +59,9 @@ impl From<NegotiateResponse> for Offer {
     }
 }
 
-/// Negotiates with the server at `address` and disconnects. The address belongs to the given network
-/// namespace (file `/proc/PID/ns/net`), if any. Returns within `timeout`, whatever the server sends.
+/// Negotiates with the server at `address`, disconnects, and returns the server's properties. The address
+/// belongs to the given network namespace (file `/proc/PID/ns/net`), if any. Returns within `timeout`,
+/// whatever the server sends.
 ///
 /// # Errors
 /// The failure with which a session would end at this step; `advice` explains each.

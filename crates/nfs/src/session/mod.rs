@@ -3,7 +3,8 @@
 //! `options.rs` has the options and the negotiated properties; `setup.rs` starts and ends the session;
 //! `calls.rs` writes file calls as requests (with a table of them), `answers.rs` parses answers,
 //! `conversation.rs` tracks outstanding requests, `names.rs` caches directories, `delegations.rs` tracks
-//! delegations, `idling.rs` works between calls; this file transfers bytes between them and the socket.
+//! delegations, `idling.rs` handles the time between calls; this file transfers bytes between them and the
+//! socket.
 //!
 //! Files survive their connection: if it is lost, the session reconnects and sends unanswered requests
 //! again until the task's deadline. Only then is the session lost with its files, and the current method

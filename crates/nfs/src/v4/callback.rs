@@ -282,7 +282,7 @@ mod tests {
         bytes
     }
 
-    /// Returns a call as a record without its mark.
+    /// Returns a call as a record without the record mark.
     fn call(program: Program, procedure: u32, operations: &[Vec<u8>]) -> Vec<u8> {
         let mut message = Message::default();
         let mut writer = message.begin(5, program, procedure, None);

@@ -262,7 +262,7 @@ pub(crate) fn reclaim_lock(
         end => end - range.start,
     };
     let is_reclaim = claim == Claim::Previous;
-    let mut places = Places::default(); // no later changes
+    let mut places = Places::default(); // not used: the request is not changed later
     let range = (range.start, bytes);
     write_lock(file, range, owner, is_reclaim, &mut writer, state, &mut places);
     message.end();

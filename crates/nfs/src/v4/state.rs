@@ -527,7 +527,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// Returns the locked ranges after these ranges were locked (true) or unlocked (false).
+    /// Returns the locked ranges after `changes`: ranges that were locked (true) or unlocked (false).
     fn held(changes: &[(Range<u64>, bool)]) -> Vec<Range<u64>> {
         let mut state = State::new(Agreed4 {
             minor: 1,
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::single_range_in_vec_init)] // One range is meant, not what lies in it.
+    #[allow(clippy::single_range_in_vec_init)] // The vector has one range, not its elements.
     fn what_is_locked_again_after_a_restart_is_what_was_locked_and_not_given_back() {
         assert_eq!(held(&[(0..10, true), (20..30, true)]), [0..10, 20..30]);
         assert_eq!(held(&[(0..10, true), (5..30, true)]), [0..5, 5..30]);

@@ -254,7 +254,7 @@ pub fn parse_fs_stat(results: &[u8]) -> Result<Space, Malformed> {
     let mut reader = Reader::new(results);
     Attributes3::parse_optional(&mut reader)?;
     let total_bytes = reader.u64()?;
-    reader.u64()?; // free to the superuser
+    reader.u64()?; // free for the superuser
     Ok(Space {
         total_bytes,
         free_bytes: reader.u64()?,

@@ -1,4 +1,4 @@
-//! XDR (RFC 4506): numbers of four or eight bytes, and byte strings after their length, padded to a
+//! XDR (RFC 4506): numbers of four or eight bytes, and byte strings, each after its length and padded to a
 //! multiple of four.
 
 use super::Malformed;

@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Returns a server's answer: a message in GSS-API in SPNEGO.
+    /// Returns a server's SPNEGO token, with `message` in GSS-API framing.
     fn answer(kind: [u8; 2], message: &[u8]) -> Vec<u8> {
         let token = element(application(0), &[&oid(), &kind, message]);
         let response = spnego::Response {

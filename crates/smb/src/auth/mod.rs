@@ -17,7 +17,7 @@
 //! The server side of NTLM serves the reference server and tests. Each log-on offers a single mechanism, so no
 //! third party can downgrade it, and the server's `mechListMIC` is not verified; the client sends its own, like
 //! Windows clients. There are no requests to a KDC, no NTLMv1, LM, channel bindings or service names (a server
-//! with `SmbServerNameHardeningLevel` above 0 refuses such a client).
+//! with `SmbServerNameHardeningLevel` above 0 refuses this client).
 
 mod client;
 mod der;

@@ -20,7 +20,7 @@ pub struct Challenged {
     nonce: [u8; 8],
 }
 
-/// Identity that a client has proven with its second token.
+/// Identity of a client, from its second token.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Identity {
     User {

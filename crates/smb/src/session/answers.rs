@@ -1,5 +1,5 @@
 //! Handles the server's messages: checks each against the outstanding requests, and ends calls, reports
-//! breaks, or ends the session if a message can't be correct.
+//! breaks, or ends the session if a message violates the protocol.
 
 use super::calls::{Kind, LISTING_BYTES};
 use super::conversation::{Conversation, Incoming, Outstanding, Owner, Running};

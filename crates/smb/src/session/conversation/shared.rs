@@ -41,7 +41,7 @@ impl Conversation {
     }
 
     /// Queues the calls of a lost connection again. A call that may not be repeated, or whose handle is lost,
-    /// ends with `SessionLost`.
+    /// ends: a close with success, any other call with `SessionLost`.
     pub(in crate::session) fn send_again(&mut self, left: &mut LeftBehind) {
         self.ended_at_once.append(&mut left.ended);
         for (id, again) in std::mem::take(&mut left.calls) {
