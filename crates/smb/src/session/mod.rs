@@ -89,8 +89,7 @@ pub struct Session {
     kept: VecDeque<EndedCall>,
     /// Data of the read that was last taken from `kept`.
     kept_data: Vec<u8>,
-    /// Breaks to report: those that arrived or were detected while handles were reopened, and those that the
-    /// loss of a connection causes.
+    /// Breaks that arrived while handles were reopened, or that the loss of a connection causes.
     breaks_to_tell: VecDeque<Break>,
     /// Time of the last connection attempt.
     dialed_ns: u64,
@@ -117,8 +116,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session that is not connected; `connect` connects it. The client GUID depends on `client`
-    /// and the options' seed.
+    /// Creates a session that is not connected. Its client GUID depends on `client` and the options' seed.
     #[must_use]
     pub fn new(
         executor: Executor,
@@ -165,8 +163,8 @@ impl Session {
         self.conversation.agreed.as_ref()
     }
 
-    /// Returns the memory that the buffers use, in bytes. The buffers grow to the size of the largest message
-    /// and are freed once the session is idle.
+    /// Returns the memory that the buffers use, in bytes: up to the largest message; 0 once the session is
+    /// idle.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let others: usize = self.others.iter().map(Self::held_bytes).sum();
