@@ -64,7 +64,7 @@ impl From<NegotiateResponse> for Offer {
 /// whatever the server sends.
 ///
 /// # Errors
-/// The failure with which a session would end at this step; `advice` explains each.
+/// The failure that a session would report at this step; `advice` has the remedies.
 pub fn probe(
     address: SocketAddr,
     network_namespace: Option<&Path>,

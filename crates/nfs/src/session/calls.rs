@@ -362,8 +362,8 @@ impl Conversation {
         }
     }
 
-    /// Queues CREATE, or MKDIR. A file that must not exist is created exclusively, so that a retransmission
-    /// does no harm.
+    /// Queues CREATE, or MKDIR for a directory. A file that must not exist is created exclusively, so that a
+    /// retransmission does no harm.
     pub(super) fn create(&mut self, call: &mut Running, place: usize, opening: &Opening) {
         let (above, name) = names::split(&opening.path);
         let name = name.as_bytes();

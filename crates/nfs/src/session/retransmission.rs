@@ -76,7 +76,7 @@ fn class_of(procedure: usize) -> usize {
 /// State of a session over UDP.
 #[derive(Debug)]
 pub(super) struct Retransmission {
-    /// In units of 1/`SCALE` request.
+    /// Number of requests that may be outstanding, in units of 1/`SCALE`.
     window: u32,
     receive_buffer_bytes: usize,
     timers: [Timer; CLASSES],

@@ -72,8 +72,8 @@ impl Session {
         Ok(())
     }
 
-    /// Creates another session on another connection, reclaims the open files, and queues all requests
-    /// again.
+    /// Creates another session on another connection, reclaims the open files, and queues all unanswered
+    /// requests again.
     pub(super) async fn establish_again(&mut self) -> Result<(), Failure> {
         self.reconnect(Fault::ConnectionReset.into()).await?;
         let Some((opens, lease_s)) = self.conversation.opens_and_lease() else {

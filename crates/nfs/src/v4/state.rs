@@ -69,7 +69,7 @@ impl Stateid {
         Self::parse(&mut Reader::new(&message[begin..])).ok()
     }
 
-    /// Returns the bytes for a request. Version 0 stands for the newest (RFC 8881, 8.2.2).
+    /// Returns the encoded state ID with this version. Version 0 means the newest one (RFC 8881, 8.2.2).
     pub(crate) fn bytes(&self, version: u32) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&version.to_be_bytes());
@@ -99,7 +99,7 @@ impl Access4 {
         self.0 & Self::WRITE.0 != 0
     }
 
-    /// Appends the access mode, denying others nothing, and whether a read delegation is wanted.
+    /// Appends the access mode with the wish for a read delegation or none, and a deny mode of none.
     pub(super) fn write(self, wants: bool, writer: &mut Writer<'_>) {
         let wish = if wants {
             WANT_READ_DELEGATION
@@ -232,7 +232,8 @@ impl State {
         self.agreed.lease_s = lease_s.max(LEAST_LEASE_S);
     }
 
-    /// Takes over the open files of the last session without its delegations, which end with it.
+    /// Takes over the open files of the previous session. The delegations are dropped, because they ended
+    /// with that session.
     pub(crate) fn take_opens(&mut self, opens: HashMap<FileHandle, OpenState>) {
         self.opens = opens;
         self.drop_delegations();
@@ -455,7 +456,7 @@ impl State {
         }
     }
 
-    /// Removes a handle. Returns the state to release if it was the last.
+    /// Removes a handle of a file. Returns the state to release if the handle was the last one.
     pub(crate) fn remove_handle(&mut self, file: &FileHandle) -> Option<Closing> {
         let state = self.opens.get_mut(file)?;
         state.handles = state.handles.saturating_sub(1);

@@ -40,7 +40,7 @@ pub(super) mod flags {
         | VERSION
         | KEY_128
         | KEY_EXCHANGE;
-    /// Flags that the other side must have.
+    /// Flags that the other side must set.
     pub const NEEDED: u32 = UNICODE | EXTENDED_SESSION_SECURITY | KEY_128;
 }
 
@@ -102,7 +102,7 @@ pub(super) fn check_kind(message: &[u8], kind: u32) -> Result<(), AuthError> {
     }
 }
 
-/// Returns the start of a message of this type.
+/// Returns the signature and the type with which a message begins.
 pub(super) fn begin(kind: u32) -> Vec<u8> {
     [&SIGNATURE[..], &kind.to_le_bytes()].concat()
 }

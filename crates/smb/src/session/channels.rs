@@ -69,7 +69,7 @@ impl Session {
         Ok(())
     }
 
-    /// Adds the further connections to a new session.
+    /// Opens the further connections of a new session.
     pub(super) async fn open_channels(
         &mut self,
         negotiated: &Negotiated,

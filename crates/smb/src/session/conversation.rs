@@ -21,7 +21,7 @@ use std::ops::Range;
 const CREDITS_WANTED: u32 = 128;
 const MAX_CREDITS: u32 = 65_535;
 
-/// An event for the user of the session.
+/// An event that a session reports.
 #[derive(Debug)]
 pub enum Incoming {
     /// A call ended; the range of the inbox holds the data of a read.
@@ -38,7 +38,7 @@ pub enum Incoming {
 /// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The session itself, while it starts or ends.
+    /// The session itself, while it starts, ends or reopens handles.
     Session,
     /// A break acknowledgement. Its response is ignored unless the status ends the session.
     Acknowledgement,

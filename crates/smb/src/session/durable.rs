@@ -21,7 +21,7 @@ pub struct Durability {
     pub keeps_calls: bool,
     /// Makes the create GUIDs of opens unique among clients.
     pub client_guid: u128,
-    /// Incremented with each connection that replaces a lost one.
+    /// Incremented with each lost connection.
     pub channel_sequence: u16,
     pub counts: KeptHandles,
     opens: u128,

@@ -13,7 +13,7 @@ pub const FRAME_BYTES: usize = 4;
 /// The maximum number of parts in this client's compounds.
 pub const MAX_PARTS: usize = 4;
 
-/// Session and share of a request.
+/// Session ID and tree ID of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Link {
     pub session_id: u64,
@@ -150,7 +150,7 @@ impl Message {
         self.parts().last().map_or(0, |part| part.start)
     }
 
-    /// Announces that `tail_bytes` will be sent after the message, as the end of its last part.
+    /// Announces that `tail_bytes` bytes will be sent after the message, as the end of its last part.
     pub fn expect_tail(&mut self, tail_bytes: usize) {
         self.tail_bytes = tail_bytes;
     }

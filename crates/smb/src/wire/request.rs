@@ -295,8 +295,8 @@ impl Message {
         });
     }
 
-    /// Adds a QUERY_DIRECTORY (2.2.33) for names, sizes, times and attributes of matches, in at most `room`
-    /// bytes.
+    /// Adds a QUERY_DIRECTORY (2.2.33) for the names, sizes, times and attributes of the files that match
+    /// `pattern`, in at most `room` bytes. `restart`: begin again with the first file.
     pub fn query_directory(&mut self, file: FileId, pattern: &str, room: u32, restart: bool) {
         self.part(
             Command::QueryDirectory,
