@@ -1,9 +1,9 @@
 //! NFSv3 (RFC 1813) over TCP or UDP, and NFSv4.1 (RFC 8881) over TCP for a load generator: an RPC and XDR
 //! codec, MOUNT, the portmapper, and the session of one client as a [`dyno_files::FileClient`].
 //!
-//! It has no NFSv4.0, write delegations, Kerberos, lock protocol (NLM) or mounting, and no knowledge of
+//! This crate has no NFSv4.0, write delegations, Kerberos, lock protocol (NLM) or mounting, and contains no
 //! workloads or caches. The client uses unprivileged ports: a server that requires ports below 1024 refuses
-//! it.
+//! the client.
 
 mod advice;
 mod refusal;

@@ -5,7 +5,7 @@
 use crate::status::{self, Denied};
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
-/// Table of the refusals below, for failures.
+/// Table with the texts of the refusals below.
 static STEPS: StatusTable = StatusTable {
     name: "NFS session",
     write: |code, formatter| match Refusal::of_code(code) {

@@ -162,7 +162,7 @@ static AUTH_STATUSES: StatusTable = StatusTable {
 /// `accept_stat` of a procedure that the server does not have.
 pub const PROCEDURE_UNAVAILABLE: u32 = Unaccepted::ProcUnavail as u32;
 
-/// Returns the failure of a call with this NFS status, including the number.
+/// Returns the failure of a call that ended with this NFSv3 status, which becomes the detail of the failure.
 #[must_use]
 pub fn failure(status: u32) -> Failure {
     let fault = match Status::of_code(status) {
@@ -176,7 +176,7 @@ pub fn failure(status: u32) -> Failure {
     with(fault, status)
 }
 
-/// Returns the failure of a call with this NFSv4 status.
+/// Returns the failure of a call that ended with this NFSv4 status.
 #[must_use]
 pub fn failure4(status: u32) -> Failure {
     let fault = match Status4::of_code(status) {

@@ -31,10 +31,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Time limit for everything: resolving the name, the portmapper, and the consent of every export.
+/// Time limit for resolving the name, querying the portmapper and checking the consent of all exports.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 const MAX_DOCUMENT_BYTES: u32 = 4096;
-/// The consent check uses a client number that no load has.
+/// Client number of the session that checks the consent; no client of a load has it.
 const ASKING_CLIENT: u64 = u64::MAX;
 
 /// Exports of one server that may receive load.
@@ -52,7 +52,7 @@ pub struct NfsTarget {
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Url<'a> {
     host: &'a str,
-    /// Including the leading slash; may be `/`.
+    /// Path of the export with its leading slash; may be `/`.
     path: String,
     nfs_port: Option<u16>,
     mount_port: Option<u16>,
@@ -64,7 +64,7 @@ struct Url<'a> {
 
 impl NfsTarget {
     /// Resolves `url`, `nfs://host[:port]/export`, queries the portmapper for ports that are not given, and
-    /// checks the server's consent, unless it is on loopback and there is no `token`. Clients are
+    /// checks the server's consent, unless the server is on loopback and there is no `token`. Clients are
     /// distributed over `exports`, or use the URL's path if `exports` is empty. After `?` follow libnfs's
     /// parameters `nfsport`, `mountport`, `uid` and `gid`, and the mount options `vers` and `proto`. The
     /// server is in the given network namespace (file `/proc/PID/ns/net`), if any.
@@ -146,7 +146,7 @@ impl NfsTarget {
         &self.options
     }
 
-    /// Returns whether sessions request delegations, if their version has them.
+    /// Returns whether sessions request delegations: the options ask for them, and the version has them.
     #[must_use]
     pub fn delegates(&self) -> bool {
         self.options.delegations && self.options.version.is_four()
@@ -166,12 +166,13 @@ impl NfsTarget {
     /// Moves the calling thread into the server's network namespace.
     ///
     /// # Errors
-    /// As `Namespace::enter`.
+    /// The process lacks `CAP_SYS_ADMIN`, or the file is not a network namespace.
     pub fn enter(&self) -> Result<(), Errno> {
         self.namespace.enter()
     }
 
-    /// Returns a session on an export that is not connected yet; `client` as in `Session::new`.
+    /// Returns a session on `export` that is not connected yet. `client` must differ from the number of every
+    /// other client of the server.
     #[must_use]
     pub fn session(&self, executor: &Executor, dialer: &Rc<Dialer>, export: &str, client: u64) -> Session {
         Session::new(
@@ -205,7 +206,7 @@ impl NfsTarget {
     }
 }
 
-/// Runs one task to its end, until `deadline_ns` at most.
+/// Runs `work` in a task until it ends, at most until `deadline_ns`; returns its result.
 fn wait_for<T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
     deadline_ns: u64,
     work: impl FnOnce(Executor) -> F,
@@ -245,7 +246,7 @@ fn choose_exports(url: &str, path: &str, exports: Vec<String>) -> Result<Vec<Str
     }
 }
 
-/// Splits a URL. Rejects ambiguous ones.
+/// Splits a URL into its parts; rejects an ambiguous URL.
 fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     let refuse = |why: &str| TargetError::Url(format!("{url:?}: {why}"));
     let rest = url

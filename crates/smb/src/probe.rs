@@ -20,13 +20,14 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// No client of a load level has this number.
+/// Client number of the probe, which no client of a load level has.
 const PROBING_CLIENT: u32 = u32::MAX;
-/// Number of probes by this process so far. The GUID contains it and the process ID: Samba passes all
-/// connections with the same GUID to one process, so a probe would wait behind another that hangs.
+/// Number of probes that this process has started. The GUID of a probe depends on this number and the process
+/// ID: Samba passes all connections with the same GUID to one process, so a probe would wait behind another
+/// one that hangs.
 static PROBES: AtomicU64 = AtomicU64::new(0);
 
-/// What a server reports before a log-on.
+/// Properties that a server reports in its NEGOTIATE response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     /// The newest version that both sides support.
@@ -58,17 +59,18 @@ impl From<NegotiateResponse> for Offer {
     }
 }
 
-/// Queries the server at `address` for its offer. The address belongs to the given network namespace (file
-/// `/proc/PID/ns/net`), if any. Returns within `timeout`, whatever the server sends.
+/// Negotiates with the server at `address`, disconnects, and returns the server's properties. The address
+/// belongs to the given network namespace (file `/proc/PID/ns/net`), if any. Returns within `timeout`,
+/// whatever the server sends.
 ///
 /// # Errors
-/// The failure with which a session would end at this step; `advice` explains each.
+/// The failure that a session would report at this step; `advice` has the remedies.
 pub fn probe(
     address: SocketAddr,
     network_namespace: Option<&Path>,
     timeout: Duration,
 ) -> Result<Offer, Failure> {
-    // Uses a separate thread, because a thread that enters a namespace does not return.
+    // Uses a separate thread, because the thread that enters the namespace stays in it.
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| probe_from_here(address, network_namespace, timeout));
         asking.join().unwrap_or_else(|_| Err(Fault::OtherIo.into()))

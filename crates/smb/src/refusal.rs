@@ -1,4 +1,4 @@
-//! The step at which a session was refused, and why. The status alone does not distinguish a share that
+//! The step at which a session was refused, and why. The status by itself does not distinguish a share that
 //! denies a user from a server that denies the log-on.
 //!
 //! `advice.rs` has the remedies, which depend on the protocol's options.
@@ -6,7 +6,7 @@
 use crate::status;
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
-/// Table of the refusals below, for failures.
+/// Table with the texts of the refusals below.
 static STEPS: StatusTable = StatusTable {
     name: "SMB session",
     write: |code, formatter| match Refusal::of_code(code) {
@@ -56,7 +56,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the detail of a refusal with its NTSTATUS; 0 if there is none.
+    /// Returns the failure detail of a refusal. `status`: the NTSTATUS, or 0 if there is none.
     #[must_use]
     pub fn detail(self, status: u32) -> Detail {
         self.said_by((status != status::SUCCESS).then(|| status::of(status)))
@@ -81,7 +81,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the failure of a refused session.
+    /// Returns the failure of a refused session. `status`: the NTSTATUS, or 0 if there is none.
     #[must_use]
     pub fn failure(self, status: u32) -> Failure {
         Failure {

@@ -1,6 +1,6 @@
-//! The only SMB 1 request (MS-CIFS 2.2.4.52). It finds out whether a server that closed the connection at
-//! the first SMB 2 message knows nothing newer than SMB 1. A server that is full closes this connection
-//! too.
+//! The only SMB 1 request (MS-CIFS 2.2.4.52). It tests whether a server that closed the connection after the
+//! first SMB 2 message supports only SMB 1. A server at its connection limit also closes the connection of
+//! this request.
 //!
 //! Sent only before load. SMB 1 itself is not supported.
 
@@ -17,10 +17,10 @@ const NEGOTIATE: u8 = 0x72;
 const REST_OF_HEADER: [u8; 27] = [
     0, 0, 0, 0, 0x18, 0x01, 0xc8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0,
 ];
-/// The oldest dialect of file servers to the last one before SMB 2.
+/// Dialects to offer, from the oldest one of file servers to the last one before SMB 2.
 const VERSIONS: [&str; 4] = ["PC NETWORK PROGRAM 1.0", "LANMAN1.0", "LM1.2X002", "NT LM 0.12"];
 
-/// Returns the failure of a refused session, with the reason if the server only supports SMB 1.
+/// Returns `failure`; if the server closed the connection because it supports only SMB 1, with that reason.
 pub(crate) async fn explained(failure: Failure, dialer: &Dialer) -> Failure {
     let hung_up =
         matches!(failure.detail, Detail::Refused { step, .. } if Refusal::of(step) == Some(Refusal::HungUp));

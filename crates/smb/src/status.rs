@@ -12,13 +12,13 @@ pub fn is_not_there(status: u32) -> bool {
     )
 }
 
-/// Returns whether the request failed: the two highest bits are the severity.
+/// Returns whether `status` is an error: both bits of the severity, the two highest ones, are set.
 #[must_use]
 pub fn is_error(status: u32) -> bool {
     status >> 30 == 3
 }
 
-/// Returns whether `status` ends the session, or the use of the share, and therefore all its files.
+/// Returns whether `status` ends the session or the connection to the share, so that all open files are lost.
 #[must_use]
 pub fn ends_session(status: u32) -> bool {
     matches!(
@@ -31,7 +31,7 @@ pub fn ends_session(status: u32) -> bool {
     )
 }
 
-/// Returns the failure of a call with this status, including the number.
+/// Returns the failure of a call that ended with `status`, which becomes the detail of the failure.
 #[must_use]
 pub fn failure(status: u32) -> Failure {
     let fault = match status {
@@ -42,7 +42,7 @@ pub fn failure(status: u32) -> Failure {
         | MEDIA_WRITE_PROTECTED
         | NETWORK_ACCESS_DENIED
         | CANNOT_DELETE => Fault::AccessDenied,
-        // A file with a pending delete only still exists because it is open.
+        // A file with a pending deletion still exists only because it is open.
         SHARING_VIOLATION | DELETE_PENDING => Fault::SharingViolation,
         FILE_LOCK_CONFLICT | LOCK_NOT_GRANTED => Fault::LockConflict,
         DISK_FULL | QUOTA_EXCEEDED => Fault::NoSpace,

@@ -31,10 +31,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 const SMB_PORT: u16 = 445;
-/// Time limit for everything: resolving the name, and the consent of every share.
+/// Time limit for resolving the name and checking the consent of all shares.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 const MAX_DOCUMENT_BYTES: u32 = 4096;
-/// The consent check uses the last client number.
+/// Client number of the session that checks the consent.
 const ASKING_CLIENT: u32 = u32::MAX;
 
 /// Shares of one server that may receive load.
@@ -56,8 +56,8 @@ struct Url<'a> {
 }
 
 impl SmbTarget {
-    /// Resolves `url`, `smb://host[:port]/share[/path]`, and checks the server's consent, unless it is on
-    /// loopback and there is no `token`.
+    /// Resolves `url`, `smb://host[:port]/share[/path]`, and checks the server's consent, unless the server
+    /// is on loopback and there is no `token`.
     ///
     /// Clients are distributed over `shares`, or use the URL's share if `shares` is empty. The URL's path
     /// becomes the prefix of all paths, and its host becomes `options.server`. The server is in the given
@@ -127,7 +127,7 @@ impl SmbTarget {
         &self.options
     }
 
-    /// Returns the same shares without the URL's directory.
+    /// Returns a copy of the target that ignores the path of the URL.
     #[must_use]
     pub fn at_roots(&self) -> Self {
         let mut target = self.clone();
@@ -140,7 +140,7 @@ impl SmbTarget {
         &self.shares
     }
 
-    /// Returns the share of a client: clients use the shares in turn.
+    /// Returns the share of a client. The clients are distributed over the shares in turn.
     #[must_use]
     pub fn share_of(&self, client: u32) -> &str {
         &self.shares[client as usize % self.shares.len()]
@@ -231,7 +231,7 @@ fn choose_shares(url: &str, share: &str, shares: Vec<String>) -> Result<Vec<Stri
     Ok(shares)
 }
 
-/// Splits a URL. Rejects ambiguous ones.
+/// Splits a URL into its parts; rejects an ambiguous URL.
 fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));
     let Some(rest) = url.strip_prefix("smb://") else {

@@ -13,12 +13,12 @@ use dyno_measure::{Failure, Fault};
 
 /// Maximum number of restarts of a call because its earlier look-ups became invalid.
 const MOST_RESTARTS: u32 = 3;
-/// More than any directory of a load has.
+/// Upper bound on the number of entries in a listing, larger than any directory of a load.
 const MOST_ENTRIES: u32 = 100_000_000;
 
 /// State of a call after an answer.
 pub(super) enum Step {
-    /// It waits for another answer.
+    /// The call waits for another answer.
     Goes,
     Ends(Result<Reply, Failure>),
     Read(Result<Reply, Failure>, Data),
@@ -27,7 +27,8 @@ pub(super) enum Step {
 use Step::{Ends, Goes};
 
 impl Conversation {
-    /// Processes the answer to a request of the call in `place`; returns the call's end, if it has ended.
+    /// Processes the answer to a request of the call in `place`. Returns the call's result if the call has
+    /// ended.
     pub(super) fn answered(
         &mut self,
         place: usize,
@@ -193,7 +194,7 @@ impl Conversation {
             self.no_exclusive = true;
             return Ok(self.restart(call, place));
         }
-        // Another client created it first, or the first of two transmissions did.
+        // Another client has created the file, or the first of two transmissions of this request has.
         let ours_or_any = answer.repeated || opening.disposition != Disposition::Create;
         if answer.is(Status::Exist) && !exclusive && ours_or_any && call.restarts < MOST_RESTARTS {
             if opening.disposition == Disposition::Create {
@@ -323,8 +324,8 @@ impl Conversation {
         is_lock && answer.repeated && answer.is_one_of(&[Status4::BadStateid, Status4::StaleStateid])
     }
 
-    /// Handles the refusal of a call's main request. If the request was sent twice, the second may be
-    /// refused because the first succeeded.
+    /// Returns the result of a call whose main request was refused. If the request was sent twice, the server
+    /// may have refused the second transmission because the first one succeeded.
     fn not_done(&mut self, call: &Running, answer: &Answer<'_>) -> Result<Reply, Failure> {
         let undone = match call.work {
             Work::MakeDirectory { .. } => answer.is(Status::Exist),
@@ -412,8 +413,7 @@ impl Conversation {
             self.write(call, place, (file, offset, stability), Payload::Pages(&later));
             return Ok(Goes);
         }
-        // The data are at the end of the request, before padding and, with NFSv4.1, the operations after
-        // it.
+        // In the request, only padding and, with NFSv4.1, further operations follow the data.
         let sent = answer.request.bytes();
         let end = sent.len() - answer.bytes_behind_data() - (left.wrapping_neg() % 4) as usize;
         let rest = (left - written.bytes) as usize;
@@ -432,7 +432,8 @@ impl Conversation {
         Ok(Goes)
     }
 
-    /// Records a change of a file: as reported by the server, or relative to the client's knowledge.
+    /// Returns the attributes of a file after a change by this client, with the change attribute before the
+    /// change: as the server reported it or, with NFSv4.1, as this client last knew it.
     fn changed(&mut self, file: Option<&FileHandle>, changed: Changed) -> Option<Attributes> {
         let info = match changed {
             Changed::Told(attributes) => return attributes,
@@ -484,7 +485,7 @@ impl Conversation {
             return Ok(Ends(Ok(Reply::Found { entries })));
         }
         if !any || call.entries > MOST_ENTRIES {
-            // The listing would continue forever.
+            // A part without entries, or too many entries: the listing might never end.
             return Err(Fault::MalformedMessage.into());
         }
         self.list(call, place, directory);
@@ -492,7 +493,8 @@ impl Conversation {
     }
 }
 
-/// Returns the result for a path that does not exist, which is a valid answer for some calls.
+/// Returns the result of a call whose request failed. For some calls, a path that does not exist is a valid
+/// result.
 pub(super) fn absent(call: &Running, answer: &Answer<'_>) -> Result<Reply, Failure> {
     let may_be_absent = match &call.work {
         Work::Open(opening) => matches!(opening.disposition, Disposition::Open | Disposition::Overwrite),

@@ -34,11 +34,11 @@ use dyno_files::{
 use dyno_measure::{Failure, Fault};
 use std::rc::Rc;
 
-/// For calls that write nothing.
+/// Payload of a call that writes no data.
 pub(super) const NO_DATA: Payload<'static> = Payload::Whole(&[]);
 pub(super) const FILE_MODE: u32 = 0o644;
 pub(super) const DIRECTORY_MODE: u32 = 0o755;
-/// Longer than any server accepts (`PATH_MAX` of Linux).
+/// Upper bound on the length of a path (`PATH_MAX` of Linux); no server accepts longer ones.
 const MAX_PATH_BYTES: usize = 4096;
 
 /// State of a call that has just started.
@@ -362,8 +362,8 @@ impl Conversation {
         }
     }
 
-    /// Queues CREATE, or MKDIR. A file that must not exist is created exclusively, so that a retransmission
-    /// does no harm.
+    /// Queues CREATE, or MKDIR for a directory. A file that must not exist is created exclusively, so that a
+    /// retransmission does no harm.
     pub(super) fn create(&mut self, call: &mut Running, place: usize, opening: &Opening) {
         let (above, name) = names::split(&opening.path);
         let name = name.as_bytes();
@@ -387,7 +387,7 @@ impl Conversation {
         self.ask(place, &Request::Create { at, name, how });
     }
 
-    /// Queues GETATTR of the file that an open has found.
+    /// Queues GETATTR of the file that a call has found.
     pub(super) fn ask_attributes(&mut self, call: &mut Running, place: usize) {
         if let Some(file) = call.file {
             call.stage = Stage::Ask;
@@ -469,7 +469,7 @@ impl Conversation {
         let (Work::Open(opening), Some(file)) = (&call.work, call.file) else {
             return Err(Fault::OtherIo.into());
         };
-        // Any type of file has attributes.
+        // An open for attributes accepts any type of file.
         let any_kind = opening.access == Access::Attributes && !opening.directory;
         if !any_kind && info.directory != opening.directory {
             return Err(Fault::ErrorStatus.into());

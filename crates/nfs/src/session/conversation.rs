@@ -20,9 +20,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Concurrent requests. Linux's client starts with 2 and allows up to 65,536 over TCP.
+/// Maximum number of concurrent requests. Linux's client starts with 2 and allows up to 65,536 over TCP.
 const SLOTS: usize = 64;
-/// Size of a reply around the data: header, attributes, counts.
+/// Upper bound on the size of a reply without its data: header, attributes and counts.
 const AROUND_DATA_BYTES: usize = 1024;
 /// Data of a finished read.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,14 +46,14 @@ pub struct Ended {
 /// State of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Waiting for its turn.
+    /// The request waits in the queue.
     Queued,
     Sent,
-    /// Delayed by the server until this time.
+    /// The server delayed the request, which is sent again at this time.
     Delayed(u64),
 }
 
-/// For a request without a call, whose answer is ignored.
+/// Call index of a request that belongs to no call. Its answer is ignored.
 pub(super) const NO_CALL: usize = usize::MAX;
 /// NFSv4.1 data of a request: the fields that are filled in when it is sent, and its slot.
 #[derive(Debug)]
@@ -72,20 +72,20 @@ pub(super) struct Outstanding {
     pub(super) message: Message,
     pub(super) state: State,
     pub(super) times_sent: u32,
-    /// Over UDP: when it was sent, when it is sent again, how often it timed out, and whether it did so
-    /// since it was last sent.
+    /// This field and the next three are for UDP: time of the last transmission, time of the next one, number
+    /// of timeouts, and whether the request timed out since the last transmission.
     pub(super) sent_ns: u64,
     pub(super) resend_ns: u64,
     pub(super) timeouts: u32,
     pub(super) is_late: bool,
-    /// Whether it was written for an earlier session, with other state IDs.
+    /// Whether the request was written for an earlier session, with other state IDs.
     is_of_before: bool,
-    /// Number of transmissions when the server last delayed it: later ones are a new call.
+    /// Number of transmissions until the server last delayed the request; later ones count as a new request.
     pub(super) put_off: u32,
     pub(super) expected_bytes: usize,
 }
 
-/// State of a session after its mount.
+/// Protocol state of one session.
 #[derive(Debug)]
 pub struct Conversation {
     pub(super) options: Rc<Options>,
@@ -106,7 +106,7 @@ pub struct Conversation {
     files: Vec<Option<OpenFile>>,
     free_files: Vec<usize>,
     pub(super) ended: VecDeque<Ended>,
-    /// Whether the server lacks exclusive CREATE, or READDIRPLUS.
+    /// Whether the server lacks exclusive CREATE (`no_exclusive`) or READDIRPLUS (`no_plus`).
     pub(super) no_exclusive: bool,
     pub(super) no_plus: bool,
     /// Makes the verifiers of exclusive creations unique among clients.
@@ -119,7 +119,7 @@ pub struct Conversation {
     pub(super) breaks: VecDeque<Break>,
     /// Replies to the server's calls, as records.
     pub(super) answers: Vec<u8>,
-    /// The server wants all but this number of delegations back.
+    /// Number of delegations that the client may keep; the server wants all others back.
     pub(super) all_but: Option<usize>,
     pub(super) counts: Counts,
     pub(super) retransmission: Option<Retransmission>,
@@ -192,7 +192,7 @@ impl Conversation {
         }
         self.four = Some(state);
         self.reconnected();
-        // The connection on which a session is created is bound to it.
+        // The connection on which a session is created is already bound to the session.
         self.is_unbound = false;
     }
 
@@ -206,7 +206,7 @@ impl Conversation {
         self.counts.requests[procedure] += 1;
     }
 
-    /// Returns the numbers of requests by the protocol's names.
+    /// Returns the number of requests per procedure, with the procedure's name in the protocol.
     #[must_use]
     pub fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
         let names: Vec<_> = match self.options.version {
@@ -224,7 +224,7 @@ impl Conversation {
         self.next_xid
     }
 
-    /// Returns whether nothing is outstanding, so that nothing can arrive.
+    /// Returns whether no request is outstanding and no finished call waits to be reported.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.outstanding.is_empty() && self.ended.is_empty()
@@ -236,7 +236,7 @@ impl Conversation {
         self.expected_bytes
     }
 
-    /// Returns the memory of all messages, in bytes.
+    /// Returns the memory that all messages use, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let outstanding = self.outstanding.iter().map(|request| &request.message);
@@ -248,8 +248,8 @@ impl Conversation {
         self.spare = Vec::new();
     }
 
-    /// Returns when the next request is due that the server has delayed or, over UDP, not answered; None if
-    /// there is none.
+    /// Returns the time at which the next request must be sent again, because the server delayed it or, over
+    /// UDP, has not answered it; None if there is none.
     #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         let resends = self.retransmission.is_some();
@@ -319,7 +319,7 @@ impl Conversation {
                 request.state = State::Queued;
             }
             if request.state == State::Queued {
-                // Requests with a slot go first: they take none from the others.
+                // Requests that already have a slot go first, because they need no further slot.
                 match &request.in_session {
                     Some(InSession { slot: Some(_), .. }) => self.queue.push_front(request.xid),
                     _ => self.queue.push_back(request.xid),
@@ -407,7 +407,7 @@ impl Conversation {
     /// first.
     ///
     /// # Errors
-    /// The server breaks the protocol.
+    /// The server violates the protocol.
     pub fn receive(&mut self, records: &mut Records, now_ns: u64) -> Result<Option<Ended>, Failure> {
         self.now_ns = now_ns;
         loop {
@@ -471,7 +471,7 @@ impl Conversation {
             &mut self.four,
             request.in_session.as_ref().and_then(|sent| sent.slot),
         ) {
-            // RPC refused it, so the session never saw it.
+            // RPC rejected the request, so the session never saw it.
             state.free_slot(slot, false);
         }
         self.sent -= 1;
@@ -547,7 +547,7 @@ impl Conversation {
         Some(self.ended(place, &running, result, Data::None))
     }
 
-    /// Returns the end of a call that was taken from its place.
+    /// Returns the end of a call that was removed from `place`, and frees the place.
     pub(super) fn ended(
         &mut self,
         place: usize,

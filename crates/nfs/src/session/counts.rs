@@ -3,18 +3,17 @@
 use crate::v4::Procedure4;
 use crate::wire::Procedure;
 
-/// The larger number of procedures of the two versions.
+/// Number of procedures of the version that has more of them.
 const MOST_PROCEDURES: usize = if Procedure::ALL.len() > Procedure4::ALL.len() {
     Procedure::ALL.len()
 } else {
     Procedure4::ALL.len()
 };
 
-/// Numbers of requests and other events since the start of the session.
+/// Counts of requests and other events since the session was created.
 #[derive(Debug, Clone, Copy)]
 pub struct Counts {
-    /// By procedure number, each transmission counted. With NFSv4.1, by the main operation of the
-    /// compounds.
+    /// Transmissions by procedure number or, with NFSv4.1, by the main operation of the compound.
     pub requests: [u64; MOST_PROCEDURES],
     /// Requests answered with JUKEBOX and sent again.
     pub jukeboxes: u64,

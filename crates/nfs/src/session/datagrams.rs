@@ -10,7 +10,8 @@ use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Sends a request until its answer arrives, or until the task's deadline. Ignores other datagrams.
+/// Sends a request repeatedly until its answer arrives or the task's deadline passes. Ignores other
+/// datagrams.
 pub(super) async fn exchange(
     executor: &Executor,
     socket: &Socket,

@@ -1,9 +1,9 @@
 //! Read delegations (RFC 8881, 10.2): a server's promise to recall them before another client may change an
 //! open file.
 //!
-//! An open requests one if the cache wants a lease (`Open::ask`). A delegation ends with the last handle of
-//! its file: it is then returned, and immediately after a recall; it is not reclaimed after a restart of
-//! the server. A recalled or no longer reliable delegation becomes a break.
+//! An open requests a delegation if the cache wants a lease (`Open::ask`). The client returns a delegation
+//! with the last handle of its file, or immediately after a recall, and does not reclaim it after a restart
+//! of the server. A delegation that is recalled or no longer reliable is reported as a break.
 
 use super::answers::Step;
 use super::conversation::{Conversation, NO_CALL};
@@ -15,7 +15,8 @@ use crate::wire::{FileHandle, Message};
 use dyno_files::{Break, Caching, Grant, LeaseKey};
 use dyno_measure::{Failure, Fault};
 
-/// Limit for waiting replies to the server's calls: the server may send calls without reading replies.
+/// Upper bound on the replies that wait to be sent, in bytes: a server may send calls without reading the
+/// replies.
 const MOST_ANSWER_BYTES: usize = 1 << 20;
 
 impl Conversation {
@@ -25,17 +26,17 @@ impl Conversation {
         self.options.delegations && agreed.is_some_and(|agreed| agreed.is_called)
     }
 
-    /// Returns whether the server has promised to call before someone changes a file.
+    /// Returns whether the client has any delegation.
     #[must_use]
     pub fn holds_any(&self) -> bool {
         self.four.as_ref().is_some_and(|state| state.delegated() > 0)
     }
 
-    /// Handles a record that is a call from the server, and stores the reply. Returns false if it is not a
+    /// Executes the server's call in `record`, and stores the reply. Returns false if the record is not a
     /// call.
     ///
     /// # Errors
-    /// The call breaks the protocol.
+    /// The call violates the protocol, or too many replies wait to be sent.
     pub(super) fn take_call(&mut self, record: &[u8]) -> Result<bool, Failure> {
         let is_call = record.get(4..8) == Some(&[0; 4]);
         let Some(state) = self
@@ -85,7 +86,8 @@ impl Conversation {
         Ok(true)
     }
 
-    /// Breaks all delegations but `kept`: to be returned if `acknowledge`, otherwise because they are lost.
+    /// Reports breaks of all delegations except `kept` of them. `acknowledge`: the delegations must be
+    /// returned; otherwise, they are already lost.
     pub(super) fn give_up_all_but(&mut self, kept: usize, acknowledge: bool) {
         let Some(state) = &mut self.four else { return };
         let surplus = state.delegated().saturating_sub(kept);
@@ -107,7 +109,7 @@ impl Conversation {
         }
     }
 
-    /// Drops all delegations, which the new session does not have.
+    /// Drops all delegations, because the new session has none.
     pub(super) fn lose_delegations(&mut self) {
         self.give_up_all_but(0, false);
         if let Some(state) = &mut self.four {
@@ -131,7 +133,8 @@ impl Conversation {
         !self.answers.is_empty()
     }
 
-    /// Records the delegation that an open has returned. Returns whether `key` holds it from now on.
+    /// Records the delegation that the server granted with an open. Returns whether the lease `key` has a
+    /// delegation now.
     pub(super) fn delegated(
         &mut self,
         file: FileHandle,
@@ -156,7 +159,7 @@ impl Conversation {
         true
     }
 
-    /// Returns a delegation whose lease the cache has given up.
+    /// Queues DELEGRETURN of the delegation whose lease the cache has given up.
     pub fn give_back(&mut self, grant: Grant) {
         let Grant::Lease(key) = grant else { return };
         let given = self.four.as_mut().and_then(|state| state.give_up(key));
@@ -165,7 +168,7 @@ impl Conversation {
         }
     }
 
-    /// Returns all delegations.
+    /// Queues DELEGRETURN of all delegations.
     pub(super) fn give_back_all(&mut self) {
         let Some(state) = &mut self.four else { return };
         let keys: Vec<LeaseKey> = state.delegations().map(|held| held.key).collect();
@@ -183,8 +186,8 @@ impl Conversation {
         self.remove_closed(call, place, remove)
     }
 
-    /// Frees the state ID of a delegation that was revoked before its return, regardless of who waited for
-    /// the answer.
+    /// Queues FREE_STATEID if the answered request was a DELEGRETURN and the server had revoked the
+    /// delegation, even if no call waited for the answer.
     pub(super) fn free_revoked(&mut self, procedure: usize, status: u32, request: &Message) {
         let is_revoked = status == Status4::DelegationRevoked as u32;
         if procedure != Procedure4::GiveBack as usize || !is_revoked {

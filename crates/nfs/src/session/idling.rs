@@ -8,8 +8,8 @@ use crate::wire::{Body, Message};
 use dyno_files::Break;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 
-/// Interval at which a task that never waits polls for the server's calls, while other clients wait for a
-/// recall.
+/// Minimum interval between polls for the server's calls by a task that never waits: other clients may wait
+/// for a recall.
 const LOOK_NS: u64 = 1_000_000;
 
 impl Session {
@@ -41,7 +41,7 @@ impl Session {
                 self.conversation.release();
                 (self.outbox, self.told_data) = (Vec::new(), Vec::new());
             }
-            // Meanwhile, the server must not forget the client.
+            // The lease must be renewed meanwhile, so that the server does not forget the client.
             let renewal_ns = self
                 .conversation
                 .renewal_ns()
@@ -73,7 +73,7 @@ impl Session {
         Ok(())
     }
 
-    /// Replies to the server's calls before acting on them, which may take a while.
+    /// Sends the replies to the server's calls, before the breaks are handled: that may take a while.
     pub(super) async fn send_answers(&mut self) -> Result<(), Failure> {
         match self.conversation.owes_answers() {
             true => {
@@ -84,8 +84,8 @@ impl Session {
         }
     }
 
-    /// Polls the socket for a task that does not wait, and renews the lease. Returns whether there was
-    /// data.
+    /// Polls the socket, at most once per `LOOK_NS`, and renews the lease if necessary. Returns whether a
+    /// record has arrived.
     async fn look(&mut self, now_ns: u64) -> Result<bool, Failure> {
         if now_ns < self.looked_ns.saturating_add(LOOK_NS) {
             return Ok(false);
@@ -150,8 +150,8 @@ impl Session {
         }
     }
 
-    /// Returns all delegations before the session ends regularly, as far as possible: the server drops the
-    /// rest with the client.
+    /// Gives back all delegations before the session ends. If this fails, the server drops the rest with the
+    /// client.
     pub(super) async fn give_back_all(&mut self) -> Result<(), Failure> {
         self.conversation.give_back_all();
         while !self.conversation.is_quiet() {
@@ -166,8 +166,8 @@ impl Session {
 }
 
 impl super::Conversation {
-    /// Handles the answer to BIND_CONN_TO_SESSION: whether the connection carries the server's calls, or
-    /// the error status.
+    /// Handles the answer to BIND_CONN_TO_SESSION. `bound`: whether the connection carries the server's
+    /// calls, or the status of a refusal.
     fn bound(&mut self, bound: Result<bool, u32>) {
         self.is_unbound = false;
         let is_unknown = |status: &u32| {

@@ -3,7 +3,8 @@
 //! `options.rs` has the options and the negotiated properties; `setup.rs` starts and ends the session;
 //! `calls.rs` writes file calls as requests (with a table of them), `answers.rs` parses answers,
 //! `conversation.rs` tracks outstanding requests, `names.rs` caches directories, `delegations.rs` tracks
-//! delegations, `idling.rs` works between calls; this file transfers bytes between them and the socket.
+//! delegations, `idling.rs` handles the time between calls; this file transfers bytes between them and the
+//! socket.
 //!
 //! Files survive their connection: if it is lost, the session reconnects and sends unanswered requests
 //! again until the task's deadline. Only then is the session lost with its files, and the current method
@@ -46,17 +47,18 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{ready, Context, Poll};
 
-/// Receive calls in a row after which a task that always finds more data yields to the others.
+/// Number of consecutive receive calls after which a task that always finds more data yields to other tasks.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// Size of a reply around the data: header, attributes, counts.
+/// Upper bound on the size of a reply without its data: header, attributes and counts.
 const AROUND_DATA_BYTES: usize = 4096;
-/// Due requests up to this size are sent in one call; larger ones are not copied for this.
+/// Maximum size of a request that is copied, to be sent with others in one system call. Larger ones are not
+/// copied.
 const SMALL_BYTES: usize = 16_384;
-/// Receive buffer for UDP. Its actual size limits the outstanding answers.
+/// Requested size of the socket's receive buffer with UDP. The actual size limits the outstanding answers.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 /// Time without work after which a session frees its buffers.
 const IDLE_NS: u64 = 100_000_000;
-/// Time limit for ending a session, whose result nobody needs.
+/// Time limit for ending a session. The result is not needed.
 const DISCONNECT_NS: u64 = 2_000_000_000;
 /// Pause between two attempts to reconnect.
 const RECONNECT_NS: u64 = 100_000_000;
@@ -70,7 +72,7 @@ pub struct Session {
     socket: Option<Socket>,
     records: Records,
     conversation: Conversation,
-    /// Calls that ended while the caller waited only for a time.
+    /// Calls that ended while the caller waited only for breaks.
     kept: VecDeque<Ended>,
     /// Data of the last reported read, if it is not in `records`.
     told_data: Vec<u8>,
@@ -82,16 +84,17 @@ pub struct Session {
     /// Time of the last poll by a task that does not wait.
     looked_ns: u64,
     dialed_ns: u64,
-    /// The version in use: the one in the options, or the previous one if the server supports no newer one.
+    /// The version in use: the one in the options, or NFSv4.1 if the server does not support NFSv4.2.
     spoken: Version,
-    /// Identity of an NFSv4.1 client, and the sequence number of its next session.
+    /// This field and the next are for NFSv4.1: the identity of the client, and its client ID with the
+    /// sequence number of its next session.
     identity: Identity,
     next_session: Option<(u64, u32)>,
 }
 
 impl Session {
-    /// Creates a session without a connection; `connect` makes one to the dialer's address. `client` makes
-    /// its numbers differ from those of all other clients of the server.
+    /// Creates a session that is not connected; `connect` connects it to the dialer's address. `client` must
+    /// differ from the number of every other client of the server: identity, XIDs and verifiers depend on it.
     #[must_use]
     pub fn new(
         executor: Executor,
@@ -147,7 +150,7 @@ impl Session {
         self.conversation.agreed4()
     }
 
-    /// Returns the memory of the buffers, in bytes.
+    /// Returns the memory that the buffers use, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let own = self.told_data.capacity() + self.outbox.capacity();
@@ -174,7 +177,7 @@ impl Session {
         self.more_is_there = false;
     }
 
-    /// Starts a connection; the first send reports whether it is established.
+    /// Starts to connect; the first send reports whether the connection is established.
     fn dial(&mut self) -> Result<(), Failure> {
         self.dialed_ns = monotonic_ns();
         let socket = match self.options.transport {
@@ -192,7 +195,7 @@ impl Session {
         Ok(())
     }
 
-    /// Replaces a connection that failed with `lost`; all requests are sent again on it.
+    /// Replaces the connection that failed with `lost`, and queues all unanswered requests for the new one.
     async fn reconnect(&mut self, lost: Failure) -> Result<(), Failure> {
         self.drop_connection();
         let mut last = lost;
@@ -290,8 +293,8 @@ impl Session {
             Some(count) => {
                 self.records.filled(count);
                 self.traffic.bytes_in += count as u64;
-                // A short read has emptied the socket, except that each call receives a single datagram. An
-                // end that was already reported is not reported again.
+                // Over TCP, a short read has emptied the socket; over UDP, each call receives only one
+                // datagram. An end of the stream that was already reported is not reported again.
                 self.more_is_there =
                     self.records.are_datagrams() || count == room_bytes || socket.end_reported();
             }
@@ -299,8 +302,8 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for data, unless the socket may have more, and receives it; at most until `due_ns`, and until
-    /// a delayed request is due.
+    /// Receives data. Unless the socket may have more, waits for it first, at most until `due_ns` or until a
+    /// request must be sent again.
     async fn wait(&mut self, due_ns: Option<u64>) -> Result<(), Failure> {
         if self.more_is_there {
             self.receives += 1;
@@ -355,7 +358,7 @@ impl Session {
 
     async fn begun(&mut self, begun: Result<CallId, Failure>) -> Result<CallId, Failure> {
         let id = begun?;
-        // With further answers in the buffer, the caller returns before anything waits: its next requests
+        // If the buffer has further answers, the caller processes them before it waits, and its next requests
         // are sent together.
         if !self.records.has_next() {
             let sent = self.send_due().await;
@@ -365,8 +368,8 @@ impl Session {
     }
 }
 
-/// Returns the failure of a call at its deadline: connection refused if nothing listened at the last
-/// attempt.
+/// Returns the failure of a call at its deadline: `last` if the last connection attempt was refused,
+/// otherwise a timeout.
 fn at_deadline(last: Failure) -> Failure {
     match last.fault {
         Fault::ConnectionRefused => last,
@@ -392,16 +395,16 @@ enum Come {
     Break(Break),
 }
 
-/// Receives while sending: two sides that only send would wait for each other forever.
+/// Receives data while a request is sent: if both sides only sent, they would wait for each other forever.
 struct Backlog<'a> {
     records: &'a mut Records,
-    /// Maximum number of unprocessed bytes: as many as expected.
+    /// Maximum number of unprocessed bytes: the expected size of the outstanding answers.
     most_bytes: usize,
     bytes_in: &'a mut u64,
 }
 
 impl Backlog<'_> {
-    /// Receives available data, and registers the task for more. Ends only with a failure.
+    /// Receives available data, and registers the task for more. Is ready only if it fails.
     fn take(&mut self, socket: &Socket, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         while self.records.waiting_bytes() < self.most_bytes {
             match socket.try_receive(self.records.room())? {
@@ -490,7 +493,7 @@ impl FileClient for Session {
         })
     }
 
-    /// Breaks come from delegations; there are none without a delegation.
+    /// Without a delegation, there are no breaks.
     async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
         if self.agreed().is_none() {
             return Err(Fault::SessionLost.into());
@@ -517,13 +520,13 @@ impl FileClient for Session {
         }
     }
 
-    /// Sets its own deadline of two seconds.
+    /// Uses a deadline of its own, two seconds from now.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {
             let deadline_ns = self.executor.deadline_ns();
             self.executor
                 .set_deadline(monotonic_ns().saturating_add(DISCONNECT_NS));
-            // Otherwise, the server only remembers the mount or the client longer than necessary.
+            // If this fails, the server only remembers the mount or the client longer than necessary.
             let _ = self.give_back_all().await;
             let _ = self.leave().await;
             self.executor.set_deadline(deadline_ns);

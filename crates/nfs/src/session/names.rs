@@ -7,8 +7,8 @@ use crate::wire::FileHandle;
 use std::collections::HashMap;
 
 const AGE_NS: u64 = 30_000_000_000;
-/// Maximum number of entries; if exceeded, all are dropped. A load uses a few directories, and a server
-/// must not make the client's memory grow without limit.
+/// Maximum number of entries; at this number, all entries are dropped. A load uses a few directories, and a
+/// server must not make the client's memory grow without limit.
 const MOST: usize = 4096;
 
 /// The known directories of a session.
@@ -19,7 +19,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Starts over below the root of an export.
+    /// Forgets all directories, and sets the root of the export.
     pub(super) fn begin(&mut self, root: FileHandle) {
         self.known.clear();
         self.root = Some(root);
@@ -29,7 +29,7 @@ impl Names {
         self.root
     }
 
-    /// Returns the nearest known directory above `path`, and the length of its path.
+    /// Returns the handle of the longest known prefix of `path`, and the length of that prefix.
     pub(super) fn nearest(&self, path: &str, now_ns: u64) -> Option<(FileHandle, usize)> {
         let mut end = path.len();
         while end > 0 {
@@ -65,7 +65,7 @@ pub(super) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// Returns whether a pattern is a plain name.
+/// Returns whether a pattern has no wildcards.
 pub(super) fn is_plain(pattern: &str) -> bool {
     !pattern.contains(['*', '?'])
 }

@@ -4,15 +4,15 @@ use crate::wire::{Credential, FsInfo, Transport};
 
 /// Default maximum size of a transfer: the maximum of Linux's client (nfs(5), `rsize`).
 const USUAL_MOST_BYTES: u32 = 1 << 20;
-/// Maximum size of a part of a listing, if the server prefers less: the preference of Linux's server.
-/// Servers may send less (RFC 1813, 3.3.17). Ganesha prefers 16 KiB, which means four times as many
-/// requests per listing.
+/// Requested size of a part of a listing if the server prefers less: the preference of Linux's server.
+/// Servers may send less (RFC 1813, 3.3.17). Ganesha prefers 16 KiB, which means four times as many requests
+/// per listing.
 pub(super) const LISTING_BYTES: u32 = 65_536;
 /// Maximum size of a transfer over UDP: Linux's server accepts this much (`RPCSVC_MAXPAYLOAD_UDP`), and its
 /// client requests no more.
 pub const MOST_UDP_BYTES: u32 = 32_768;
 const LEAST_LISTING_BYTES: u32 = 4096;
-/// Smallest plausible limit of a server (RFC 1094 already required 8192 bytes in 1989).
+/// Smallest accepted limit of a server for transfers (RFC 1094 already required 8192 bytes in 1989).
 const LEAST_BYTES: u32 = 512;
 
 /// NFS version of a session.
@@ -38,7 +38,7 @@ impl Version {
         }
     }
 
-    /// Returns the name in that option.
+    /// Returns the version's name in the mount option `vers`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -112,8 +112,8 @@ pub struct TransferSizes {
 }
 
 impl TransferSizes {
-    /// Negotiates the sizes; returns None if the server's are unusable. The server's preferred sizes apply,
-    /// if given, as in Linux's client.
+    /// Negotiates the sizes; returns None if the server's sizes are too small. The server's preferred sizes
+    /// apply, if given, as in Linux's client.
     #[must_use]
     pub fn of(options: &Options, server: &FsInfo) -> Option<Self> {
         let most_bytes = match options.transport {

@@ -21,14 +21,14 @@ impl Outstanding {
 }
 
 impl Conversation {
-    /// Limits the outstanding answers to what the socket can buffer.
+    /// Records the size of the socket's receive buffer, which limits the outstanding answers.
     pub fn set_receive_buffer(&mut self, bytes: usize) {
         if let Some(retransmission) = &mut self.retransmission {
             retransmission.set_receive_buffer(bytes);
         }
     }
 
-    /// Delays a request because the server asked for it.
+    /// Delays the repetition of a request, as the server asked.
     pub(super) fn put_off(&mut self, position: usize) {
         let request = &mut self.outstanding[position];
         let pause_ns = JUKEBOX_LEAST_NS << request.put_off.min(10);
@@ -71,7 +71,7 @@ impl Conversation {
                 request.timeouts += 1;
                 request.is_late = true;
                 self.sent -= 1;
-                // Before requests that were never sent.
+                // Retransmissions go before requests that were never sent.
                 self.queue.push_front(request.xid);
                 any = true;
             }
@@ -81,8 +81,8 @@ impl Conversation {
         }
     }
 
-    /// Returns whether the socket's buffer has room for the answer to `request` besides the outstanding
-    /// ones.
+    /// Returns whether the socket's buffer has room for the answer to `request` in addition to the
+    /// outstanding answers.
     pub(super) fn answer_has_room(&self, request: &Outstanding) -> bool {
         self.retransmission.as_ref().is_none_or(|retransmission| {
             let sent = self.outstanding.iter().filter(|one| one.state == State::Sent);

@@ -14,7 +14,7 @@ pub(super) struct Answer<'a> {
     pub(super) results: &'a [u8],
     /// Start of the results in the record buffer.
     pub(super) begin: usize,
-    /// Whether its request was sent more than once, and may have been executed before.
+    /// Whether the request was sent more than once, and may have been executed before.
     pub(super) repeated: bool,
     pub(super) request: &'a Message,
 }
@@ -29,7 +29,7 @@ impl Answer<'_> {
         statuses.iter().any(|status| self.status == *status as u32)
     }
 
-    /// Returns whether a directory that was looked up earlier no longer exists.
+    /// Returns whether the server no longer knows a file handle of the request.
     pub(super) fn is_stale(&self) -> bool {
         self.is(Status::Stale) || self.is(Status::BadHandle)
     }
@@ -59,9 +59,9 @@ pub(super) struct WasRead {
 
 /// State of a file after a call that changes it.
 pub(super) enum Changed {
-    /// As reported by the server, if it was.
+    /// The attributes that the server reported; None if it reported none.
     Told(Option<Attributes>),
-    /// The file's current state; only the client knows the previous one.
+    /// The attributes after the change; the server does not report those before it.
     After(Info),
 }
 

@@ -11,7 +11,7 @@ use std::cmp::min;
 /// `timeo` of nfs(5) for UDP: the timeout before the first measurement.
 pub(super) const FIRST_TIMEOUT_NS: u64 = 1_100_000_000;
 const LEAST_TIMEOUT_NS: u64 = 100_000_000;
-/// Maximum timeout; each further timeout of a request is twice as long.
+/// Maximum timeout. Each timeout of a request doubles the next one, up to this value.
 pub(super) const MOST_TIMEOUT_NS: u64 = 60_000_000_000;
 /// Maximum number of concurrent requests (`udp_slot_table_entries`).
 const MOST_REQUESTS: u32 = 16;
@@ -24,7 +24,7 @@ const BUFFER_SHARE: usize = 4;
 /// Estimate of the response time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Timer {
-    /// Mean and deviation; None before the first measurement.
+    /// Mean and deviation, in ns; None before the first measurement.
     measured: Option<(u64, u64)>,
 }
 
@@ -76,14 +76,14 @@ fn class_of(procedure: usize) -> usize {
 /// State of a session over UDP.
 #[derive(Debug)]
 pub(super) struct Retransmission {
-    /// In units of 1/`SCALE` request.
+    /// Number of requests that may be outstanding, in units of 1/`SCALE`.
     window: u32,
     receive_buffer_bytes: usize,
     timers: [Timer; CLASSES],
 }
 
 impl Retransmission {
-    /// Returns None for TCP, which retransmits by itself.
+    /// Creates the state of a session over UDP; returns None for TCP, which retransmits by itself.
     pub(super) fn of(transport: Transport) -> Option<Self> {
         (transport == Transport::Udp).then(|| Self {
             window: SCALE,
@@ -97,14 +97,14 @@ impl Retransmission {
         (self.window / SCALE) as usize
     }
 
-    /// Returns when a request that is sent now must be sent again, after `timeouts` timeouts.
+    /// Returns the time at which a request that is sent now, after `timeouts` timeouts, must be sent again.
     pub(super) fn due_ns(&self, procedure: usize, timeouts: u32, now_ns: u64) -> u64 {
         let timeout_ns = self.timers[class_of(procedure)].timeout_ns() << min(timeouts, 10);
         now_ns.saturating_add(timeout_ns.min(MOST_TIMEOUT_NS))
     }
 
-    /// Records an answer, with `under_way` concurrent requests. `taken_ns`: the response time; None if it
-    /// is unknown which transmission was answered (Karn).
+    /// Records an answer that arrived while `under_way` requests were outstanding. `taken_ns`: the response
+    /// time; None if it is unknown which transmission was answered (Karn).
     pub(super) fn answered(&mut self, procedure: usize, taken_ns: Option<u64>, under_way: usize) {
         if let Some(taken_ns) = taken_ns {
             self.timers[class_of(procedure)].measure(taken_ns);
@@ -115,12 +115,12 @@ impl Retransmission {
         }
     }
 
-    /// Records a loss of requests.
+    /// Records that requests were lost, and halves the window.
     pub(super) fn lost(&mut self) {
         self.window = (self.window / 2).max(SCALE);
     }
 
-    /// Limits the outstanding answers to what the socket can buffer.
+    /// Records the size of the socket's receive buffer, which limits the outstanding answers.
     pub(super) fn set_receive_buffer(&mut self, bytes: usize) {
         self.receive_buffer_bytes = bytes;
     }

@@ -22,11 +22,10 @@ pub(super) struct Opening {
 pub(super) enum NewName {
     Unknown,
     Free,
-    /// It exists: the refusal depends on whether the old name exists, too.
+    /// The new name exists. The status of the refusal depends on whether the old name also exists.
     Taken,
 }
 
-/// The work of a call.
 #[derive(Debug, Clone)]
 pub(super) enum Work {
     Open(Opening),
@@ -44,7 +43,7 @@ pub(super) enum Work {
     Flush {
         file: FileHandle,
     },
-    /// Only in NFSv4.1, like the next one.
+    /// CLOSE; only in NFSv4.1, like `GiveBack`.
     Close {
         file: FileHandle,
         closing: Closing,
@@ -93,22 +92,22 @@ pub(super) enum Work {
     },
 }
 
-/// The answer that a call waits for.
+/// The request whose answer a call waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// To the LOOKUP of this directory on the path.
+    /// LOOKUP of this directory on the path.
     Walk(Rc<str>),
-    /// To the LOOKUP of the last name.
+    /// LOOKUP of the last name.
     Look,
-    /// To CREATE, or MKDIR of an open; whether it was exclusive.
+    /// CREATE or MKDIR for an open; whether the creation is exclusive.
     Create { exclusive: bool },
-    /// To OPEN in NFSv4.1; whether it was an exclusive creation.
+    /// OPEN in NFSv4.1; whether it is an exclusive creation.
     Open { exclusive: bool },
-    /// To SETATTR of a new or truncated file.
+    /// SETATTR of a new or truncated file.
     Furnish,
-    /// To GETATTR of a file that came without attributes.
+    /// GETATTR of a file whose attributes are not known yet.
     Ask,
-    /// To the main request of the call.
+    /// The main request of the call.
     Main,
 }
 
@@ -121,12 +120,11 @@ pub(super) struct Running {
     /// The file that an open has found or created.
     pub file: Option<FileHandle>,
     pub created: bool,
-    /// Whether the server keeps open state for it.
+    /// Whether the server keeps open state for the file.
     pub has_state: bool,
     /// Whether the requested lease was granted.
     pub is_held: bool,
-    /// For a read or write in several requests: the data read, or the number of bytes written and their
-    /// durability.
+    /// For a read or write in several requests: the data read so far, or the number of bytes written so far.
     pub joined: Vec<u8>,
     pub written: u32,
     /// Data for further write requests.
@@ -169,6 +167,6 @@ pub(super) struct OpenFile {
     pub file: FileHandle,
     /// Path to remove when the file is closed.
     pub remove: Option<Rc<str>>,
-    /// Whether the server keeps open state for it; never in NFSv3.
+    /// Whether the server keeps open state for the file; never in NFSv3.
     pub has_state: bool,
 }

@@ -16,7 +16,7 @@ use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::{Dialer, Executor, Socket};
 use std::net::SocketAddr;
 
-/// Longer than any answer during the set-up.
+/// Upper bound on the size of an answer during the set-up.
 const MOST_BYTES: usize = 65_536;
 const PORTMAPPER_PORT: u16 = 111;
 /// Port of NFSv4 (RFC 8881, 2.9.3), and usually of NFSv3.
@@ -34,7 +34,7 @@ impl Answer {
     }
 }
 
-/// Sends a request on a connection that may still be opening; returns the answer.
+/// Sends a request on a connection that may not be established yet; returns the answer.
 pub(super) async fn exchange(
     socket: &Socket,
     message: &Message,
@@ -64,7 +64,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// Sends a request to a peer over its own connection or datagram socket.
+/// Sends a request to a peer over a new connection or datagram socket.
 async fn ask(
     executor: &Executor,
     (peer, transport): (SocketAddr, Transport),
@@ -83,8 +83,8 @@ async fn ask(
     }
 }
 
-/// Queries the portmapper on the host of `server` for the ports of NFS and MOUNT over `transport`.
-/// `server`: the NFS address to try if there is no portmapper.
+/// Queries the portmapper on the host of `server` for the ports of NFS and MOUNT over `transport`. `server`
+/// is also the address that is checked for NFSv4 if there is no portmapper.
 pub(crate) async fn ask_ports(
     executor: &Executor,
     server: SocketAddr,
@@ -104,7 +104,7 @@ pub(crate) async fn ask_ports(
     }
 }
 
-/// Returns whether a server at this address executes calls of that program.
+/// Returns whether the server at this address executes calls of `program`.
 async fn speaks(executor: &Executor, server: SocketAddr, program: Program) -> bool {
     let Ok(socket) = Dialer::new(executor.clone(), server, 0).dial(None) else {
         return false;
@@ -221,7 +221,7 @@ impl Session {
         TransferSizes::of(&self.options, &info).ok_or_else(|| Refusal::Sizes.failure(None))
     }
 
-    /// Tells the server that the export is no longer in use.
+    /// Unmounts the export, or ends the NFSv4.1 session.
     pub(super) async fn leave(&mut self) -> Result<(), Failure> {
         if self.options.version.is_four() {
             return self.leave4().await;
@@ -233,8 +233,8 @@ impl Session {
     }
 }
 
-/// Returns whether an export with these flavors accepts AUTH_SYS. With AUTH_NONE the server ignores
-/// credentials, so any will do; Linux interprets such a list in the same way.
+/// Returns whether an export with these flavors accepts AUTH_SYS. A server that lists AUTH_NONE ignores
+/// credentials and therefore accepts AUTH_SYS; Linux's client interprets the list in the same way.
 fn takes_auth_sys(flavors: &[u32]) -> bool {
     flavors.is_empty() || flavors.contains(&AUTH_SYS) || flavors.contains(&AUTH_NONE)
 }

@@ -15,14 +15,14 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Size of a request or reply around the data: headers, file handles, attributes.
+/// Upper bound on the size of a request or reply without its data: headers, file handles and attributes.
 const AROUND_BYTES: u32 = 4096;
-/// Below the limit of any server.
+/// Smallest accepted limit of a server for transfers.
 const LEAST_BYTES: u32 = 512;
 /// Pause after the first delay by the server; each further pause is twice as long.
 const PAUSE_LEAST_NS: u64 = 20_000_000;
 const PAUSE_MOST_NS: u64 = 1_000_000_000;
-/// Until the server reports its lease time.
+/// Lease time until the server reports its own.
 const SHORT_LEASE_S: u32 = 10;
 
 /// Answer to a set-up request.
@@ -44,8 +44,8 @@ impl Told {
 }
 
 /// Returns the identity of a client, which differs between processes on all machines. Process IDs would not
-/// suffice: two machines often have the same one, and a server would take the second client for a restart
-/// of the first.
+/// suffice: processes on two machines often have the same one, and a server would take the second client for
+/// a restart of the first.
 pub(super) fn identity(client: u64) -> Identity {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     let process = PROCESS.get_or_init(|| RandomState::new().build_hasher().finish());
@@ -72,8 +72,8 @@ impl Session {
         Ok(())
     }
 
-    /// Creates another session on another connection, reclaims the open files, and queues all requests
-    /// again.
+    /// Creates another session on another connection, reclaims the open files, and queues all unanswered
+    /// requests again.
     pub(super) async fn establish_again(&mut self) -> Result<(), Failure> {
         self.reconnect(Fault::ConnectionReset.into()).await?;
         let Some((opens, lease_s)) = self.conversation.opens_and_lease() else {
@@ -84,7 +84,7 @@ impl Session {
         state.take_opens(opens);
         let lost = self.reclaim(&mut state, Claim::Previous, None).await?;
         self.complete(&mut state).await?;
-        // Before this, a server may refuse anything but a reclaim (RFC 8881, 18.51.3).
+        // Before RECLAIM_COMPLETE, a server may refuse anything but a reclaim (RFC 8881, 18.51.3).
         self.reclaim(&mut state, Claim::Anew, Some(lost)).await?;
         self.conversation.go_on_in(state);
         Ok(())
@@ -144,8 +144,8 @@ impl Session {
         }
     }
 
-    /// Announces that no more state from before a restart will be reclaimed, without which a server may
-    /// refuse every open.
+    /// Announces that the client will reclaim no more state from before a restart. Without this announcement,
+    /// a server may refuse every open.
     async fn complete(&mut self, state: &mut State) -> Result<(), Failure> {
         let told = self
             .ask_in(
@@ -199,9 +199,8 @@ impl Session {
         }
     }
 
-    /// Reopens and relocks as many files as the server allows: as reclaims, or as new opens. Returns the
-    /// files of which something is lost: they keep their old state IDs, so that the server refuses requests
-    /// for them.
+    /// Reopens files and locks their ranges again, as reclaims or as new opens. Returns the files whose open
+    /// or locks are lost. They keep their old state IDs, so that the server refuses requests for them.
     async fn reclaim(
         &mut self,
         state: &mut State,
@@ -236,7 +235,8 @@ impl Session {
         Ok(lost)
     }
 
-    /// Locks a range again. Returns false if another client has it, or the server refuses the claim.
+    /// Locks a range again. Returns false if another client has locked the range, or the server refuses the
+    /// claim.
     async fn reclaim_lock(
         &mut self,
         state: &mut State,
@@ -257,7 +257,7 @@ impl Session {
         Ok(is_had)
     }
 
-    /// Destroys the session and the client on the server.
+    /// Destroys the session and the client ID on the server.
     pub(super) async fn leave4(&mut self) -> Result<(), Failure> {
         let Some(agreed) = self.conversation.agreed4() else {
             return Ok(());
@@ -290,7 +290,7 @@ impl Session {
         }
     }
 
-    /// Sends a request in the first free slot of a session.
+    /// Sends a request in the first free slot of a session, and repeats it while the server asks for a delay.
     async fn ask_in(
         &mut self,
         state: &mut State,
@@ -314,7 +314,7 @@ impl Session {
                     return Ok(Told { status, record, at });
                 }
                 Reply4::Later | Reply4::Anew => self.pause(&mut pause_ns).await?,
-                // The session was created just now.
+                // The session was just created, so there is nothing to recover.
                 Reply4::NoSession => return Err(Refusal::Session.failure(None)),
             }
         }
@@ -373,7 +373,7 @@ fn is_later(status: u32) -> bool {
     status == Status::JukeBox as u32 || status == Status4::Grace as u32
 }
 
-/// Negotiates the sizes; returns None if they are unusable.
+/// Negotiates the sizes; returns None if they are too small.
 fn sizes(options: &super::Options, channel: &Channel, attributes: &Attributes4) -> Option<TransferSizes> {
     let least = |ours: u32, message_bytes: u32, theirs: Option<u64>| {
         let room = message_bytes.saturating_sub(AROUND_BYTES / 2).min(ours);

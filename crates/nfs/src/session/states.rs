@@ -52,7 +52,7 @@ impl Conversation {
         Some((state.opens().clone(), state.agreed().lease_s))
     }
 
-    /// Returns when the lease must be renewed so that the server does not forget the client.
+    /// Returns the time at which the lease must be renewed, so that the server does not forget the client.
     #[must_use]
     pub fn renewal_ns(&self) -> Option<u64> {
         self.four.as_ref().map(State::renewal_ns)
@@ -63,7 +63,7 @@ impl Conversation {
         self.ask4(NO_CALL, &Operation::Renew);
     }
 
-    /// Returns whether the server must know that the file is open.
+    /// Returns whether an open requires OPEN, and therefore state on the server.
     pub(super) fn opens_with_state(&self, opening: &Opening) -> bool {
         let only_looks = matches!(opening.access, Access::Attributes | Access::Delete);
         let is_kept = only_looks && opening.disposition == Disposition::Open;
@@ -177,7 +177,8 @@ impl Conversation {
         if answer.is(Status::Ok) {
             v4::parse_close(answer.results, closing.locks.is_some())?;
         } else if !is_closed && closing.locks.is_some() {
-            // The server has lost the locks, or can't release them like this, and did not reach CLOSE.
+            // The server has lost the locks or can't release them in one range, and did not execute CLOSE:
+            // repeat CLOSE without LOCKU.
             let closing = Closing {
                 locks: None,
                 ..closing
@@ -202,7 +203,8 @@ impl Conversation {
         Ok(self.remove_closed(call, place, remove))
     }
 
-    /// Removes the file that was to be deleted with its last handle; otherwise ends the call.
+    /// Queues REMOVE of a closed file that is to be deleted with its last handle. Without a path, ends the
+    /// call.
     pub(super) fn remove_closed(&mut self, call: &mut Running, place: usize, path: Option<Rc<str>>) -> Step {
         let Some(path) = path else {
             return Step::Ends(Ok(Reply::Done));

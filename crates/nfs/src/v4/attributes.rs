@@ -1,4 +1,5 @@
-//! NFSv4 attributes (RFC 8881, 3.3.1 and 5): a bitmap of the present ones, and their values in its order.
+//! NFSv4 attributes (RFC 8881, 3.3.1 and 5): a bitmap of the present attributes, and their values in the
+//! order of their numbers.
 
 use crate::wire::{Malformed, Reader, SetAttributes, SetTime, Writer, DIRECTORY};
 use dyno_files::{Info, SpaceInfo};
@@ -26,11 +27,11 @@ const TIME_METADATA: u32 = 52;
 const TIME_MODIFY: u32 = 53;
 const SET_TIME_MODIFY: u32 = 54;
 
-/// Bitmap words in use; the attributes above fit into two.
+/// Number of stored bitmap words; the attributes above need two.
 const WORDS: usize = 3;
 /// Maximum number of words; those beyond `WORDS` must be zero.
 const MOST_WORDS: u32 = 8;
-/// Longer than all requested values.
+/// Upper bound on the size of all requested values.
 const MOST_VALUE_BYTES: usize = 8192;
 const MOST_OWNER_BYTES: usize = 1024;
 const WRITABLE: u32 = 0o222;
@@ -103,10 +104,10 @@ pub(crate) const ALL: Bitmap = Bitmap::of(&[
     TIME_METADATA,
     TIME_MODIFY,
 ]);
-/// Attributes requested after a change: enough for the file's state.
+/// Attributes requested after a change: those that `Info` needs.
 pub(crate) const SOME: Bitmap = Bitmap::of(&[TYPE, CHANGE, SIZE, FILE_ID, MODE, SPACE_USED]);
-/// Attributes requested for each name of a listing, even without attributes: a server may report an error
-/// for a single file.
+/// Attributes requested for each entry of a listing without attributes: a server may report an error for a
+/// single entry.
 pub(crate) const OF_NAMES: Bitmap = Bitmap::of(&[ERROR, FILE_ID]);
 /// Attributes requested in a listing with attributes.
 pub(crate) const OF_ENTRIES: Bitmap = Bitmap(or(ALL.0, OF_NAMES.0));
@@ -127,12 +128,13 @@ const fn or(one: [u32; WORDS], other: [u32; WORDS]) -> [u32; WORDS] {
     both
 }
 
-/// Returns whether a creation with `mode` has set the mode, and left the times alone.
+/// Returns whether an exclusive creation has set the mode and has not stored its verifier in the times.
+/// `set`: the attributes that the server has set.
 pub(crate) fn is_furnished(set: Bitmap) -> bool {
     set.has(MODE) && !TIMES.iter().any(|time| set.has(*time))
 }
 
-/// Received attributes; None if the server did not send one.
+/// Received attributes; None: the server did not send the attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Attributes4 {
     kind: Option<u32>,

@@ -2,9 +2,9 @@
 //! bounds, manages the single slot of the channel, and writes the replies. `session/delegations.rs` handles
 //! recalls.
 //!
-//! CB_GETATTR concerns write delegations, which this client never has; all other operations except
-//! CB_RECALL, CB_RECALL_ANY and CB_RECALL_SLOT concern features that it never requests. Every call gets a
-//! reply; anything that is not a call ends the connection.
+//! CB_GETATTR concerns write delegations, which this client never has; all other operations except CB_RECALL,
+//! CB_RECALL_ANY and CB_RECALL_SLOT concern features that the client never requests. Every call gets a reply;
+//! anything that is not a call ends the connection.
 
 use super::state::{Agreed4, Back, Stateid};
 use crate::status::{Status, Status4, Unaccepted};
@@ -30,7 +30,7 @@ const CB_ILLEGAL: u32 = 10_044;
 const SEQUENCE_POSITION: u32 = 10_064;
 const BAD_HIGH_SLOT: u32 = 10_077;
 
-/// Limit per compound; the client offers the server two operations.
+/// Maximum number of operations in a compound. The client offers the server two.
 const MOST_OPERATIONS: u32 = 8;
 const MOST_TAG_BYTES: usize = 1024;
 const MOST_REFERRING: u32 = 64;
@@ -184,7 +184,7 @@ fn wanted(
                 _ => obey(Wish::RecallAllBut(kept)),
             }
         }
-        // The replies to SEQUENCE determine the slots.
+        // The replies to SEQUENCE determine the number of slots.
         CB_RECALL_SLOT => reader.u32().map(|_| 0)?,
         // Only applies to write delegations (RFC 8881, 20.1.3).
         CB_GETATTR => Status::BadHandle as u32,
@@ -282,7 +282,7 @@ mod tests {
         bytes
     }
 
-    /// Returns a call as a record without its mark.
+    /// Returns a call as a record without the record mark.
     fn call(program: Program, procedure: u32, operations: &[Vec<u8>]) -> Vec<u8> {
         let mut message = Message::default();
         let mut writer = message.begin(5, program, procedure, None);

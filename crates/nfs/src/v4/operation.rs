@@ -120,7 +120,7 @@ impl How4 {
 /// A request. Names have one component, in the directory `at`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operation<'a> {
-    /// As in NFSv3.
+    /// A request that NFSv3 also has.
     Plain(Request<'a>),
     Open {
         at: FileHandle,
@@ -162,8 +162,8 @@ pub(crate) enum Operation<'a> {
     Renew,
 }
 
-/// Fields that are filled in when a message is sent: its slot, and the state ID, which a restart of the
-/// server changes.
+/// Offsets of the fields that are filled in when a message is sent: the arguments of SEQUENCE, and the state
+/// ID of a file, which a restart of the server changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     pub(crate) sequence: usize,
@@ -274,7 +274,7 @@ impl Operation<'_> {
             Self::Close { file, stateid, locks } => {
                 file.write(writer.u32(PUTFH));
                 if let Some(locks) = locks {
-                    // The whole range, whatever is locked, as Linux's client does.
+                    // Unlocks the whole file, whatever ranges are locked, as Linux's client does.
                     writer.u32(LOCKU).u32(WRITE_LOCK).u32(0);
                     writer.bytes(&locks.bytes(0)).u64(0).u64(u64::MAX);
                 }
@@ -300,7 +300,7 @@ impl Operation<'_> {
                 root.write(writer.u32(PUTFH));
                 SPACE.write(writer.u32(GETATTR));
             }
-            // Both end with the state ID (`Stateid::last_of`).
+            // DELEGRETURN and FREE_STATEID end with the state ID, for `Stateid::last_of`.
             Self::GiveBack { file, stateid } => {
                 file.write(writer.u32(PUTFH));
                 writer.u32(DELEGRETURN).bytes(&stateid.bytes(stateid.version));
@@ -313,7 +313,7 @@ impl Operation<'_> {
     }
 }
 
-/// Starts a compound of `operations` operations in a minor version.
+/// Starts a compound of `operations` operations with this minor version.
 pub(super) fn begin_compound<'a>(
     message: &'a mut Message,
     xid: u32,

@@ -19,7 +19,7 @@ const MOST_WHO_BYTES: usize = 1024;
 /// available.
 const CONTENTION_AND_RESOURCE: [u32; 2] = [1, 2];
 
-/// Reads the number and the status of a successful operation.
+/// Reads the number and status of a result. Fails unless they are those of `operation` and of success.
 pub(super) fn expect(reader: &mut Reader<'_>, operation: u32) -> Result<(), Malformed> {
     match (reader.u32()? == operation, reader.u32()?) {
         (true, 0) => Ok(()),
@@ -75,14 +75,14 @@ pub(crate) struct Opened4 {
     pub(crate) stateid: Stateid,
     /// Whether the directory has changed.
     pub(crate) changed_directory: bool,
-    /// Whether an exclusive creation has set the mode, and no time holds its verifier.
+    /// Whether an exclusive creation has set the mode and has not stored its verifier in the times.
     pub(crate) is_furnished: bool,
     /// A read delegation, and whether it is already recalled.
     pub(crate) delegation: Option<(Stateid, bool)>,
 }
 
 /// Parses the results of an open. `wants`: a read delegation was requested. A write delegation, or an
-/// unrequested one, breaks the protocol.
+/// unrequested one, violates the protocol.
 pub(crate) fn parse_open(results: &[u8], wants: bool) -> Result<Opened4, Malformed> {
     let mut reader = behind_file(results)?;
     expect(&mut reader, OPEN)?;
@@ -95,7 +95,7 @@ pub(crate) fn parse_open(results: &[u8], wants: bool) -> Result<Opened4, Malform
         NO_DELEGATION => {}
         FOR_READING if wants => {
             delegation = Some((Stateid::parse(&mut reader)?, reader.bool()?));
-            // Access without asking: irrelevant, as the server checks each READ.
+            // Users who need no ACCESS check (`nfsace4`): irrelevant, because the server checks each READ.
             reader.bytes(12)?;
             reader.opaque(MOST_WHO_BYTES)?;
         }
@@ -209,7 +209,7 @@ pub(crate) struct Entries4<'a> {
 }
 
 impl<'a> Entries4<'a> {
-    /// Parses the results up to the first entry. `with_attributes`: as requested.
+    /// Parses the results up to the first entry. `with_attributes`: whether attributes were requested.
     pub(crate) fn parse(results: &'a [u8], with_attributes: bool) -> Result<Self, Malformed> {
         let mut reader = behind_file(results)?;
         expect(&mut reader, READDIR)?;
@@ -221,7 +221,7 @@ impl<'a> Entries4<'a> {
         })
     }
 
-    /// Reads the next entry, its cookie and its name; None after the last.
+    /// Reads the next entry; returns its cookie and name, or None after the last entry.
     pub(crate) fn next_entry(&mut self) -> Result<Option<(u64, &'a [u8])>, Malformed> {
         if !self.reader.bool()? {
             return Ok(None);
@@ -232,7 +232,7 @@ impl<'a> Entries4<'a> {
         Ok(Some((cookie, name)))
     }
 
-    /// After the last entry, reads whether the listing ends here.
+    /// Reads, after the last entry of this part, whether the listing ends.
     pub(crate) fn is_last_part(&mut self) -> Result<bool, Malformed> {
         self.reader.bool()
     }

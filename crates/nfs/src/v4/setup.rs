@@ -31,7 +31,7 @@ const CALLS: u32 = 2;
 // Directions of a bound connection, in requests and replies.
 const BOTH_WAYS: u32 = 3;
 const CALLS_ALONE: u32 = 2;
-/// Message size of the back channel; no server can do with less.
+/// Maximum message size of the back channel: enough for the calls of any server.
 const BACK_BYTES: u32 = 4096;
 const BACK_SLOTS: u32 = 1;
 
@@ -55,7 +55,8 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Returns the properties to request for transfers of these sizes with `around` bytes around them.
+    /// Returns the properties to request for transfers of these sizes, with up to `around` bytes of other
+    /// contents per message.
     pub(crate) fn asked(write_bytes: u32, read_bytes: u32, around: u32) -> Self {
         Self {
             request_bytes: write_bytes.saturating_add(around),
@@ -141,7 +142,7 @@ pub(crate) fn create_session(
     });
 }
 
-/// Writes a request to bind another connection to the back channel. It is the only operation of its
+/// Writes a request to bind another connection to the back channel. The operation must be the only one of its
 /// compound and uses no slot.
 pub(crate) fn bind_connection(message: &mut Message, asked: Asked<'_>, session: &[u8; 16]) {
     alone(message, asked, |writer| {
@@ -150,7 +151,8 @@ pub(crate) fn bind_connection(message: &mut Message, asked: Asked<'_>, session: 
     });
 }
 
-/// Returns whether the connection carries the server's calls, or the status of a refusal.
+/// Parses the answer to `bind_connection`: whether the connection carries the server's calls, or the status
+/// of a refusal.
 pub(crate) fn parse_bind_connection(results: &[u8]) -> Result<Result<bool, u32>, Malformed> {
     let mut reader = match results_of(results, BIND_CONN_TO_SESSION)? {
         Ok(reader) => reader,
@@ -185,7 +187,7 @@ fn in_session<'a>(
     writer
 }
 
-/// Announces the end of reclaiming.
+/// Writes the announcement that the client will reclaim no more state.
 pub(crate) fn reclaim_complete(message: &mut Message, asked: Asked<'_>, state: &State, slot: u32) {
     in_session(message, asked, state, slot, 1)
         .u32(RECLAIM_COMPLETE)
@@ -193,7 +195,7 @@ pub(crate) fn reclaim_complete(message: &mut Message, asked: Asked<'_>, state: &
     message.end();
 }
 
-/// Looks up a directory: the server's root, or a name in a directory.
+/// Writes the look-up of a directory: the server's root, or a name in a directory.
 pub(crate) fn root(
     message: &mut Message,
     asked: Asked<'_>,
@@ -215,7 +217,7 @@ pub(crate) fn root(
     message.end();
 }
 
-/// The right by which a file is reopened.
+/// How a file is reopened in another session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// A reclaim during the grace period of a restarted server.
@@ -224,7 +226,7 @@ pub(crate) enum Claim {
     Anew,
 }
 
-/// Reopens a file by its handle.
+/// Writes an OPEN that reopens a file by its handle.
 pub(crate) fn reclaim(
     message: &mut Message,
     asked: Asked<'_>,
@@ -245,7 +247,7 @@ pub(crate) fn reclaim(
     message.end();
 }
 
-/// Locks a range of a file again, from an offset to an end.
+/// Writes a LOCK that locks a range of a reopened file again.
 pub(crate) fn reclaim_lock(
     message: &mut Message,
     asked: Asked<'_>,
@@ -260,13 +262,14 @@ pub(crate) fn reclaim_lock(
         end => end - range.start,
     };
     let is_reclaim = claim == Claim::Previous;
-    let mut places = Places::default(); // no later changes
+    let mut places = Places::default(); // not used: the request is not changed later
     let range = (range.start, bytes);
     write_lock(file, range, owner, is_reclaim, &mut writer, state, &mut places);
     message.end();
 }
 
-/// Reads the status of a compound with one operation, and returns a reader of its results after success.
+/// Reads the status of a compound with one operation. Returns a reader of its results, or the status of a
+/// failure.
 fn results_of<'a>(results: &'a [u8], operation: u32) -> Result<Result<Reader<'a>, u32>, Malformed> {
     let mut reader = Reader::new(results);
     let status = reader.u32()?;
@@ -286,17 +289,17 @@ pub(crate) fn parse_status(results: &[u8]) -> Result<u32, Malformed> {
     Reader::new(results).u32()
 }
 
-/// How a server knows a client.
+/// A client's registration with a server, from EXCHANGE_ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KnownAs {
     pub(crate) client_id: u64,
-    /// Sequence number of its first session.
+    /// Sequence number of the client's first CREATE_SESSION.
     pub(crate) number: u32,
     /// Whether the client ID is confirmed, that is, has had a session.
     pub(crate) is_confirmed: bool,
 }
 
-/// Reads the client ID, or the status of a refusal.
+/// Parses the answer to `exchange_id`: the client's registration, or the status of a refusal.
 pub(crate) fn parse_exchange_id(results: &[u8]) -> Result<Result<KnownAs, u32>, Malformed> {
     let mut reader = match results_of(results, EXCHANGE_ID)? {
         Ok(reader) => reader,
@@ -305,7 +308,7 @@ pub(crate) fn parse_exchange_id(results: &[u8]) -> Result<Result<KnownAs, u32>, 
     let (client_id, number) = (reader.u64()?, reader.u32()?);
     let is_confirmed = reader.u32()? & CONFIRMED != 0;
     if reader.u32()? != 0 {
-        // No protection was requested.
+        // The client requested no state protection.
         return Err(Malformed);
     }
     reader.u64()?;
@@ -318,7 +321,7 @@ pub(crate) fn parse_exchange_id(results: &[u8]) -> Result<Result<KnownAs, u32>, 
     }))
 }
 
-/// Reads the session ID and the granted properties.
+/// Parses the answer to `create_session`: the granted properties, or the status of a refusal.
 pub(crate) fn parse_create_session(
     results: &[u8],
     asked: &Channel,
@@ -352,7 +355,7 @@ pub(crate) fn parse_create_session(
     Ok(Ok((agreed, channel)))
 }
 
-/// Reads a directory on the path of the export, and its attributes.
+/// Parses the answer to `root`: a directory on the path of the export, and its attributes.
 pub(crate) fn parse_root(results: &[u8], is_step: bool) -> Result<(FileHandle, Attributes4), Malformed> {
     let mut reader = Reader::new(results);
     if is_step {

@@ -9,20 +9,20 @@ use dyno_files::LeaseKey;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Maximum number of slots: the concurrent requests of NFSv3.
+/// Maximum number of slots, the same as the maximum number of concurrent requests with NFSv3.
 pub(crate) const MOST_SLOTS: u32 = 64;
 /// `OP_SEQUENCE`.
 pub(crate) const SEQUENCE: u32 = 53;
-/// Longer than any tag of a reply; the client's own are empty.
+/// Upper bound on the length of a reply's tag; the client's own tags are empty.
 const MOST_TAG_BYTES: usize = 1024;
-/// SEQUENCE status flags: the lease has expired, or everything must be reclaimed.
+/// SEQUENCE status flags: the lease has expired, or the server has restarted and all state must be reclaimed.
 const EXPIRED_ALL_STATE_REVOKED: u32 = 0x8;
 const RESTART_RECLAIM_NEEDED: u32 = 0x100;
 /// The server can't call the client (`CB_PATH_DOWN`, `CB_PATH_DOWN_SESSION`, `BACKCHANNEL_FAULT`).
 const NOT_CALLED: u32 = 0x601;
 /// The server has revoked state (`ADMIN_STATE_REVOKED`, `RECALLABLE_STATE_REVOKED`).
 const STATE_REVOKED: u32 = 0x60;
-/// Minimum lease time: with less, the client would do nothing but renew its lease.
+/// Minimum lease time that the client assumes: with less, it would do little but renew its lease.
 const LEAST_LEASE_S: u32 = 6;
 /// Maximum size of replies that the server must cache.
 const KEPT_REPLY_BYTES: u32 = 2048;
@@ -69,7 +69,7 @@ impl Stateid {
         Self::parse(&mut Reader::new(&message[begin..])).ok()
     }
 
-    /// Returns the bytes for a request. Version 0 stands for the newest (RFC 8881, 8.2.2).
+    /// Returns the encoded state ID with this version. Version 0 means the newest one (RFC 8881, 8.2.2).
     pub(crate) fn bytes(&self, version: u32) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&version.to_be_bytes());
@@ -78,7 +78,7 @@ impl Stateid {
     }
 }
 
-/// No delegation is wanted, which saves the server from recalling it.
+/// The client wants no delegation, so that the server need not recall one.
 const WANT_NO_DELEGATION: u32 = 0x0400;
 const WANT_READ_DELEGATION: u32 = 0x0100;
 
@@ -99,7 +99,7 @@ impl Access4 {
         self.0 & Self::WRITE.0 != 0
     }
 
-    /// Appends the access mode, denying others nothing, and whether a read delegation is wanted.
+    /// Appends the access mode with the wish for a read delegation or none, and a deny mode of none.
     pub(super) fn write(self, wants: bool, writer: &mut Writer<'_>) {
         let wish = if wants {
             WANT_READ_DELEGATION
@@ -136,7 +136,7 @@ pub(crate) struct Held {
     pub(crate) stateid: Stateid,
     /// The cache's key of the lease.
     pub(crate) key: LeaseKey,
-    /// Whether its break was reported.
+    /// Whether a break of the delegation was reported.
     pub(crate) is_recalled: bool,
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct OpenState {
     pub(crate) access: Access4,
     pub(crate) delegation: Option<Held>,
     handles: u32,
-    /// The change attribute after this client's last change.
+    /// The change attribute that this client last knew.
     change: u64,
 }
 
@@ -165,12 +165,12 @@ pub(crate) struct Closing {
     pub(crate) delegation: Option<Stateid>,
 }
 
-/// Contents of the first part of a reply.
+/// Outcome of a request, from the first part of its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply4 {
     /// The status of the compound, and the start of the results after SEQUENCE.
     Done(u32, usize),
-    /// The server asks for a later retry.
+    /// The server asks to repeat the request later.
     Later,
     /// The server has executed the request without caching the reply: send it again as a new request.
     Anew,
@@ -178,8 +178,8 @@ pub(crate) enum Reply4 {
     NoSession,
 }
 
-/// Slot of a back channel: the sequence number of its last call and the reply, which is empty during
-/// execution.
+/// Slot of the back channel: the sequence number of the last call, and the reply to it, which is empty while
+/// the call is executed.
 #[derive(Debug, Default)]
 pub(crate) struct Back {
     pub(super) number: u32,
@@ -204,7 +204,7 @@ pub struct State {
     /// Number of delegations.
     delegated: usize,
     back: Back,
-    /// When the server last heard from the client.
+    /// Time at which the client last sent a request.
     heard_ns: u64,
 }
 
@@ -232,7 +232,8 @@ impl State {
         self.agreed.lease_s = lease_s.max(LEAST_LEASE_S);
     }
 
-    /// Takes over the open files of the last session without its delegations, which end with it.
+    /// Takes over the open files of the previous session. The delegations are dropped, because they ended
+    /// with that session.
     pub(crate) fn take_opens(&mut self, opens: HashMap<FileHandle, OpenState>) {
         self.opens = opens;
         self.drop_delegations();
@@ -256,14 +257,15 @@ impl State {
         self.agreed.kept_reply_bytes >= KEPT_REPLY_BYTES
     }
 
-    /// Returns when the lease must be renewed: after two thirds of the lease time, as in Linux's client.
+    /// Returns the time at which the lease must be renewed: after two thirds of the lease time, as in Linux's
+    /// client.
     pub(crate) fn renewal_ns(&self) -> u64 {
         const NS_PER_S: u64 = 1_000_000_000;
         let lease_ns = u64::from(self.agreed.lease_s) * NS_PER_S;
         self.heard_ns.saturating_add(lease_ns / 3 * 2)
     }
 
-    /// Returns when the server may have forgotten the client.
+    /// Returns the time from which the server may have forgotten the client.
     pub(crate) fn expiry_ns(&self) -> u64 {
         const NS_PER_S: u64 = 1_000_000_000;
         self.heard_ns
@@ -290,8 +292,8 @@ impl State {
             .filter_map(|open| open.delegation.as_mut())
     }
 
-    /// Records the delegation of an open file. Fails if the file is not open (false), or already has a
-    /// delegation (whether it has the same state ID).
+    /// Records the delegation of an open file. The error is false if the file is not open; if it already has
+    /// a delegation, whether that one has the same state ID.
     pub(crate) fn hold(&mut self, file: &FileHandle, stateid: Stateid, key: LeaseKey) -> Result<(), bool> {
         let open = self.opens.get_mut(file).ok_or(false)?;
         if let Some(held) = &open.delegation {
@@ -359,8 +361,7 @@ impl State {
         self.numbers.get(slot as usize).copied().unwrap_or(0)
     }
 
-    /// Parses the start of the reply to the request in `slot`, with `operations` operations, and frees the
-    /// slot.
+    /// Parses the start of the reply to the request in `slot`, and frees the slot.
     ///
     /// # Errors
     /// The reply is malformed, or answers another request.
@@ -369,7 +370,7 @@ impl State {
         let status = reader.u32()?;
         reader.opaque(MOST_TAG_BYTES)?;
         if reader.u32()? == 0 {
-            // Refused before its first operation.
+            // The server refused the compound before its first operation.
             self.free_slot(slot, false);
             return match status {
                 0 => Err(Malformed),
@@ -413,7 +414,7 @@ impl State {
         })
     }
 
-    /// Records the answer to an open.
+    /// Records the state that the server returned for an open.
     pub(crate) fn opened(&mut self, file: FileHandle, stateid: Stateid, access: Access4, change: u64) {
         let state = self.opens.entry(file).or_insert(OpenState {
             stateid,
@@ -432,15 +433,16 @@ impl State {
         state.access = state.access.with(access);
     }
 
-    /// Records the state ID of a file in another session, which does not know its locks yet.
+    /// Records the state ID of a file that was reopened in another session. Its locks must still be
+    /// reclaimed.
     pub(crate) fn reopened(&mut self, file: &FileHandle, stateid: Stateid) {
         if let Some(state) = self.opens.get_mut(file) {
             (state.stateid, state.lock) = (stateid, None);
         }
     }
 
-    /// Records that a lock could not be reclaimed: the old state ID stays, with which the server refuses
-    /// everything.
+    /// Records that a lock could not be reclaimed: requests keep the old state ID, so that the server refuses
+    /// them.
     pub(crate) fn lost_locks(&mut self, file: &FileHandle, old: Stateid) {
         if let Some(state) = self.opens.get_mut(file) {
             state.lock = Some(old);
@@ -454,7 +456,7 @@ impl State {
         }
     }
 
-    /// Removes a handle. Returns the state to release if it was the last.
+    /// Removes a handle of a file. Returns the state to release if the handle was the last one.
     pub(crate) fn remove_handle(&mut self, file: &FileHandle) -> Option<Closing> {
         let state = self.opens.get_mut(file)?;
         state.handles = state.handles.saturating_sub(1);
@@ -499,9 +501,10 @@ impl State {
         state.map_or(Stateid::ANONYMOUS, |state| state.lock.unwrap_or(state.stateid))
     }
 
-    /// Records the change attribute after this client's own change. Returns the attribute before and after
-    /// it, to the client's knowledge: the protocol does not report the former, and Linux's client makes the
-    /// same assumption. Answers arrive in any order: one older than the known state changes nothing.
+    /// Records the change attribute after a change by this client. Returns the attribute before and after the
+    /// change. The one before is the one that the client last knew: the protocol does not report it, and
+    /// Linux's client makes the same assumption. Answers arrive in any order, so a value below the known one
+    /// is ignored.
     pub(crate) fn changed(&mut self, file: &FileHandle, after: u64) -> (u64, u64) {
         match self.opens.get_mut(file) {
             Some(state) => {
@@ -525,7 +528,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// Returns the locked ranges after these ranges were locked (true) or unlocked (false).
+    /// Returns the locked ranges after `changes`: ranges that were locked (true) or unlocked (false).
     fn held(changes: &[(Range<u64>, bool)]) -> Vec<Range<u64>> {
         let mut state = State::new(Agreed4 {
             minor: 1,
@@ -547,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::single_range_in_vec_init)] // One range is meant, not what lies in it.
+    #[allow(clippy::single_range_in_vec_init)] // The vector has one range, not its elements.
     fn what_is_locked_again_after_a_restart_is_what_was_locked_and_not_given_back() {
         assert_eq!(held(&[(0..10, true), (20..30, true)]), [0..10, 20..30]);
         assert_eq!(held(&[(0..10, true), (5..30, true)]), [0..5, 5..30]);

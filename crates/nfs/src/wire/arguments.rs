@@ -20,7 +20,7 @@ pub enum SetTime {
     Client(Time),
 }
 
-/// Attributes that `sattr3` sets; None leaves one unchanged.
+/// Attributes that `sattr3` sets; None leaves the attribute unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetAttributes {
     pub mode: Option<u32>,

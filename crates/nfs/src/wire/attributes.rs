@@ -39,7 +39,7 @@ impl std::fmt::Debug for FileHandle {
 }
 
 impl FileHandle {
-    /// Creates a handle from its bytes; returns None if there are too many.
+    /// Creates a handle from its bytes; returns None if there are more than `NFS4_FHSIZE`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let mut own = [0; MAX_HANDLE4_BYTES];
@@ -95,7 +95,7 @@ pub struct Attributes3 {
     pub used_bytes: u64,
     /// Major and minor number of a device.
     pub device: (u32, u32),
-    /// ID of its file system.
+    /// ID of the file system.
     pub file_system: u64,
     pub file_id: u64,
     /// Last access to the data.
@@ -160,7 +160,7 @@ impl Attributes3 {
         reader.bool()?.then(|| Self::parse(reader)).transpose()
     }
 
-    /// Returns whether it is a directory.
+    /// Returns whether the file is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.kind == DIRECTORY
@@ -209,7 +209,7 @@ impl Wcc {
         Ok(Self { before, after })
     }
 
-    /// Appends them to a message.
+    /// Appends `wcc_data` to a message.
     pub fn write(&self, writer: &mut Writer<'_>) {
         writer.u32(u32::from(self.before.is_some()));
         if let Some(before) = self.before {
@@ -220,7 +220,7 @@ impl Wcc {
         Attributes3::write_optional(self.after.as_ref(), writer);
     }
 
-    /// Returns the attributes that came with a reply.
+    /// Returns the attributes after the call; None if the server did not send them.
     #[must_use]
     pub fn attributes(&self) -> Option<Attributes> {
         Some(Attributes {
@@ -240,9 +240,9 @@ pub(super) fn write_time(writer: &mut Writer<'_>, (seconds, nanoseconds): Time) 
     writer.u32(seconds).u32(nanoseconds);
 }
 
-/// Returns a substitute for the change attribute, which NFSv3 lacks: a hash of size and times, as in
-/// Linux's client. Never 0, which would mean unknown. A server whose clock does not advance between two
-/// writes hides the second, unless the size changes.
+/// Returns a substitute for the change attribute, which NFSv3 lacks: a hash of size and times, as in Linux's
+/// client. The hash is never 0, which would mean unknown. If the server's clock does not advance between two
+/// writes, the second one is not detected unless it changes the size.
 fn change(bytes: u64, modified: Time, changed: Time) -> u64 {
     let both = |(seconds, nanoseconds): Time| u64::from(seconds) << 32 | u64::from(nanoseconds);
     let mut mixed = 0_u64;

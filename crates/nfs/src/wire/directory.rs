@@ -35,7 +35,7 @@ pub fn end_entries(is_last_part: bool, writer: &mut Writer<'_>) {
 pub struct Entries<'a> {
     reader: Reader<'a>,
     plus: bool,
-    /// Sent with the request that continues the listing.
+    /// Verifier that the request for the next part of the listing must contain.
     pub verifier: u64,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Entries<'a> {
         }))
     }
 
-    /// After the last entry, reads whether the listing ends here.
+    /// Reads, after the last entry of this part, whether the listing ends.
     ///
     /// # Errors
     /// The results are malformed.

@@ -5,9 +5,9 @@ use super::Malformed;
 use dyno_net::MOST_DATAGRAM_BYTES;
 use std::ops::Range;
 
-/// Enough for replies without data; several are received together.
+/// Initial size of the buffer: enough for several replies without data.
 const FIRST_BYTES: usize = 8192;
-/// Extra space behind a large record, so that one system call also receives what follows it.
+/// Extra space behind a large record, so that one system call also receives the start of the next record.
 const SLACK_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,7 +52,7 @@ impl Transport {
 #[derive(Debug)]
 pub struct Records {
     buffer: Vec<u8>,
-    /// Received and not consumed: `buffer[start..end]`.
+    /// `buffer[start..end]` contains the received bytes that are not consumed.
     start: usize,
     end: usize,
     max_record_bytes: usize,
@@ -66,7 +66,7 @@ impl Records {
         Self::over(Transport::Tcp, max_record_bytes)
     }
 
-    /// Creates an empty buffer; datagrams have no size limit.
+    /// Creates an empty buffer for a transport. The maximum size does not apply to datagrams.
     #[must_use]
     pub fn over(transport: Transport, max_record_bytes: usize) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Records {
         self.max_record_bytes = max_record_bytes;
     }
 
-    /// Returns whether receiving zero bytes is meaningless: datagrams have no end of stream.
+    /// Returns whether the transport is UDP, where zero received bytes don't mean the end of a stream.
     #[must_use]
     pub fn are_datagrams(&self) -> bool {
         self.transport == Transport::Udp
@@ -94,7 +94,7 @@ impl Records {
         (self.start, self.end) = (0, 0);
     }
 
-    /// Returns the memory of the buffer, in bytes.
+    /// Returns the memory that the buffer uses, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()
@@ -120,8 +120,8 @@ impl Records {
         self.end - self.start
     }
 
-    /// Returns space for the next data: at least as much as the current fragment needs, or any datagram.
-    /// Invalidates earlier ranges.
+    /// Returns space for the next data: enough for the current fragment, or for any datagram. Invalidates
+    /// earlier ranges.
     pub fn room(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -150,8 +150,8 @@ impl Records {
         &mut self.buffer[self.end + mark..]
     }
 
-    /// Records that `bytes` were received into `room`: a part of the stream, or a datagram, which gets a
-    /// record mark.
+    /// Records that `bytes` bytes were received into `room`: a part of the stream, or a datagram, which gets
+    /// a record mark.
     pub fn filled(&mut self, bytes: usize) {
         if self.are_datagrams() {
             let place = self.end..self.end + RECORD_MARK_BYTES;
@@ -165,7 +165,7 @@ impl Records {
         self.end = (self.end + bytes).min(self.buffer.len());
     }
 
-    /// Returns whether the next record is complete, as far as its first fragment shows.
+    /// Returns whether the first fragment of the next record is complete.
     #[must_use]
     pub fn has_next(&self) -> bool {
         self.mark(self.start)
@@ -175,7 +175,8 @@ impl Records {
     /// Consumes the next record if it is complete; returns its range in `bytes`.
     ///
     /// # Errors
-    /// The record exceeds the maximum size, or has an empty fragment, which could continue forever.
+    /// The record exceeds the maximum size, or has an empty fragment: a record of empty fragments might never
+    /// end.
     pub fn next_record(&mut self) -> Result<Option<Range<usize>>, Malformed> {
         let (mut at, mut whole) = (self.start, 0);
         loop {

@@ -6,9 +6,9 @@ use super::{Credential, FileHandle, Malformed, Message, Reader, Time, Writer, NF
 use dyno_files::{PageRun, Stability};
 use dyno_measure::named_enum;
 
-/// Longer than any file name or path (`PATH_MAX` of Linux).
+/// Upper bound on the length of a file name or path (`PATH_MAX` of Linux).
 pub const MAX_NAME_BYTES: usize = 4096;
-/// Limit for one WRITE: more than any server accepts.
+/// Upper bound on the data of one WRITE; no server accepts as much.
 const MAX_DATA_BYTES: usize = 1 << 26;
 
 named_enum! {
@@ -83,7 +83,7 @@ pub enum Request<'a> {
     GetAttributes {
         file: FileHandle,
     },
-    /// SETATTR; only if the file's last change was at `guard`, if given.
+    /// SETATTR. With a `guard`, the server sets the attributes only if the file last changed at that time.
     SetAttributes {
         file: FileHandle,
         set: SetAttributes,
@@ -169,7 +169,7 @@ pub enum Request<'a> {
     PathConf {
         file: FileHandle,
     },
-    /// COMMIT; of the whole file if `bytes` is 0.
+    /// COMMIT; from `offset` to the end of the file if `bytes` is 0.
     Commit {
         file: FileHandle,
         offset: u64,
@@ -260,7 +260,7 @@ impl<'a> Request<'a> {
         message.end_with(self.pages(), 0);
     }
 
-    /// Returns the pages of its data, if any.
+    /// Returns the data of the request if they are in pages.
     pub(crate) fn pages(&self) -> Option<&'a PageRun> {
         match *self {
             Self::Write {
@@ -377,7 +377,7 @@ impl<'a> Request<'a> {
         if procedure == Procedure::Null {
             return Ok(Self::Null);
         }
-        // All other procedures begin with a file.
+        // The arguments of all other procedures begin with a file handle.
         let file = FileHandle::parse(reader)?;
         Ok(match procedure {
             Procedure::GetAttributes => Self::GetAttributes { file },

@@ -21,7 +21,7 @@ impl Found {
     }
 }
 
-/// Results of CREATE, MKDIR, SYMLINK and MKNOD; each part if the server sends it.
+/// Results of CREATE, MKDIR, SYMLINK and MKNOD; None: the server did not send the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created {
     pub file: Option<FileHandle>,
@@ -41,7 +41,7 @@ impl Created {
 pub struct Read {
     /// Attributes of the file, if the server sends them.
     pub attributes: Option<Attributes3>,
-    /// Whether the file ends here.
+    /// Whether the data reach the end of the file.
     pub is_end: bool,
     /// Range of the data in the results.
     pub data: Range<usize>,
@@ -54,7 +54,7 @@ pub struct Written {
     pub bytes: u32,
     /// Durability of the bytes.
     pub stability: Stability,
-    /// Identifies the run of the server.
+    /// Write verifier, which changes if the server restarts.
     pub verifier: Verifier,
 }
 
@@ -71,7 +71,7 @@ impl Written {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
     pub wcc: Wcc,
-    /// Identifies the run of the server.
+    /// Write verifier, which changes if the server restarts.
     pub verifier: Verifier,
 }
 
@@ -119,8 +119,8 @@ pub fn write_fs_stat(root: Option<&Attributes3>, space: Space, free_files: u64, 
     writer.u32(0); // invarsec: may change at any time
 }
 
-/// Appends the results of PATHCONF: names are case-sensitive and never truncated, and everyone may give
-/// files away.
+/// Appends the results of PATHCONF: names are case-sensitive and never truncated, and users may give their
+/// files to others.
 pub fn write_path_conf(
     file: Option<&Attributes3>,
     most_links: u32,
@@ -132,8 +132,8 @@ pub fn write_path_conf(
     writer.u32(1).u32(0).u32(0).u32(1);
 }
 
-/// Appends the results of READ: `read` appends the data, returns whether the file ends after them, and must
-/// not fail.
+/// Appends the results of READ: `read` appends the data, returns whether they reach the end of the file, and
+/// must not fail.
 pub fn write_read(
     file: Option<&Attributes3>,
     writer: &mut Writer<'_>,
@@ -254,7 +254,7 @@ pub fn parse_fs_stat(results: &[u8]) -> Result<Space, Malformed> {
     let mut reader = Reader::new(results);
     Attributes3::parse_optional(&mut reader)?;
     let total_bytes = reader.u64()?;
-    reader.u64()?; // free to the superuser
+    reader.u64()?; // free for the superuser
     Ok(Space {
         total_bytes,
         free_bytes: reader.u64()?,

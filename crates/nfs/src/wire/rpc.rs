@@ -6,8 +6,8 @@ use crate::status::{Denied, Unaccepted};
 use dyno_files::PageRun;
 use std::ops::Range;
 
-/// Size of the mark before each fragment of a record: its length, and in the highest bit whether it is the
-/// last.
+/// Size of the record mark before each fragment. The mark has the length of the fragment and, in its highest
+/// bit, whether the fragment is the last one of the record.
 pub const RECORD_MARK_BYTES: usize = 4;
 pub(super) const LAST_FRAGMENT: u32 = 1 << 31;
 const CALL: u32 = 0;
@@ -46,7 +46,7 @@ pub struct Credential {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     bytes: Vec<u8>,
-    /// Shared data, and its position among the bytes.
+    /// Data in shared pages, and its offset in `bytes`.
     pages: Option<(PageRun, usize)>,
 }
 
@@ -84,7 +84,8 @@ impl Message {
         self.end_with(None, 0);
     }
 
-    /// Ends the message with data in pages, if any, before their padding and the last `behind` bytes.
+    /// Ends the message as a record with one fragment. The data in `pages`, if any, go before their padding
+    /// and the last `behind` bytes.
     pub fn end_with(&mut self, pages: Option<&PageRun>, behind: usize) {
         self.pages = pages.map(|pages| {
             let filling = pages.len().wrapping_neg() % 4;
@@ -105,7 +106,8 @@ impl Message {
         self.bytes[XID].copy_from_slice(&xid.to_be_bytes());
     }
 
-    /// Overwrites the bytes at `at`, before all data, if the message is long enough.
+    /// Overwrites bytes from offset `at` on, which must be before the data. Does nothing if the message is
+    /// too short.
     pub fn overwrite(&mut self, at: usize, bytes: &[u8]) {
         if let Some(own) = self.bytes.get_mut(at..at + bytes.len()) {
             own.copy_from_slice(bytes);
@@ -130,7 +132,7 @@ impl Message {
         &self.bytes
     }
 
-    /// Returns the pages of its data, if any.
+    /// Returns the data of the message if they are in pages.
     #[must_use]
     pub fn pages(&self) -> Option<&PageRun> {
         self.pages.as_ref().map(|(pages, _)| pages)
@@ -145,7 +147,7 @@ impl Message {
         all.filter(|piece| !piece.is_empty())
     }
 
-    /// Returns the memory of the buffer, in bytes.
+    /// Returns the memory that the buffer uses, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.bytes.capacity()
@@ -194,7 +196,7 @@ impl Body {
     }
 }
 
-/// Start of a call, as a server parses it.
+/// Header of a call, as a server parses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub program: Program,
@@ -249,7 +251,7 @@ fn parse_caller(credential: &[u8]) -> Result<(u32, u32), Malformed> {
     Ok((reader.u32()?, reader.u32()?))
 }
 
-/// What a server answers instead of results.
+/// Reason why a server does not execute a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
     /// RPC version mismatch.
@@ -258,7 +260,7 @@ pub enum Rejection {
     Denied(Denied),
     /// The program exists only in these versions, from the lowest to the highest.
     ProgramVersions(u32, u32),
-    /// The call is not executed.
+    /// Another reason (`accept_stat`).
     Unaccepted(Unaccepted),
 }
 

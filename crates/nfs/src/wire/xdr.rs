@@ -1,4 +1,4 @@
-//! XDR (RFC 4506): numbers of four or eight bytes, and byte strings after their length, padded to a
+//! XDR (RFC 4506): numbers of four or eight bytes, and byte strings, each after its length and padded to a
 //! multiple of four.
 
 use super::Malformed;
@@ -11,7 +11,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the first of `bytes`.
+    /// Creates a reader at the start of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
     /// Reads a number of eight bytes.
     ///
     /// # Errors
-    /// As `u32`.
+    /// Too few bytes are left.
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         let bytes = self.bytes(8)?;
         Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| Malformed)?))
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
     /// Reads a boolean, which is 0 or 1.
     ///
     /// # Errors
-    /// As `u32`, and for any other number.
+    /// Too few bytes are left, or the number is neither 0 nor 1.
     pub fn bool(&mut self) -> Result<bool, Malformed> {
         match self.u32()? {
             0 => Ok(false),
@@ -71,10 +71,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a byte string of at most `most` bytes after its length.
+    /// Reads the length of a byte string, and then the string, which may have at most `most` bytes.
     ///
     /// # Errors
-    /// As `bytes`, and if the string is longer.
+    /// Too few bytes are left, or the string is longer than `most`.
     pub fn opaque(&mut self, most: usize) -> Result<&'a [u8], Malformed> {
         let count = self.u32()? as usize;
         if count > most {
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends to a message.
+/// Appends XDR values to a buffer.
 #[derive(Debug)]
 pub struct Writer<'a>(pub &'a mut Vec<u8>);
 
@@ -115,7 +115,7 @@ impl Writer<'_> {
     /// Appends a byte string after its length.
     ///
     /// # Panics
-    /// Panics beyond 4 GiB, which no caller has.
+    /// Panics if `bytes` has 4 GiB or more, which no caller passes.
     pub fn opaque(&mut self, bytes: &[u8]) -> &mut Self {
         let count = u32::try_from(bytes.len()).expect("messages are bounded");
         self.u32(count).bytes(bytes)

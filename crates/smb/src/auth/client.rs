@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Logon {
     pub user: String,
-    /// Never printed.
+    /// The password, which is never printed.
     pub password: String,
     /// Domain or workgroup; empty if the server belongs to neither.
     pub domain: String,
@@ -44,7 +44,7 @@ fn negotiate() -> Vec<u8> {
     message
 }
 
-/// Responses and key that prove the user in an AUTHENTICATE message.
+/// Responses in an AUTHENTICATE message that prove the user's identity, and the key derived with them.
 struct Proof {
     lm: Vec<u8>,
     nt: Vec<u8>,
@@ -175,7 +175,8 @@ impl Proof {
     }
 }
 
-/// Returns the server's target info as the client sends it back: with a flag if there is an integrity code.
+/// Returns the target info for the AUTHENTICATE message: that of the server, with the MIC flag set if
+/// `has_mic`.
 fn answered_info(target_info: &[u8], has_mic: bool) -> Result<Vec<u8>, AuthError> {
     let mut info = Vec::with_capacity(target_info.len() + 16);
     let mut given_flags = 0;

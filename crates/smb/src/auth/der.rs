@@ -29,7 +29,8 @@ pub(super) fn octets(content: Option<&[u8]>) -> Result<Option<&[u8]>, AuthError>
     content.map(|mut content| take(&mut content, OCTETS)).transpose()
 }
 
-/// Returns the content of the first element of `rest` if its tag is `tag`.
+/// Returns the content of the first element of `rest`, and advances `rest` past it, if its tag is `tag`;
+/// otherwise returns None.
 pub(super) fn optional<'a>(rest: &mut &'a [u8], tag: u8) -> Result<Option<&'a [u8]>, AuthError> {
     if rest.first() == Some(&tag) {
         take(rest, tag).map(Some)

@@ -31,7 +31,7 @@ const GSS_CHECKSUM: u32 = 0x8003;
 /// Mutual authentication, replay detection, sequence detection, confidentiality and integrity.
 const GSS_FLAGS: u32 = 2 | 4 | 8 | 16 | 32;
 
-/// Inputs of a log-on in addition to its ticket.
+/// Inputs of a log-on besides the ticket: random bytes and the current time.
 #[derive(Debug, Clone, Copy)]
 pub struct Fresh {
     /// Random: the key that the client proposes.
@@ -52,12 +52,13 @@ pub struct Request<'a> {
 }
 
 impl ServiceTicket {
-    /// Starts a log-on.
+    /// Creates the AP-REQ of a log-on with this ticket.
     ///
     /// # Errors
     /// `TicketExpired` or `NotEncrypted`.
     pub fn request(&self, fresh: &Fresh) -> Result<Request<'_>, AuthError> {
-        // The KDC's time, by which the server checks its clock.
+        // The time by the KDC's clock: the server compares it with its own clock, which should follow the
+        // KDC's.
         let now_us = fresh.now_us.saturating_add_signed(self.clock_offset_us);
         let (now_s, microseconds) = (now_us / 1_000_000, (now_us % 1_000_000) as u32);
         if now_s >= self.ends_s {
@@ -131,7 +132,7 @@ impl Request<'_> {
                 &element(field(1), &[&element(OCTETS, &[&self.key])]),
             ],
         );
-        // Old servers read a number with the highest bit set as negative.
+        // Old servers interpret a sequence number with the highest bit set as negative.
         let sequence = u32::from_be_bytes(sequence) >> 2;
         let fields = element(
             SEQUENCE,
@@ -152,8 +153,8 @@ impl Request<'_> {
     /// Verifies the server's proof; returns the session key.
     ///
     /// # Errors
-    /// `Kerberos` if the server sent a Kerberos error, `Unproven` if it is not the server that the ticket
-    /// is for, or an error in the token.
+    /// `Kerberos` if the server sent a Kerberos error, `Unproven` if the server does not prove that it can
+    /// read the ticket, or another error if the token is invalid.
     pub fn session_key(self, answer: &[u8]) -> Result<Vec<u8>, AuthError> {
         let response = spnego::parse_response(answer, Mechanism::Kerberos)?;
         if response.state == Some(spnego::State::Rejected) && response.token.is_none() {
@@ -323,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Returns a server's answer: a message in GSS-API in SPNEGO.
+    /// Returns a server's SPNEGO token, with `message` in GSS-API framing.
     fn answer(kind: [u8; 2], message: &[u8]) -> Vec<u8> {
         let token = element(application(0), &[&oid(), &kind, message]);
         let response = spnego::Response {

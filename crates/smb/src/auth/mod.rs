@@ -17,7 +17,7 @@
 //! The server side of NTLM serves the reference server and tests. Each log-on offers a single mechanism, so no
 //! third party can downgrade it, and the server's `mechListMIC` is not verified; the client sends its own, like
 //! Windows clients. There are no requests to a KDC, no NTLMv1, LM, channel bindings or service names (a server
-//! with `SmbServerNameHardeningLevel` above 0 refuses such a client).
+//! with `SmbServerNameHardeningLevel` above 0 refuses this client).
 
 mod client;
 mod der;
@@ -38,37 +38,37 @@ pub use ticket::{ServiceTicket, TicketError};
 use crate::Refusal;
 use dyno_measure::{Failure, Fault, ProtocolStatus};
 
-/// Why a log-on went no further.
+/// Reason why a log-on failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// A token breaks its format.
+    /// A token is malformed.
     #[error("an authentication token is malformed")]
     Malformed,
-    /// The other side speaks another mechanism, or an NTLM without what NTLMv2 needs.
+    /// The other side uses another mechanism, or does not support NTLMv2 with 128-bit keys.
     #[error("the other side does not support NTLMv2 with 128-bit keys, or the Kerberos that was offered")]
     Unsupported,
     /// The server ended the negotiation.
     #[error("the log-on was rejected")]
     Rejected,
-    /// There is no such user.
+    /// The user does not exist.
     #[error("no such user")]
     UnknownUser,
     /// The user did not prove knowledge of the password.
     #[error("wrong password")]
     WrongPassword,
-    /// The messages were changed on their way.
+    /// A message was changed in transit.
     #[error("the integrity code of the log-on does not match its messages")]
     Tampered,
-    /// The ticket ended before the log-on.
+    /// The ticket expired before the log-on.
     #[error("the ticket has expired")]
     TicketExpired,
-    /// The server answered with this error of Kerberos.
+    /// The server returned this Kerberos error code.
     #[error("the server answered with Kerberos error {0}")]
     Kerberos(u32),
     /// The server did not show that it can read the ticket.
     #[error("the server did not prove that the ticket is for it")]
     Unproven,
-    /// The system gave no randomness for a cipher.
+    /// A message can't be encrypted, because the system provided no random bytes.
     #[error("a message could not be encrypted")]
     NotEncrypted,
 }

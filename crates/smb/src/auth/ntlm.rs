@@ -7,9 +7,10 @@ use md5::{Digest, Md5};
 use rc4::{KeyInit, Rc4, StreamCipher};
 
 const SIGNATURE: &[u8; 8] = b"NTLMSSP\0";
-/// Larger than any server's target info, which repeats the names of the server and its domain.
+/// Upper bound on the size of a server's target info, which repeats the names of the server and its domain.
 const MAX_TARGET_INFO_BYTES: usize = 4096;
-/// Windows 10, NTLM revision 15. A version is sent because the integrity code follows it.
+/// Windows 10, NTLM revision 15. The version must be present, because the integrity code follows it in the
+/// message.
 pub(super) const VERSION: [u8; 8] = [10, 0, 0x61, 0x4a, 0, 0, 0, 15];
 
 /// Negotiation flags (MS-NLMP 2.2.2.5).
@@ -39,7 +40,7 @@ pub(super) mod flags {
         | VERSION
         | KEY_128
         | KEY_EXCHANGE;
-    /// Flags that the other side must have.
+    /// Flags that the other side must set.
     pub const NEEDED: u32 = UNICODE | EXTENDED_SESSION_SECURITY | KEY_128;
 }
 
@@ -101,12 +102,12 @@ pub(super) fn check_kind(message: &[u8], kind: u32) -> Result<(), AuthError> {
     }
 }
 
-/// Returns the start of a message of this type.
+/// Returns the signature and the type with which a message begins.
 pub(super) fn begin(kind: u32) -> Vec<u8> {
     [&SIGNATURE[..], &kind.to_le_bytes()].concat()
 }
 
-/// Returns `N` bytes of a received message.
+/// Returns `N` bytes of a received message, from `offset` on.
 pub(super) fn at<const N: usize>(message: &[u8], offset: usize) -> Result<[u8; N], AuthError> {
     let rest = message.get(offset..).and_then(<[u8]>::first_chunk);
     rest.copied().ok_or(AuthError::Malformed)
@@ -134,7 +135,7 @@ pub(super) fn put_payload(message: &mut Vec<u8>, offset: usize, content: &[u8]) 
     Ok(())
 }
 
-/// Returns the pairs of a target info. It must have an end marker unless it is empty.
+/// Returns the pairs of a target info, which must have an end marker unless it is empty.
 pub(super) fn pairs(target_info: &[u8]) -> Result<Vec<(u16, &[u8])>, AuthError> {
     let mut pairs = Vec::new();
     let mut rest = target_info;
@@ -155,7 +156,7 @@ pub(super) fn pairs(target_info: &[u8]) -> Result<Vec<(u16, &[u8])>, AuthError> 
     }
 }
 
-/// Appends a pair with a short value.
+/// Appends a pair. Fails if the value is longer than 65,535 bytes.
 pub(super) fn put_pair(target_info: &mut Vec<u8>, kind: u16, value: &[u8]) -> Result<(), AuthError> {
     let length = u16::try_from(value.len()).map_err(|_| AuthError::Malformed)?;
     target_info.extend(kind.to_le_bytes());
@@ -209,7 +210,7 @@ pub(super) fn hmac_md5(key: &[u8], parts: &[&[u8]]) -> [u8; 16] {
     code.finalize().into_bytes().into()
 }
 
-/// Encrypts or decrypts in place.
+/// Encrypts or decrypts `data` in place.
 pub(super) fn rc4(key: &[u8; 16], data: &mut [u8]) {
     Rc4::new(key.into()).apply_keystream(data);
 }

@@ -20,7 +20,7 @@ pub struct Challenged {
     nonce: [u8; 8],
 }
 
-/// The identified client.
+/// Identity of a client, from its second token.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Identity {
     User {
@@ -185,7 +185,8 @@ impl Challenged {
             .ok_or(AuthError::Tampered)
     }
 
-    /// Verifies a client's `mechListMIC` and returns the server's own for the answer.
+    /// Verifies the client's `mechListMIC`, if it sent one. Returns the token of the last response, which
+    /// then includes the server's own `mechListMIC`.
     fn check_list(
         &self,
         mic: Option<&[u8]>,

@@ -5,7 +5,7 @@
 use super::der::{application, element, field, octets, optional, take, ENUMERATED, OBJECT, OCTETS, SEQUENCE};
 use super::AuthError;
 
-/// Longer tokens are rejected. Servers send a few hundred bytes.
+/// Maximum length of an accepted token. Servers send a few hundred bytes.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 const SPNEGO_OID: &[u8] = &[0x2b, 6, 1, 5, 5, 2];
@@ -66,7 +66,7 @@ pub(super) fn write_init(mechanism: Mechanism, token: Option<&[u8]>) -> Vec<u8> 
     element(application(0), &[&element(OBJECT, &[SPNEGO_OID]), &init])
 }
 
-/// Returns a NegTokenResp. A server names the mechanism in its first one.
+/// Returns a NegTokenResp. `named`: the chosen mechanism, which a server includes in its first response.
 pub(super) fn write_response(response: Response<'_>, named: Option<Mechanism>) -> Vec<u8> {
     let mut fields = Vec::new();
     if let Some(state) = response.state {
@@ -84,7 +84,7 @@ pub(super) fn write_response(response: Response<'_>, named: Option<Mechanism>) -
     element(field(1), &[&element(SEQUENCE, &[&fields])])
 }
 
-/// Parses a NegTokenInit that prefers NTLM, the only mechanism of the server side.
+/// Parses a NegTokenInit. Fails unless its first mechanism is NTLM, the only one of the server side.
 pub(super) fn parse_init(token: &[u8]) -> Result<Init<'_>, AuthError> {
     let mut rest = bounded(token)?;
     let mut whole = take(&mut rest, application(0))?;

@@ -9,15 +9,17 @@ use std::fmt;
 
 /// Version 4 of the file format.
 const FORMAT: [u8; 2] = [5, 4];
-/// Tag of the header field with the KDC's clock offset: the seconds and microseconds that it is ahead.
+/// Tag of the header field with the KDC's clock offset: the seconds and microseconds by which the KDC is
+/// ahead.
 const CLOCK_OFFSET: u16 = 1;
 /// MIT caches store their settings as tickets of this realm.
 const SETTINGS_REALM: &[u8] = b"X-CACHECONF:";
-/// Larger tickets don't fit into a SESSION_SETUP, whose token has at most 65,535 bytes.
+/// Upper bound on the size of a ticket, which must fit into the token of a SESSION_SETUP (at most 65,535
+/// bytes).
 const MAX_TICKET_BYTES: usize = 60_000;
 const MAX_PARTS: u32 = 16;
 
-/// Why a cache has no usable ticket.
+/// Reason why a credential cache has no usable ticket.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TicketError {
     #[error("the credential cache is malformed, or not of format 4")]
@@ -25,10 +27,10 @@ pub enum TicketError {
     /// There is no ticket for a file server.
     #[error("the credential cache has no ticket for cifs/HOST")]
     NotThere,
-    /// The key is for an unsupported cipher, given by its number in Kerberos.
+    /// The ticket's key is for an unsupported cipher, with this Kerberos encryption type.
     #[error("the ticket's key is of encryption type {0}; only AES (17 and 18) is supported")]
     Cipher(u16),
-    /// The ticket is too long for a log-on; its length in bytes.
+    /// The ticket is too long for a log-on. The value is its length in bytes.
     #[error("the ticket has {0} bytes, more than a log-on over SMB can carry")]
     TooLong(usize),
 }
@@ -38,15 +40,15 @@ pub enum TicketError {
 pub struct ServiceTicket {
     /// Realm and name of the client in DER, as an authenticator contains them.
     pub(super) client: Client,
-    /// `cifs/HOST@REALM`.
+    /// Name of the server's principal, `cifs/HOST@REALM`.
     server: String,
     pub(super) suite: CipherSuite,
     pub(super) key: Vec<u8>,
-    /// Unix time in seconds.
+    /// Expiry, as Unix time in seconds.
     pub(super) ends_s: u64,
-    /// DER, as the KDC sent it.
+    /// The ticket in DER, as the KDC sent it.
     pub(super) ticket: Vec<u8>,
-    /// How far the KDC's clock is ahead of this machine's.
+    /// Time by which the KDC's clock is ahead of this machine's clock, in µs.
     pub(super) clock_offset_us: i64,
 }
 
@@ -206,7 +208,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Reads bytes that follow their length.
+    /// Reads a length, and then as many bytes.
     fn data(&mut self) -> Result<&'a [u8], TicketError> {
         let length = self.long()? as usize;
         self.bytes(length)

@@ -21,7 +21,7 @@ const AUTHENTICATED_BYTES: usize = TRANSFORM_BYTES - NONCE_AT;
 /// 1.
 const ENCRYPTED: [u8; 2] = [1, 0];
 
-/// Why a frame could not be decrypted.
+/// Reason why a frame could not be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unopened {
     /// The header is malformed.
@@ -63,7 +63,8 @@ impl Transform {
     /// Parses the header of a complete frame.
     ///
     /// # Errors
-    /// [`Unopened::Malformed`]: it is not a transform header, or its length differs from the frame's.
+    /// [`Unopened::Malformed`] if the frame has no transform header, or if its length differs from the length
+    /// in the header.
     pub fn parse(frame: &[u8]) -> Result<Self, Unopened> {
         let (header, body) = frame
             .split_first_chunk::<TRANSFORM_BYTES>()
@@ -81,7 +82,7 @@ impl Transform {
     }
 }
 
-/// Returns `N` bytes of the header at `at`, which must lie inside.
+/// Returns `N` bytes of the header from offset `at`. They must lie inside the header.
 fn field<const N: usize>(header: &[u8; TRANSFORM_BYTES], at: usize) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&header[at..at + N]);
@@ -97,7 +98,7 @@ enum Aead {
 }
 
 impl Aead {
-    /// Panics if the key's length does not fit the cipher, which [`super::Keys`] excludes.
+    /// Panics if the key's length does not fit the cipher; [`super::Keys`] ensures that it fits.
     fn new(cipher: Cipher, key: &CipherKey) -> Self {
         let key = key.bytes();
         let fits = "the key was derived for this cipher";
@@ -109,7 +110,7 @@ impl Aead {
         }
     }
 
-    /// CCM takes 11 bytes of the nonce field, GCM 12.
+    /// CCM uses 11 bytes of the nonce field, GCM 12.
     fn encrypt(&self, nonce: &[u8; 16], authenticated: &[u8], body: &mut [u8]) -> Option<Tag> {
         let (short, long) = (nonce[..11].into(), nonce[..12].into());
         let tag = match self {
@@ -133,9 +134,9 @@ impl Aead {
     }
 }
 
-/// Encrypts the frames that one side of a session sends over one connection. It counts its nonces, so it
-/// never uses one twice under its key: it is not `Clone`, and each connection of a session has a sealer
-/// with its own number, because all connections share a key.
+/// Encrypts the frames that one side of a session sends over one connection. A sealer counts its nonces and
+/// never uses one twice under its key. It is therefore not `Clone`, and each connection of a session has a
+/// sealer with its own number, because all connections share a key.
 pub struct Sealer {
     aead: Aead,
     channel: u16,
@@ -203,7 +204,7 @@ impl Opener {
     /// Decrypts a complete frame in place and returns the plain messages.
     ///
     /// # Errors
-    /// The frame can't be decrypted; its contents are undefined then.
+    /// The frame can't be decrypted. Its contents are then undefined.
     pub fn open<'a>(&self, session_id: u64, frame: &'a mut [u8]) -> Result<&'a mut [u8], Unopened> {
         let transform = Transform::parse(frame)?;
         if transform.session_id != session_id {

@@ -95,7 +95,8 @@ impl Keys {
     }
 }
 
-/// Computes one round of SP 800-108's counter mode with HMAC-SHA256. Its 256 bits suffice for SMB.
+/// Computes one round of SP 800-108's counter mode with HMAC-SHA256. The 256 bits of one round suffice for
+/// SMB.
 fn derive(key: &[u8], label: &[u8], context: &[u8], length: usize) -> CipherKey {
     let bits = u32::try_from(length * 8).unwrap_or(0);
     let mut round = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");

@@ -16,8 +16,8 @@ const SIGNED: u8 = 8;
 const SIGNATURE_AT: usize = 48;
 const CANCEL: [u8; 2] = [0x0c, 0];
 
-/// Computes and verifies the signatures of one session. The keys are expanded once; each message copies
-/// that state.
+/// Computes and verifies the signatures of one session. The key is expanded once, and the expanded state is
+/// copied for each message.
 pub struct Signer(State);
 
 enum State {

@@ -15,7 +15,7 @@ pub fn bytes(digits: &str) -> Vec<u8> {
         .collect()
 }
 
-/// As `bytes`, with a fixed length.
+/// Reads hexadecimal digits into an array, ignoring white space.
 pub fn array<const N: usize>(digits: &str) -> [u8; N] {
     bytes(digits)
         .try_into()

@@ -1,5 +1,5 @@
 //! Handles the server's messages: checks each against the outstanding requests, and ends calls, reports
-//! breaks, or ends the session if a message can't be correct.
+//! breaks, or ends the session if a message violates the protocol.
 
 use super::calls::{Kind, LISTING_BYTES};
 use super::conversation::{Conversation, Incoming, Outstanding, Owner, Running};
@@ -87,10 +87,9 @@ impl Conversation {
         }
     }
 
-    /// Returns whether the server may have refused the request because of the order in which connections
-    /// delivered it (MS-SMB2 3.3.5.2.10) and it can be repeated: a request of a later connection overtook
-    /// it, or it is itself a repetition, and the server is still processing requests of an earlier
-    /// connection.
+    /// Returns whether the request can be repeated and the server may have refused it because of its channel
+    /// sequence (MS-SMB2 3.3.5.2.10): either a request with a later sequence overtook it, or the request is
+    /// itself a repetition and the server is still processing requests of an earlier connection.
     fn is_outrun(&self, index: usize, request: &Outstanding) -> bool {
         let running = self.running.get(index).and_then(Option::as_ref);
         let is_older = request.channel_sequence != self.durability.channel_sequence;
@@ -114,8 +113,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Checks that a response belongs to the right session, share and request. Errors may lack these
-    /// numbers: a server that has lost a session does not know its number.
+    /// Checks the session ID, tree ID and async ID of a response. An error response may lack them: a server
+    /// that has lost the session does not know its ID.
     fn check_identity(&self, position: usize, header: &Header) -> Parsed<()> {
         let request = &self.outstanding[position];
         let is_async = header.has(flags::ASYNC);
@@ -213,7 +212,7 @@ impl Conversation {
         }
         if let (true, None, Some(file)) = (running.more, running.failed, running.file) {
             (running.parts_left, running.more) = (1, false);
-            // By MS-SMB2 the first request's pattern applies; Samba uses the pattern of each request.
+            // By MS-SMB2, the pattern of the first request applies; Samba uses the pattern of each request.
             let pattern = std::mem::take(&mut self.patterns[index]);
             self.follow_up(index, |message| {
                 message.query_directory(file, &pattern, LISTING_BYTES, false)
@@ -237,11 +236,11 @@ fn check_session(status: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where a call records its answers.
+/// The state that responses change: open files and durable handles.
 type Books<'a> = (&'a mut Handles, &'a mut Durability);
 
 impl Running {
-    /// Processes the response to one of the call's requests, which begins at `start` of the inbox.
+    /// Processes the response to one of the call's requests. `part` begins at offset `start` of the inbox.
     fn take_part(
         &mut self,
         books: &mut Books<'_>,
@@ -254,7 +253,7 @@ impl Running {
             parse_error(part)?;
         }
         if let (Command::Close, Kind::Close(handle)) = (command, self.kind) {
-            // Whatever the server answers, the handle can't be used any more.
+            // Whatever status the server returns, the handle can't be used any more.
             books.0.remove(handle);
         }
         match (command, status) {
@@ -371,7 +370,7 @@ impl Running {
 
     fn end(self) -> Incoming {
         let result = match self.failed {
-            // The server had closed the file before its answer was lost.
+            // The server closed the file, but its first response was lost with the connection.
             Some(status::FILE_CLOSED) if self.repeated && matches!(self.kind, Kind::Close(_)) => {
                 Ok(Reply::Done)
             }

@@ -24,8 +24,8 @@
 //! every part after a failed one), a separate CLOSE follows. `Find` takes at least two round trips, because a
 //! listing may always be longer than the first response; Windows clients do the same.
 //!
-//! Changes in a directory on which this session has a lease name that lease (ParentLeaseKey, MS-SMB2
-//! 2.2.13.2.10), so that the server does not break it.
+//! If this session has a lease on a directory, its requests that change the directory name that lease
+//! (ParentLeaseKey, MS-SMB2 2.2.13.2.10), so that the server does not break it.
 
 use super::durable::{Durability, Durable};
 use super::handles::{level_of, possible, state_of, Handles};
@@ -36,19 +36,20 @@ use crate::wire::{
 use dyno_files::{Access, Ask, Caching, Call, Disposition, Handle, LeaseKey, Open, Stability};
 use dyno_measure::{Failure, Fault};
 
-/// Size of one listing request, which one credit covers.
+/// Maximum size of the response to one QUERY_DIRECTORY: the size that one credit covers.
 pub const LISTING_BYTES: u32 = 65536;
 
 const DISPOSITION_OPEN: u32 = 1;
 const DISPOSITION_CREATE: u32 = 2;
-/// Limit for names, in UTF-16 units: their length in bytes fits 16 bits. No server accepts names this long.
+/// Upper bound on the length of a name, in UTF-16 code units: the length in bytes must fit a 16-bit field. No
+/// server accepts names this long.
 const MAX_PATH_UNITS: usize = 16_384;
 
-/// Bit in the lease keys of opens that need a key only to name the lease of their directory. Callers' keys
-/// count from 1, and those of durable handles have the next higher bit.
+/// Marks the lease key of an open that needs a key only to name the lease of its directory. Callers' keys
+/// count from 1, and keys of durable handles have the next higher bit set.
 const NAMING_LEASE: u128 = 1 << 126;
 
-/// The kind of a pending call.
+/// Kind of a running call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// CREATE of a file that stays open.
@@ -59,18 +60,18 @@ pub enum Kind {
         may_be_absent: bool,
     },
     Close(Handle),
-    /// READ, with the number of bytes.
+    /// READ of this number of bytes.
     Read(u32),
-    /// WRITE, with the number of bytes.
+    /// WRITE of this number of bytes.
     Write(u32),
     /// One request whose response has no data.
     Plain,
-    /// A compound whose parts only need to succeed; the lease key of its CREATE, if it names the lease of
-    /// its directory.
+    /// A compound whose responses have no data for the caller. The value is the lease key of its CREATE, if
+    /// the CREATE names the lease of a directory.
     Change(Option<LeaseKey>),
     /// QUERY_INFO for sizes and attributes of an open file.
     HandleInfo,
-    /// The same, by path.
+    /// QUERY_INFO for sizes and attributes, by path.
     PathInfo,
     Space,
     /// A listing; `leased` if it uses the handle of a leased directory, which stays open.
@@ -93,25 +94,25 @@ impl Kind {
         )
     }
 
-    /// Returns whether the file of its requests stays open.
+    /// Returns whether the file that the requests use stays open after the call.
     #[must_use]
     pub fn keeps_file(self) -> bool {
         matches!(self, Self::Find { leased: Some(_) })
     }
 }
 
-/// Writes the requests of a call; see the table of this module.
+/// Writes the requests of a call; see the table at the top of this file.
 pub struct Writer<'a> {
     pub message: &'a mut Message,
     pub handles: &'a mut Handles,
-    /// What the session supports.
+    /// Negotiated properties of the session.
     pub agreed: &'a NegotiatedSession,
     pub base: &'a str,
     /// State of the durable handles.
     pub durability: &'a mut Durability,
-    /// Counter of the lease keys that only name the lease of the file's directory.
+    /// Counter for lease keys that only name the lease of a directory.
     pub next_own_lease: &'a mut u128,
-    /// After an open: what is needed to reopen the file, if the server keeps it.
+    /// After an open: state for reopening the file, if the server keeps it.
     pub durable: Option<Box<Durable>>,
 }
 
@@ -141,7 +142,7 @@ impl Writer<'_> {
             } => {
                 let file = self.file(handle)?;
                 let bytes = u32::try_from(data.len()).map_err(|_| Fault::OtherIo)?;
-                // The flag is reserved before SMB 2.1 (MS-SMB2 2.2.21).
+                // Before SMB 2.1, the write-through flag is reserved (MS-SMB2 2.2.21).
                 let through = stability > Stability::Unstable && self.agreed.dialect > Dialect::Smb202;
                 self.message.write(file, offset, bytes, through);
                 Ok(Kind::Write(bytes))
@@ -303,8 +304,8 @@ impl Writer<'_> {
         Ok(Kind::Plain)
     }
 
-    /// Returns the server's ID of a file. A file that is not open, or is being closed, was lost with an
-    /// earlier session.
+    /// Returns the server's ID of a file. Fails with `SessionLost` if the file is not open or is being
+    /// closed: it was lost with an earlier session.
     fn file(&mut self, handle: Handle) -> Result<FileId, Failure> {
         match self.handles.get(handle) {
             Some(open) if !open.closing => Ok(open.file),
@@ -312,7 +313,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Opens a path to change it; names the lease of its directory if the session has one.
+    /// Opens a path to change it. If the session has a lease on the parent directory, the CREATE names that
+    /// lease.
     fn open_to_change(
         &mut self,
         path: &str,
@@ -344,7 +346,7 @@ impl Writer<'_> {
         self.handles.leased_directory(directory).map(|(_, key)| key.0)
     }
 
-    /// Returns a lease key for an open that needs no lease of its own.
+    /// Returns a new lease key for an open that only names the lease of its directory.
     fn own_lease(&mut self) -> LeaseKey {
         *self.next_own_lease += 1;
         LeaseKey(NAMING_LEASE | *self.next_own_lease)
@@ -387,7 +389,7 @@ fn disposition_code(disposition: Disposition) -> u32 {
     }
 }
 
-/// Returns whether an open, or its use, may change the directory.
+/// Returns whether an open, or the use of its handle, may change the directory.
 fn may_change(open: &Open<'_>) -> bool {
     let only_looks = matches!(open.access, Access::Attributes | Access::Read);
     !only_looks || open.disposition != Disposition::Open || open.delete_on_close

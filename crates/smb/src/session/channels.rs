@@ -29,13 +29,13 @@ use std::ops::Range;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-/// What a further connection needs from its session.
+/// State of the session that a further connection needs.
 #[derive(Debug)]
 pub(super) struct Binding {
     /// Signer of the first connection, which proves the identity of the client.
     pub(super) signer: Signer,
     sign_all: bool,
-    /// The session's cipher and keys, and whether it encrypts.
+    /// The session's cipher and keys.
     cipher: Option<(Cipher, Keys)>,
     encrypts: bool,
     /// Number of the connection in its session.
@@ -43,7 +43,7 @@ pub(super) struct Binding {
 }
 
 impl Binding {
-    /// Protects the new channel, whose own signing key `signer` has.
+    /// Sets up signing and encryption of the new channel. `signer` has the channel's own signing key.
     pub(super) fn protect(self, signer: Signer, protection: &mut Protection) {
         protection.sign(signer, self.sign_all);
         if let Some((cipher, keys)) = self.cipher {
@@ -57,7 +57,7 @@ impl Binding {
 }
 
 impl Session {
-    /// Checks that the server supports the requested number of connections per session.
+    /// Fails if the options request several connections per session and the server supports only one.
     pub(super) fn check_channels(&self, negotiated: &Negotiated, guest: bool) -> Result<(), Failure> {
         let response = &negotiated.response;
         let offered = response.dialect >= Dialect::Smb300
@@ -69,7 +69,7 @@ impl Session {
         Ok(())
     }
 
-    /// Adds the further connections to a new session.
+    /// Opens the further connections of a new session.
     pub(super) async fn open_channels(
         &mut self,
         negotiated: &Negotiated,
@@ -97,14 +97,14 @@ impl Session {
             let durability = &self.conversation.durability;
             other.conversation.durability.channel_sequence = durability.channel_sequence;
             let bound = other.bind(binding, link, agreed).await;
-            // Its sent bytes count even if the connection failed.
+            // The bytes sent on the new connection count even if the binding failed.
             self.others.push(other);
             bound?;
         }
         Ok(())
     }
 
-    /// Connects and binds the connection to the session.
+    /// Connects, and binds the connection to the session.
     async fn bind(&mut self, binding: Binding, link: Link, agreed: NegotiatedSession) -> Result<(), Failure> {
         let negotiated = self.negotiate().await?;
         self.binding = Some(binding);
@@ -118,7 +118,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the further connection for a call, or None for the first.
+    /// Returns the index of the further connection that a call uses, or None for the first connection.
     pub(super) fn channel_for(&mut self, call: &Call<'_>) -> Option<usize> {
         let spreads = matches!(
             call,
@@ -137,7 +137,7 @@ impl Session {
         places.min_by_key(|place| load(*place))?.checked_sub(1)
     }
 
-    /// Starts a call over the further connection at `place`.
+    /// Starts a call on the further connection at index `place`.
     pub(super) async fn begin_on(&mut self, place: usize, call: &Call<'_>) -> Result<CallId, Failure> {
         let other = &mut self.others[place];
         let (id, now) = other.conversation.begin_for(&mut self.conversation, call)?;
@@ -226,8 +226,8 @@ impl Session {
         Ok(None)
     }
 
-    /// As above for a single connection; `first` is the conversation of the first connection if this is
-    /// another one.
+    /// Returns a received event of this connection. `first` is the conversation of the session's first
+    /// connection; None if this is the first connection.
     async fn told_here(&mut self, mut first: Option<&mut Conversation>) -> Result<Option<Incoming>, Failure> {
         loop {
             self.send_waiting().await?;
@@ -249,7 +249,8 @@ impl Session {
         Ok(None)
     }
 
-    /// Waits until a connection has data, without receiving it; returns the connection.
+    /// Waits until a connection has data, but does not receive the data. Returns the number of the
+    /// connection, and an error if waiting failed.
     async fn arrival(&mut self) -> (usize, Result<(), Failure>) {
         let more = (0..=self.others.len()).find(|place| self.channel(*place).more_is_there);
         let Some(place) = more else {
@@ -287,7 +288,7 @@ impl Session {
         }
     }
 
-    /// Polls all connections for a task that does not wait; returns whether there was data.
+    /// Polls all connections, each at most once per `LOOK_NS`; returns whether there was data.
     async fn look_at_all(&mut self) -> Result<bool, Failure> {
         let mut found = false;
         for place in (0..=self.others.len()).rev() {
@@ -302,7 +303,7 @@ impl Session {
         Ok(found)
     }
 
-    /// Returns the first connection, or one of the others, counted from 1.
+    /// Returns a connection by its number: 0 is the first connection, and the further ones count from 1.
     pub(super) fn channel(&self, place: usize) -> &Self {
         match place {
             0 => self,
@@ -317,8 +318,8 @@ impl Session {
         }
     }
 
-    /// Continues without a connection that failed, if another one is left. Connection 0 is the first, which
-    /// another one replaces.
+    /// Continues without the failed connection number `place`, if another one is left; otherwise returns the
+    /// failure. If the first connection (0) failed, another one takes its place.
     pub(super) fn give_up(&mut self, place: usize, failure: Failure) -> Result<(), Failure> {
         if !costs_connection(&failure) || self.others.is_empty() {
             return Err(failure);
@@ -369,7 +370,7 @@ impl Session {
         counts
     }
 
-    /// Sends a request again that the server refused because a later channel overtook it.
+    /// Repeats a request that the server refused because of its channel sequence.
     pub(super) fn send_outrun(&mut self, id: CallId, again: Again) {
         if let Err(failure) = self.conversation.send_once_more(id, again) {
             self.conversation.ended_at_once.push_back((id, Err(failure)));
@@ -386,7 +387,7 @@ impl Session {
     }
 }
 
-/// Adds the bytes of one connection to those of its session.
+/// Adds the traffic of one connection to the total of its session.
 pub(super) fn add_bytes(sum: &mut Traffic, one: &Traffic) {
     sum.bytes_out += one.bytes_out;
     sum.bytes_in += one.bytes_in;

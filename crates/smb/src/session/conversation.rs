@@ -21,32 +21,32 @@ use std::ops::Range;
 const CREDITS_WANTED: u32 = 128;
 const MAX_CREDITS: u32 = 65_535;
 
-/// An event for the user of the session.
+/// An event that a session reports.
 #[derive(Debug)]
 pub enum Incoming {
     /// A call ended; the range of the inbox holds the data of a read.
     Ended(CallId, Result<Reply, Failure>, Range<usize>),
     /// The server revokes caching.
     Break(Break),
-    /// The response to one of the session's own requests: status, session and tree, and its place in the
-    /// inbox.
+    /// The response to one of the session's own requests: its status, its session and tree IDs, and its range
+    /// in the inbox.
     Answer(u32, Link, Range<usize>),
-    /// The server did not execute the call because of requests on another connection.
+    /// The server refused the call because of its channel sequence; the call must be sent again.
     Outrun(CallId, Again),
 }
 
 /// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The session itself, while it starts or ends.
+    /// The session itself, while it starts, ends or reopens handles.
     Session,
-    /// A break acknowledgement, whose response is ignored.
+    /// A break acknowledgement. Its response is ignored unless the status ends the session.
     Acknowledgement,
-    /// The running call with this number.
+    /// The running call with this index.
     Call(usize),
 }
 
-/// A request without a response yet.
+/// A request that has no response yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outstanding {
     pub message_id: u64,
@@ -54,7 +54,7 @@ pub(super) struct Outstanding {
     pub owner: Owner,
     pub interims: u32,
     pub async_id: u64,
-    /// Channel sequence with which it was sent.
+    /// Channel sequence that the request carried.
     pub channel_sequence: u16,
     credits_asked: u32,
     max_response: u32,
@@ -73,27 +73,28 @@ pub(super) struct Running {
     pub failed: Option<u32>,
     /// File that a compound opened and has not closed yet.
     pub file: Option<FileId>,
-    /// Whether it was already sent on a lost connection.
+    /// Whether the call was sent before: on a lost connection, or with a channel sequence that the server
+    /// refused.
     pub repeated: bool,
     /// State for reopening a file that the server is asked to keep.
     pub durable: Option<Box<Durable>>,
     /// Path of a directory that is being opened under a lease.
     pub directory: Option<Box<str>>,
-    /// What to send again if the connection is lost.
+    /// The call in repeatable form; None if the call may not be sent again.
     pub again: Option<Again>,
-    /// Whether the listing continues.
+    /// Whether the listing may have more entries.
     pub more: bool,
     pub reply: Reply,
     pub data: Range<usize>,
 }
 
-/// Numbers of requests by command code, and of breaks.
+/// Counts of requests and breaks.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     /// Indexed by command code.
     pub requests: [u64; Command::CODES],
     /// Parts of compounds that were not executed because an earlier part had failed. Servers answer these
-    /// without counting them.
+    /// parts but don't count them.
     pub refused: u64,
     pub breaks: u64,
 }
@@ -137,9 +138,9 @@ pub struct Conversation {
     next_call: u64,
     pub(super) counts: Counts,
     pub(super) durability: Durability,
-    /// Counter of the lease keys that only name the lease of the file's directory.
+    /// Counter for lease keys that only name the lease of a directory.
     next_own_lease: u128,
-    /// Whether the session has had other connections: its open files survived the lost one.
+    /// Whether the session lost a connection and continued on another one, so that its open files survived.
     pub(super) outlives_connections: bool,
 }
 
@@ -173,7 +174,7 @@ impl Conversation {
         }
     }
 
-    /// Starts over on another connection. The counts stay.
+    /// Resets the state for a new connection. Counts, numbering and the state of durable handles stay.
     pub fn reset(&mut self) {
         let fresh = Self {
             base: std::mem::take(&mut self.base),
@@ -204,7 +205,7 @@ impl Conversation {
         &self.message
     }
 
-    /// Returns the memory of all messages, in bytes.
+    /// Returns the memory that all messages use, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let waiting = self.waiting.iter().map(|(message, _)| message);
@@ -212,7 +213,7 @@ impl Conversation {
         all.map(Message::held_bytes).sum()
     }
 
-    /// Frees the memory of sent messages; waiting ones stay.
+    /// Frees the memory of sent messages; waiting messages stay.
     pub fn release(&mut self) {
         self.message = Message::default();
         self.spare = Vec::new();
@@ -236,20 +237,20 @@ impl Conversation {
         self.outstanding.is_empty()
     }
 
-    /// Returns whether messages wait, and no outstanding response could grant credits.
+    /// Returns whether messages wait for credits that no outstanding response can grant.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         !self.waiting.is_empty() && self.is_quiet() && !self.may_depart()
     }
 
-    /// Returns the number of unanswered requests.
+    /// Returns the number of outstanding requests and waiting messages.
     #[must_use]
     pub fn load(&self) -> usize {
         self.outstanding.len() + self.waiting.len()
     }
 
-    /// Starts `call`. Returns its ID, and true if its message must be sent now, followed by the data of a
-    /// write; otherwise the message waits for credits, or the call has already ended.
+    /// Starts `call`. Returns the call's ID, and whether its message must be sent now, followed by the data
+    /// of a write. If false, the message waits for credits, or the call has already ended.
     ///
     /// # Errors
     /// There is no session, or a message can't be protected.
@@ -302,7 +303,7 @@ impl Conversation {
     /// Writes one of the session's own requests, to be sent now.
     ///
     /// # Errors
-    /// There are no credits for it, or it can't be protected.
+    /// The credits don't suffice, or the request can't be protected.
     pub fn begin_own(&mut self, always_sign: bool, write: impl FnOnce(&mut Message)) -> Result<(), Failure> {
         self.message.begin(self.link, self.protection.room());
         write(&mut self.message);
@@ -313,18 +314,18 @@ impl Conversation {
         self.depart(Owner::Session, always_sign)
     }
 
-    /// Signs the session's own request, which is to be sent now, with a key of another connection.
+    /// Signs the session's own request with the key of another connection, before the request is sent.
     pub(super) fn sign_own(&mut self, signer: &Signer) {
         if let Some(part) = self.message.part_mut(0) {
             signer.sign(part);
         }
     }
 
-    /// Writes the answer to a break. Returns true if it must be sent now; otherwise it waits for credits,
-    /// or its file has been closed meanwhile, which makes the answer unnecessary.
+    /// Writes the acknowledgement of a break. Returns true if the message must be sent now. Otherwise, the
+    /// message waits for credits, or none is needed because the file has been closed meanwhile.
     ///
     /// # Errors
-    /// As `begin`.
+    /// The message can't be protected.
     pub fn acknowledge(&mut self, grant: Grant, left: Caching) -> Result<bool, Failure> {
         self.message.begin(self.link, self.protection.room());
         match grant {
@@ -347,7 +348,7 @@ impl Conversation {
             Grant::Lease(_) => return Ok(false),
         }
         if self.message.charge() > self.credits {
-            // Goes first: the server may grant no credits until it has this answer.
+            // The acknowledgement goes first: the server may grant no credits until it arrives.
             self.message.end();
             let message = std::mem::replace(&mut self.message, self.spare.pop().unwrap_or_default());
             self.waiting.push_front((message, Owner::Acknowledgement));
@@ -366,10 +367,10 @@ impl Conversation {
         self.waiting.push_back((message, Owner::Call(index)));
     }
 
-    /// Prepares the first waiting message for sending, if credits suffice.
+    /// Prepares the first waiting message for sending, if the credits suffice; returns whether it did.
     ///
     /// # Errors
-    /// It can't be protected.
+    /// The message can't be protected.
     pub fn next_departure(&mut self) -> Result<bool, Failure> {
         if !self.may_depart() {
             return Ok(false);
@@ -442,7 +443,7 @@ impl Conversation {
 
     /// Assigns a message ID to every part of the message and records the expected responses.
     fn depart(&mut self, owner: Owner, always_sign: bool) -> Result<(), Failure> {
-        // Before SMB 2.1 every request costs one credit, and the field is reserved.
+        // Before SMB 2.1, every request costs one credit, and the CreditCharge field is reserved.
         let has_charges = self.agreed.is_some_and(|agreed| agreed.dialect > Dialect::Smb202);
         let has_sequence = self
             .agreed
@@ -482,12 +483,12 @@ impl Conversation {
             .protect(&mut self.message, self.link.session_id, always_sign)
     }
 
-    /// Adds the credits of a response.
+    /// Adds the credits that a response grants.
     pub(super) fn earn(&mut self, credits: u16) {
         self.credits = (self.credits + u32::from(credits)).min(MAX_CREDITS);
     }
 
-    /// Removes the request at `position`, which has been answered.
+    /// Removes the answered request at `position`.
     pub(super) fn settle(&mut self, position: usize) -> Outstanding {
         let request = self.outstanding.swap_remove(position);
         self.credits_asked -= request.credits_asked;

@@ -1,9 +1,9 @@
 //! Durable handles, which survive their connection: what an open requests for them (MS-SMB2 3.2.4.3.5),
 //! what the server granted, and the state for reopening files and repeating unanswered calls.
 //!
-//! A server keeps a durable handle only together with an oplock or lease that includes handle caching. If
-//! the caller requests none, this session requests its own: a batch oplock, or a lease of reads and the
-//! handle. Nothing is cached under it. `recovery.rs` reconnects.
+//! A server keeps a durable handle only together with an oplock or lease that includes handle caching. If the
+//! caller requests none, this session requests its own: a batch oplock, or a lease for read and handle
+//! caching. Nothing is cached under it. `recovery.rs` reconnects.
 
 use super::options::NegotiatedSession;
 use crate::wire::{CreateRequest, Dialect, DurableRequest, FileId, LeaseRequest};
@@ -21,13 +21,13 @@ pub struct Durability {
     pub keeps_calls: bool,
     /// Makes the create GUIDs of opens unique among clients.
     pub client_guid: u128,
-    /// Incremented with each connection that replaces a lost one.
+    /// Incremented with each lost connection.
     pub channel_sequence: u16,
     pub counts: KeptHandles,
     opens: u128,
 }
 
-/// What is needed to reopen a file that the server has kept.
+/// State for reopening a file that the server has kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Durable {
     path: String,
@@ -35,16 +35,16 @@ pub struct Durable {
     options: u32,
     oplock: u8,
     lease: Option<LeaseRequest>,
-    /// Set with SMB 3; None with SMB 2.
+    /// Identifies the open with SMB 3; None with SMB 2.
     create_guid: Option<u128>,
     persistent: bool,
-    /// Last agreed caching under its lease.
+    /// Caching that the oplock or lease last allowed.
     pub granted: Caching,
 }
 
 impl Durability {
-    /// Returns what an open requests instead of `ask`, and whether the server is asked to keep the file.
-    /// `leases`: whether the server grants leases.
+    /// Returns the oplock or lease that an open requests in place of `ask`, and whether the open requests a
+    /// durable handle. `leases`: whether the server grants leases.
     pub fn ask(&mut self, open: &Open<'_>, ask: Ask, leases: bool) -> (Ask, bool) {
         let of_data = matches!(open.access, Access::Read | Access::ReadWrite | Access::Write);
         if !self.wanted || !of_data || open.directory || open.delete_on_close {
@@ -61,8 +61,8 @@ impl Durability {
         }
     }
 
-    /// Asks the server to keep the file that `request` opens. Returns what is needed to reopen it, if
-    /// granted.
+    /// Adds the request for a durable handle to `request`. Returns the state for reopening the file, for use
+    /// if the server grants the handle.
     pub fn keep(&mut self, request: &mut CreateRequest<'_>, agreed: &NegotiatedSession) -> Box<Durable> {
         self.counts.asked += 1;
         let second = agreed.dialect >= Dialect::Smb300;
@@ -87,8 +87,9 @@ impl Durability {
         })
     }
 
-    /// Records the answer to an open that the server was asked to keep: `kept` is None if it is not kept;
-    /// otherwise, whether the handle is persistent.
+    /// Records the response to an open that requested a durable handle. `kept`: whether the handle is
+    /// persistent; None if the server did not grant a durable handle. Returns the state for reopening the
+    /// file, if granted.
     pub fn answered(
         &mut self,
         mut asked: Box<Durable>,
@@ -110,7 +111,8 @@ impl Durable {
             base,
             path: &self.path,
             access: self.access,
-            // OPEN, because the file must exist. The server ignores it when it reconnects a handle.
+            // OPEN, because the file must exist. The server ignores the disposition when it reconnects a
+            // handle.
             disposition: 1,
             options: self.options,
             oplock: self.oplock,
@@ -126,13 +128,13 @@ impl Durable {
         }
     }
 
-    /// Returns the key of its lease.
+    /// Returns the key of the file's lease.
     pub fn lease_key(&self) -> Option<LeaseKey> {
         self.lease.map(|lease| LeaseKey(lease.key))
     }
 }
 
-/// A call that may be sent again if it is unknown whether the server executed it, because repeating it has
+/// A call that may be sent again if it is unknown whether the server executed it, because a repetition has
 /// the same result. Locks, opens and changes by name do not qualify.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Again {
@@ -220,8 +222,7 @@ impl Again {
         }
     }
 
-    /// Returns whether it changes a file. The server must then be told that the request may be a
-    /// repetition.
+    /// Returns whether the call changes a file. If so, its repetition carries the replay flag with SMB 3.
     pub fn changes(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::SetEnd { .. })
     }

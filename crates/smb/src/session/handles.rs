@@ -8,28 +8,28 @@ use dyno_files::{Ask, Caching, Grant, Handle, LeaseKey};
 pub struct OpenFile {
     /// The server's ID of the file.
     pub file: FileId,
-    /// Caching allowed by its oplock. Not used for leases, which several handles share.
+    /// Caching that the oplock allows. Not used for leases, which several handles share.
     pub oplock: Caching,
     /// The granted lease, if any.
     pub lease: Option<LeaseKey>,
-    /// The path of a leased directory.
+    /// Path of the file, if it is a leased directory.
     pub directory: Option<Box<str>>,
-    /// Whether its CLOSE has been sent: breaks no longer concern it.
+    /// Whether the CLOSE has been sent, so that breaks no longer concern the file.
     pub closing: bool,
     /// State for reopening the file, if the server keeps it when the connection is lost.
     pub durable: Option<Box<Durable>>,
-    /// Whether it was reopened on this connection, which replaced a lost one.
+    /// Whether the file was reopened on this connection, which replaced a lost one.
     pub reopened: bool,
 }
 
-/// All open files by number.
+/// All open files, indexed by number.
 #[derive(Debug, Default)]
 pub struct Handles {
     files: Vec<Option<OpenFile>>,
     free: Vec<u32>,
     /// Handles of leased directories.
     directories: Vec<Handle>,
-    /// Leases of unanswered opens: their breaks may arrive before the answer.
+    /// Lease keys of unanswered opens: a break may arrive before the response to the open.
     asked: Vec<LeaseKey>,
 }
 
@@ -86,8 +86,8 @@ impl Handles {
             .map(|(handle, _)| handle)
     }
 
-    /// Drops the files that were not reopened on the new connection. Their numbers stay in use, so that the
-    /// next call with one fails.
+    /// Marks the files that were not reopened on the new connection as unusable. Their numbers stay in use,
+    /// so that calls on these files fail.
     pub fn drop_not_reopened(&mut self) {
         for open in self.files.iter_mut().flatten() {
             if !std::mem::take(&mut open.reopened) {
@@ -96,7 +96,7 @@ impl Handles {
         }
     }
 
-    /// Records the caching that is left under a lease.
+    /// Records the caching that a lease still allows.
     pub fn note_lease(&mut self, key: LeaseKey, left: Caching) {
         let under = |open: &&mut OpenFile| open.lease == Some(key);
         for open in self.files.iter_mut().flatten().filter(under) {
@@ -106,7 +106,7 @@ impl Handles {
         }
     }
 
-    /// Returns the handle of the server's `file`, unless it is being closed.
+    /// Returns the handle of the file with this server ID, unless the file is being closed.
     #[must_use]
     pub fn of_file(&self, file: FileId) -> Option<Handle> {
         self.find(|open| open.file == file)
@@ -123,7 +123,7 @@ impl Handles {
         self.asked.push(key);
     }
 
-    /// Records the answer to such an open.
+    /// Records that an open under `key` was answered.
     pub fn lease_answered(&mut self, key: LeaseKey) {
         if let Some(place) = self.asked.iter().position(|asked| *asked == key) {
             self.asked.swap_remove(place);
@@ -135,7 +135,7 @@ impl Handles {
         self.asked.clear();
     }
 
-    /// Returns all grants to cache, each lease once.
+    /// Returns all grants of caching, each lease once.
     pub fn grants(&self) -> Vec<Grant> {
         let mut grants = Vec::new();
         for (number, open) in (0..).zip(&self.files) {
@@ -175,7 +175,7 @@ pub fn level_of(caching: Caching) -> u8 {
     }
 }
 
-/// Returns what an oplock level allows; nothing for an unknown level.
+/// Returns the caching that an oplock level allows: none for an unknown level.
 #[must_use]
 pub fn caching_of_level(level: u8) -> Caching {
     match level {
@@ -195,7 +195,7 @@ pub fn state_of(caching: Caching) -> u32 {
         | bit(caching.write, oplock::LEASE_WRITE)
 }
 
-/// Returns what a lease state allows.
+/// Returns the caching that the lease state bits allow.
 #[must_use]
 pub fn caching_of_state(state: u32) -> Caching {
     Caching {
@@ -205,7 +205,8 @@ pub fn caching_of_state(state: u32) -> Caching {
     }
 }
 
-/// Returns the possible form of `ask`: without leases, an oplock of the same kind replaces one.
+/// Returns `ask` in a form that the server can grant: if the server grants no leases, an oplock replaces a
+/// lease.
 #[must_use]
 pub fn possible(ask: Ask, leases: bool) -> Ask {
     match ask {

@@ -5,21 +5,21 @@ use crate::wire::{Field, Header, Malformed, Parsed, FRAME_BYTES, HEADER_BYTES};
 use dyno_measure::Failure;
 use std::ops::Range;
 
-/// Enough for responses without data; several are received together.
+/// Initial size of the buffer: enough for several responses without data.
 const FIRST_BYTES: usize = 8192;
 /// Type of the message with which a server refuses a connection, also over direct TCP (RFC 1002, 4.3.4).
 const NEGATIVE_SESSION_RESPONSE: u8 = 0x83;
-/// Extra space behind a large message, so that one system call also receives what follows it.
+/// Extra space behind a large message, so that one system call also receives the start of the next message.
 const SLACK_BYTES: usize = 4096;
 
-/// The buffer. Consumed bytes stay readable until more space is requested.
+/// The receive buffer. Consumed bytes stay readable until more space is requested.
 #[derive(Debug)]
 pub struct Inbox {
     buffer: Vec<u8>,
-    /// Received and not consumed: `buffer[start..end]`.
+    /// `buffer[start..end]` contains the received bytes that are not consumed.
     start: usize,
     end: usize,
-    /// End of the current message, of which some parts are unread; not after `end`.
+    /// End of the current message, if some of its parts are unread; at most `end`.
     message_end: Option<usize>,
     max_message_bytes: usize,
 }
@@ -47,7 +47,7 @@ impl Inbox {
         (self.start, self.end, self.message_end) = (0, 0, None);
     }
 
-    /// Returns the memory of the buffer, in bytes.
+    /// Returns the memory that the buffer uses, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()
@@ -92,7 +92,7 @@ impl Inbox {
         &mut self.buffer[self.end..]
     }
 
-    /// Records that `bytes` were received into `room`.
+    /// Records that `bytes` bytes were received into `room`.
     pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
     }
@@ -130,7 +130,8 @@ impl Inbox {
         if frame[0] == NEGATIVE_SESSION_RESPONSE {
             return Err(Refusal::TurnedAway.failure(0));
         }
-        // The type in the first byte must be 0. As part of the number, any other value makes it too large.
+        // The first byte is the message type and must be 0. Read as part of the length, any other type makes
+        // the length too large.
         let length = u32::from_be_bytes(*frame) as usize;
         if !(HEADER_BYTES..=self.max_message_bytes).contains(&length) {
             return Err(Malformed::at(Field::StreamLength, 0).into());
@@ -153,7 +154,7 @@ impl Inbox {
         }
     }
 
-    /// Consumes the next part of the message: returns its header and its whole range.
+    /// Consumes the next part of the message. Returns its header, and its range including the header.
     ///
     /// # Errors
     /// The part is malformed.

@@ -21,7 +21,7 @@ struct Accepted {
     /// Unused for a guest or an anonymous user.
     session_key: Vec<u8>,
     preauth: Preauth,
-    /// The last response, in the inbox.
+    /// Range of the last response in the inbox.
     response: Range<usize>,
 }
 
@@ -98,7 +98,8 @@ impl Session {
             now_us: now.map_or(0, |now| now.as_micros() as u64),
         })?;
         let (status, link, response) = self.set_up(&mut preauth, request.token()).await?;
-        // A server that requires more explains it in its token: a log-on by ticket has only one request.
+        // MORE_PROCESSING_REQUIRED also means a refusal, because the log-on has only one request; the
+        // server's reason is in its token.
         if !matches!(status, status::SUCCESS | status::MORE_PROCESSING_REQUIRED) {
             return Err(self.refusal(Refusal::Ticket).failure(status));
         }
@@ -125,8 +126,8 @@ impl Session {
         })
     }
 
-    /// Exchanges one SESSION_SETUP. `preauth` does not include its response yet; it never includes the last
-    /// one.
+    /// Exchanges one SESSION_SETUP, and adds the request to `preauth`. The caller adds the response, except
+    /// for the last one.
     async fn set_up(
         &mut self,
         preauth: &mut Preauth,
@@ -164,8 +165,8 @@ impl Session {
         self.keys = (self.options.channels > 1).then_some(keys);
     }
 
-    /// Returns the refusal of a log-on: for a further connection of a session, it is the binding that was
-    /// refused.
+    /// Returns the refusal to report for a failed log-on: `Binding` on a further connection of a session,
+    /// otherwise `refusal`.
     fn refusal(&self, refusal: Refusal) -> Refusal {
         match self.binding {
             Some(_) => Refusal::Binding,
@@ -178,7 +179,7 @@ fn in_setup<T>(parsed: Parsed<T>) -> Result<T, Failure> {
     parsed.map_err(|wrong| in_response_to(wrong.into(), Command::SessionSetup as u16))
 }
 
-/// Checks that the session is one that the options allow; returns whether it is a guest's.
+/// Checks that the options allow this session; returns whether the user became a guest or anonymous.
 fn check_admission(
     options: &Options,
     negotiated: &Negotiated,
@@ -195,9 +196,9 @@ fn check_admission(
     Err(why.failure(0))
 }
 
-/// Verifies the signature of the last response. From SMB 3.1.1 on, it proves that nobody changed the
-/// negotiation, and for a further connection, that it leads to the same server (MS-SMB2 3.2.5.3.1,
-/// 3.2.5.3.3).
+/// Verifies the signature of the last SESSION_SETUP response. With SMB 3.1.1, the signature proves that
+/// nobody changed the negotiation; on a further connection, it proves that the connection leads to the same
+/// server (MS-SMB2 3.2.5.3.1, 3.2.5.3.3).
 fn check_last_signature(must_be_signed: bool, signer: &Signer, part: &[u8]) -> Result<(), Failure> {
     let is_signed = Header::parse(part)?.has(flags::SIGNED);
     if (is_signed || must_be_signed) && !(is_signed && signer.verify(part)) {

@@ -7,9 +7,9 @@
 //! encrypts; `inbox.rs` splits the stream into messages; this file transfers bytes between them and the
 //! socket.
 //!
-//! A lost session loses all handles, running calls and caches, unless its handles are durable
-//! (`durable.rs`, `recovery.rs`). Its user learns this from the method that fails, and decides whether and
-//! when to `connect` again. An idle session frees its buffers.
+//! A lost session loses all handles, running calls and caches, unless its handles are durable (`durable.rs`,
+//! `recovery.rs`). The caller learns of the loss from the method that fails, and decides whether and when to
+//! `connect` again. An idle session frees its buffers.
 //!
 //! Oplocks and leases: an `Ask::Lease` becomes a lease if the server supports leases with the dialect (SMB
 //! 2.1 on), otherwise the nearest oplock, whose breaks arrive as `Grant::Handle`. Breaks of files that are
@@ -48,24 +48,24 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{ready, Context, Poll};
 
-/// Receive calls in a row after which a task that always finds more data yields to the others.
+/// Number of consecutive receive calls after which a task that always finds more data yields to other tasks.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// Allowance for breaks and responses without data while sending.
+/// Allowance for breaks and responses without data that are received while sending.
 const BACKLOG_SLACK_BYTES: usize = 65_536;
-/// Longer than any message of a log-on.
+/// Upper bound on the size of a message before the session is established.
 const MAX_SETUP_MESSAGE_BYTES: usize = 65_536 + 1024;
-/// A compound of this client contains at most two listings.
+/// Upper bound on the data in the responses to a compound: two listings.
 const MAX_COMPOUND_BYTES: usize = 2 * calls::LISTING_BYTES as usize;
-/// Headers, fixed parts and contexts around the data of a message.
+/// Upper bound on the size of the headers, fixed parts and contexts of a message.
 const AROUND_DATA_BYTES: usize = 4096;
-/// Time without a call after which a session frees its buffers: growing them again takes less than a
-/// thousandth of it.
+/// Time without a call after which a session frees its buffers: allocating them again takes less than a
+/// thousandth of this time.
 const IDLE_NS: u64 = 100_000_000;
 /// Minimum interval between polls of the socket for breaks by a caller that never waits: each poll is a
 /// system call and yields to other tasks. This delays break detection by up to 1 ms, except for callers
 /// that wait.
 const LOOK_NS: u64 = 1_000_000;
-/// Time limit for ending a session, whose result nobody needs.
+/// Time limit for the log-off, whose result is not needed.
 const DISCONNECT_NS: u64 = 2_000_000_000;
 
 /// A call that ended while the caller waited only for breaks.
@@ -87,9 +87,9 @@ pub struct Session {
     inbox: Inbox,
     conversation: Conversation,
     kept: VecDeque<EndedCall>,
-    /// Data read by the last reported call from `kept`.
+    /// Data of the read that was last taken from `kept`.
     kept_data: Vec<u8>,
-    /// Breaks that arrived, or were detected, while handles were reopened.
+    /// Breaks that arrived while handles were reopened, or that the loss of a connection causes.
     breaks_to_tell: VecDeque<Break>,
     /// Time of the last connection attempt.
     dialed_ns: u64,
@@ -107,17 +107,16 @@ pub struct Session {
     others: Vec<Session>,
     /// Connection of the last reported event, counted from 1; 0: the first connection.
     told_by: usize,
-    /// Number of calls distributed among them.
+    /// Number of calls distributed among the connections.
     turn: usize,
     /// Keys for binding further connections of this session.
     keys: Option<Keys>,
-    /// Set if this becomes a further connection of a session.
+    /// Set while this connection is being bound to an existing session.
     binding: Option<Binding>,
 }
 
 impl Session {
-    /// Creates a session without a connection; `connect` makes one. The GUID depends on `client` and the
-    /// options' seed.
+    /// Creates a session that is not connected. Its client GUID depends on `client` and the options' seed.
     #[must_use]
     pub fn new(
         executor: Executor,
@@ -164,7 +163,8 @@ impl Session {
         self.conversation.agreed.as_ref()
     }
 
-    /// Returns the memory of the buffers, in bytes: the size of the largest message, or nothing once idle.
+    /// Returns the memory that the buffers use, in bytes: up to the largest message; 0 once the session is
+    /// idle.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let others: usize = self.others.iter().map(Self::held_bytes).sum();
@@ -197,8 +197,8 @@ impl Session {
         self.more_is_there = false;
     }
 
-    /// Sends the conversation's message and then `tail`. Meanwhile, it receives expected data: two sides
-    /// that only send would wait for each other forever.
+    /// Sends the conversation's message and then `tail`. Receives expected data meanwhile: if both sides only
+    /// sent, they would wait for each other forever.
     async fn send(&mut self, tail: &[u8]) -> Result<(), Failure> {
         let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
         let message = self.conversation.message();
@@ -232,7 +232,7 @@ impl Session {
         Ok(())
     }
 
-    /// Receives the available data without waiting.
+    /// Receives the available data without waiting; returns whether there was any.
     fn take(&mut self) -> Result<bool, Failure> {
         self.looked_ns = monotonic_ns();
         let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
@@ -248,14 +248,15 @@ impl Session {
             Some(count) => {
                 self.inbox.filled(count);
                 self.traffic.bytes_in += count as u64;
-                // A short read has emptied the socket. A reported end is not reported again.
+                // A short read has emptied the socket. An end of the stream that was already reported is not
+                // reported again.
                 self.more_is_there = count == room_bytes || socket.end_reported();
                 Ok(true)
             }
         }
     }
 
-    /// Polls the socket for a task that does not wait; returns whether there was data.
+    /// Polls the socket, at most once per `LOOK_NS`; returns whether there was data.
     async fn look(&mut self, now_ns: u64) -> Result<bool, Failure> {
         if now_ns < self.looked_ns.saturating_add(LOOK_NS) {
             return Ok(false);
@@ -297,8 +298,7 @@ impl Session {
         }
     }
 
-    /// Frees the buffers of an idle session: many idle sessions must be small, whatever they have
-    /// transferred before.
+    /// Frees the buffers if the session is idle, so that many idle sessions need little memory.
     fn release_if_idle(&mut self) {
         if self.idle_ns >= IDLE_NS && self.conversation.is_quiet() && self.kept.is_empty() {
             for channel in self
@@ -385,7 +385,7 @@ impl Session {
         }
     }
 
-    /// As `next_break`, over as many connections as necessary.
+    /// Waits for a break as `next_break` does, and replaces lost connections.
     async fn next_break_recovering(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
         loop {
             if let Some(broken) = self.breaks_to_tell.pop_front() {
@@ -402,7 +402,7 @@ impl Session {
         }
     }
 
-    /// As `next_incoming`, over as many connections as necessary.
+    /// Waits for an event as `next_incoming` does, and replaces lost connections.
     async fn next_incoming_recovering(&mut self) -> Result<Incoming, Failure> {
         loop {
             if let Some(broken) = self.breaks_to_tell.pop_front() {
@@ -442,7 +442,8 @@ impl Session {
     }
 }
 
-/// Receives available data up to `most` unprocessed bytes; registers the task for more. Ends only by failure.
+/// Receives available data until `inbox` holds `most` unprocessed bytes, and registers the task for more. Is
+/// ready only if it fails.
 fn take_while_sending(
     socket: &Socket,
     context: &mut Context<'_>,
@@ -525,7 +526,7 @@ impl FileClient for Session {
                 break Err(failure);
             }
             if !had_others {
-                // The response to the reopening states the new caching.
+                // The handle was reopened, and the response to that open states the new caching.
                 break Ok(());
             }
         };
@@ -548,7 +549,7 @@ impl FileClient for Session {
         }
     }
 
-    /// Sets its own deadline of two seconds.
+    /// Uses a deadline of its own, two seconds from now.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {
             let deadline_ns = self.executor.deadline_ns();

@@ -13,7 +13,7 @@ pub enum Signing {
     /// If the server requires it: the default of clients.
     #[default]
     WhenRequired,
-    /// Always; a server that does not support it is refused.
+    /// Always; a server that does not support signing is refused.
     Required,
 }
 
@@ -25,7 +25,7 @@ pub enum Encryption {
     /// If the server or the share requires it: the default of clients.
     #[default]
     WhenRequired,
-    /// Always, from the log-on on; a server that does not support it is refused.
+    /// Always, after the log-on; a server that does not support encryption is refused.
     Required,
 }
 
@@ -56,7 +56,7 @@ pub struct Options {
     pub server: String,
     pub user: String,
     pub password: String,
-    /// Domain of the user; empty for the server's own.
+    /// Domain of the user; empty: the server's own domain.
     pub domain: String,
     /// Log on by Kerberos with this ticket; user, password and domain are then unused, and NTLM is not
     /// tried.
@@ -77,10 +77,10 @@ pub struct Options {
     pub ciphers: Vec<Cipher>,
     /// Maximum size of a read or write, even if the server allows more.
     pub max_transfer_bytes: u32,
-    /// The clients' GUIDs depend on it and their numbers. Servers keep a process, and the leases of a
-    /// client, per GUID, so generators that run at the same time need different seeds.
+    /// Seed of the clients' GUIDs, which also depend on the client numbers. Servers assign processes and
+    /// leases by GUID, so generators that run at the same time need different seeds.
     pub guid_seed: u64,
-    /// Prefix of all paths; components separated by `/`, without one at the end.
+    /// Prefix of all paths: components separated by `/`, without a trailing `/`.
     pub base_path: String,
     /// Request durable handles, and reconnect when a connection is lost.
     pub durable_handles: bool,
@@ -154,7 +154,7 @@ pub struct NegotiatedSession {
     pub directory_leases: bool,
     /// Whether handles of the share may survive a restart of the server.
     pub continuously_available: bool,
-    /// The server's maximum size of a listing.
+    /// The server's MaxTransactSize, which limits the size of a listing.
     pub max_transact_bytes: u32,
     /// Maximum size of the client's reads, limited by the server, the option and the credits.
     pub max_read_bytes: u32,

@@ -6,7 +6,7 @@ use crate::wire::{flags, Field, Header, Malformed, Message, MAX_PARTS, TRANSFORM
 use dyno_measure::{Failure, Fault};
 use std::fmt;
 
-/// Keys and their use. Starts without keys.
+/// Keys of a session, and whether they sign or encrypt all messages. Starts without keys.
 #[derive(Default)]
 pub struct Protection {
     signer: Option<Signer>,
@@ -27,7 +27,8 @@ impl fmt::Debug for Protection {
 }
 
 impl Protection {
-    /// Signs with `signer` from now on: all messages, or only those that request it.
+    /// Signs messages with `signer` from now on: all if `everything`, otherwise only those that `protect` is
+    /// told to sign.
     pub fn sign(&mut self, signer: Signer, everything: bool) {
         self.signer = Some(signer);
         self.sign_all = everything;

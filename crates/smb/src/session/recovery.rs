@@ -2,7 +2,8 @@
 //! each handle is reopened by its create GUID, and unanswered calls are sent again (MS-SMB2 3.2.4.4,
 //! 3.2.7.1). Files that the server did not keep are lost; calls on other files continue.
 //!
-//! It retries until the task's deadline. Sessions without durable handles end with their connection.
+//! Reconnecting is attempted until the task's deadline. Sessions without durable handles end with their
+//! connection.
 
 use super::conversation::{Incoming, LeftBehind};
 use super::handles::{caching_of_level, caching_of_state};
@@ -21,7 +22,7 @@ impl Session {
         self.options.durable_handles && self.agreed().is_some() && costs_connection(failure)
     }
 
-    /// Replaces the connection. After a failure, everything is lost.
+    /// Replaces the lost connection. If that fails, all handles and calls are lost.
     pub(super) async fn recover(&mut self) -> Result<(), Failure> {
         let mut left = self.conversation.leave_behind();
         let recovered = self.connect_until_deadline(&mut left).await;
@@ -53,7 +54,7 @@ impl Session {
         }
     }
 
-    /// Tries once. Leaves `left` unchanged on failure.
+    /// Makes one attempt to replace the connection. Leaves `left` unchanged on failure.
     async fn take_up(&mut self, left: &mut LeftBehind) -> Result<(), Failure> {
         self.establish().await?;
         std::mem::swap(&mut self.conversation.handles, &mut left.handles);
@@ -71,7 +72,7 @@ impl Session {
         for handle in kept {
             self.reopen(handle).await?;
         }
-        // Files that the server did not keep are gone.
+        // Files that the server did not keep are lost.
         self.conversation.handles.drop_not_reopened();
         Ok(())
     }
@@ -112,7 +113,7 @@ impl Session {
             level => caching_of_level(level),
         };
         if state != durable.granted {
-            // Revoked while the connection was lost.
+            // The caching changed while the connection was lost.
             self.breaks_to_tell.push_back(Break {
                 grant: key.map_or(Grant::Handle(handle), Grant::Lease),
                 to: state,

@@ -13,10 +13,10 @@ use dyno_measure::{Failure, Fault};
 use rustix::rand::{getrandom, GetRandomFlags};
 use sha2::{Digest, Sha256};
 
-/// Size that one credit covers: the maximum for a request without multi-credit support.
+/// Payload that one credit covers, in bytes: the maximum for a request without multi-credit support.
 const CREDIT_BYTES: u32 = 65_536;
 
-/// Smallest plausible limit for transfers: servers declare 65,536 or more (MS-SMB2 2.2.4).
+/// Smallest accepted MaxReadSize or MaxWriteSize: servers declare 65,536 or more (MS-SMB2 2.2.4).
 const LEAST_TRANSFER_BYTES: u32 = 4096;
 
 /// Result of NEGOTIATE.
@@ -24,7 +24,7 @@ pub(super) struct Negotiated {
     pub(super) response: NegotiateResponse,
     pub(super) signing_algorithm: SigningAlgorithm,
     pub(super) sign_all: bool,
-    /// The common cipher, if one is needed.
+    /// The negotiated cipher; None if there is none or encryption is off.
     pub(super) cipher: Option<Cipher>,
     /// Whether to encrypt everything after the log-on, even if the server does not require it.
     pub(super) must_encrypt: bool,
@@ -50,14 +50,14 @@ impl Session {
         self.open_channels(&negotiated, link, agreed).await
     }
 
-    /// Raises the maximum message size after the log-on.
+    /// Raises the maximum message size to that of an established session.
     pub(super) fn accept_long_messages(&mut self, agreed: &NegotiatedSession) {
         let longest = MAX_COMPOUND_BYTES.max(agreed.max_read_bytes as usize);
         self.inbox
             .set_max_message_bytes(longest + AROUND_DATA_BYTES + TRANSFORM_BYTES);
     }
 
-    /// Connects, queries the server's offer, and disconnects.
+    /// Connects, negotiates, and disconnects. Returns the server's NEGOTIATE response.
     pub(crate) async fn ask_for_offer(&mut self) -> Result<NegotiateResponse, Failure> {
         let negotiated = self.negotiate().await;
         self.drop_connection();
@@ -95,7 +95,8 @@ impl Session {
         choose(&self.options, response, preauth)
     }
 
-    /// Returns the share's link, and whether its handles may survive a restart of the server.
+    /// Connects to the share. Returns the session and tree IDs, and whether handles of the share may survive
+    /// a restart of the server.
     async fn connect_tree(&mut self, session_id: u64, must_sign: bool) -> Result<(Link, bool), Failure> {
         let (server, share) = (&self.options.server, &self.share);
         self.conversation
@@ -157,7 +158,7 @@ impl Session {
         })
     }
 
-    /// Ends the session regularly.
+    /// Disconnects from the share and logs off.
     pub(super) async fn log_off(&mut self) -> Result<(), Failure> {
         for command in [Command::TreeDisconnect, Command::Logoff] {
             self.conversation
@@ -168,7 +169,7 @@ impl Session {
     }
 }
 
-/// The client's offer, the same in NEGOTIATE and in its validation.
+/// Dialects and GUID of the client, for NEGOTIATE and for its validation.
 pub(super) struct Asked {
     dialects: Vec<Dialect>,
     client_guid: [u8; 16],
@@ -182,7 +183,7 @@ impl Asked {
         }
     }
 
-    /// Returns the request without a salt, which only NEGOTIATE has.
+    /// Returns the NEGOTIATE request without a salt; the validation has none.
     pub(super) fn request<'a>(&'a self, options: &'a Options) -> NegotiateRequest<'a> {
         NegotiateRequest {
             dialects: &self.dialects,
@@ -199,8 +200,8 @@ impl Asked {
     }
 }
 
-/// Returns the refusal for a failed NEGOTIATE: a server that answers with something else does not know the
-/// protocol; one that closes the connection may also be full.
+/// Adds the likely cause to a failure of NEGOTIATE: a server that sends a malformed response does not speak
+/// SMB2; a server that closes the connection may also have reached its connection limit.
 fn not_smb(failure: Failure) -> Failure {
     match failure.fault {
         Fault::MalformedMessage => Failure {
@@ -215,12 +216,13 @@ fn not_smb(failure: Failure) -> Failure {
     }
 }
 
-/// Derives the result from the server's response and the options.
+/// Chooses signing and encryption from the server's NEGOTIATE response and the options. Fails if they are
+/// incompatible.
 fn choose(options: &Options, response: NegotiateResponse, preauth: Preauth) -> Result<Negotiated, Failure> {
     let signing_algorithm = match response.dialect {
         Dialect::Smb202 | Dialect::Smb210 => SigningAlgorithm::HmacSha256,
         Dialect::Smb300 | Dialect::Smb302 => SigningAlgorithm::Aes128Cmac,
-        // A server without this context means AES-128-CMAC.
+        // Without a signing context in the response, AES-128-CMAC applies.
         Dialect::Smb311 => response.signing_algorithm.unwrap_or(SigningAlgorithm::Aes128Cmac),
     };
     let offered = match response.dialect {
@@ -288,8 +290,8 @@ fn capabilities_of(options: &Options) -> u32 {
         | channels
 }
 
-/// Returns a GUID, different for every client: Samba passes all connections with the same GUID to one
-/// process.
+/// Returns the client's GUID. Each client needs its own: Samba passes all connections with the same GUID to
+/// one process.
 pub(super) fn client_guid(seed: u64, client: u32) -> [u8; 16] {
     let digest = Sha256::digest(format!("serverdyno client {seed} {client}"));
     let mut guid = [0; 16];
@@ -299,7 +301,7 @@ pub(super) fn client_guid(seed: u64, client: u32) -> [u8; 16] {
 
 pub(super) fn random<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
-    // The kernel returns up to 256 bytes per call.
+    // A call for at most 256 bytes always returns all of them.
     getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(|_| Fault::OtherIo)?;
     Ok(bytes)
 }

@@ -22,7 +22,7 @@ pub mod flags {
     pub const REPLAY: u32 = 0x2000_0000;
 }
 
-/// Header of a received message, as far as it is parsed.
+/// Parsed fields of the header of a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub status: u32,
@@ -30,7 +30,7 @@ pub struct Header {
     pub command: u16,
     /// Granted credits.
     pub credits: u16,
-    /// See `flags`.
+    /// Bits of `flags`.
     pub flags: u32,
     /// Offset of the next message of a compound from the start of this one; 0 for the last.
     pub next: u32,
@@ -46,7 +46,7 @@ impl Header {
     /// Parses the header at the start of `message`.
     ///
     /// # Errors
-    /// It is not the header of a response.
+    /// `message` does not begin with the header of a response.
     pub fn parse(message: &[u8]) -> Parsed<Self> {
         let header: [u8; HEADER_BYTES] = array(message, 0)?;
         if header[..4] != PROTOCOL_ID {
@@ -72,8 +72,7 @@ impl Header {
         })
     }
 
-    /// Returns the length of this message in `rest`, which begins with it and ends with the last message of
-    /// its compound.
+    /// Returns the length of this message. `rest` extends from its header to the end of the compound.
     ///
     /// # Errors
     /// The next message would begin outside `rest`, or is not aligned.

@@ -3,7 +3,8 @@
 use super::command::Command;
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
-/// Table of error locations for failures: 5 bits for the command, 6 for the field, 21 for the offset.
+/// Table of error locations. The code of a location has 5 bits for the command, 6 for the field and 21 for
+/// the offset.
 static PLACES: StatusTable = StatusTable {
     name: "place in an SMB message",
     write: |code, formatter| {
@@ -27,7 +28,7 @@ static PLACES: StatusTable = StatusTable {
 const OFFSET_BITS: u32 = 21;
 const COMMAND_SHIFT: u32 = 27;
 const MOST_OFFSET: u32 = (1 << OFFSET_BITS) - 1;
-/// The command is not known yet, or is not one that this client uses.
+/// Command code of a location whose command is unknown or not used by this client.
 const NO_COMMAND: u32 = 31;
 
 named_enum! {
@@ -80,7 +81,7 @@ impl Malformed {
         Self { field, offset }
     }
 
-    /// Returns the same error relative to a start that is `bytes` earlier.
+    /// Returns the error with an offset that counts from a start `bytes` bytes earlier.
     #[must_use]
     pub fn behind(self, bytes: usize) -> Self {
         Self {

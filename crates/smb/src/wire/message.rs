@@ -7,13 +7,13 @@ use super::header::{flags, HEADER_BYTES, PROTOCOL_ID};
 use super::FileId;
 use std::collections::VecDeque;
 
-/// Size of the length before every message (MS-SMB2 2.1, direct TCP): a zero byte, then 24 bits in network
-/// order.
+/// Size of the length field before every message (MS-SMB2 2.1, direct TCP): a zero byte, then 24 bits in
+/// network order.
 pub const FRAME_BYTES: usize = 4;
 /// The maximum number of parts in this client's compounds.
 pub const MAX_PARTS: usize = 4;
 
-/// Session and share of a request.
+/// Session ID and tree ID of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Link {
     pub session_id: u64,
@@ -24,16 +24,16 @@ pub struct Link {
 /// One request of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Start of its header in the message.
+    /// Offset of the part's header in the message.
     pub start: usize,
-    /// End in the message, including padding.
+    /// Offset of the end of the part, including its padding.
     pub end: usize,
     pub command: Command,
     /// Cost in credits.
     pub charge: u16,
     /// Maximum size of the response body, in bytes.
     pub max_response: u32,
-    /// Offset of its file ID from its header, if it has one.
+    /// Offset of the file ID from the part's header, if the part has one.
     file_offset: Option<usize>,
 }
 
@@ -62,8 +62,8 @@ impl Message {
         self.count = 0;
     }
 
-    /// Adds a part: writes its header; `body` receives its body. Every part after the first uses the same
-    /// file.
+    /// Starts a part and writes its header; `body` returns the buffer for its body. Every part after the
+    /// first uses the file of the previous part.
     pub fn part(&mut self, command: Command, charge: u16, max_response: u32) {
         self.end_part(true);
         let start = self.bytes.len();
@@ -119,7 +119,8 @@ impl Message {
         message.begin(self.link, self.room);
         let start = message.bytes.len();
         message.bytes.extend_from_slice(&self.bytes[part.start..part.end]);
-        // Clears the flags and the distance to the next part, as nothing is related any more.
+        // Clears the flags and the distance to the next part, because the request is no longer part of a
+        // compound.
         put(&mut message.bytes[start..], 16, [0; 8]);
         let end = message.bytes.len();
         message.parts[0] = Some(Part { start, end, ..part });
@@ -128,7 +129,7 @@ impl Message {
         message
     }
 
-    /// Sets the file of the first part.
+    /// Sets the file ID of the first part.
     pub fn name_file(&mut self, file: FileId) {
         if let Some((start, offset)) = self
             .part_at(0)
@@ -149,12 +150,12 @@ impl Message {
         self.parts().last().map_or(0, |part| part.start)
     }
 
-    /// Announces that `tail_bytes` will be sent after the message, as the end of its last part.
+    /// Announces that `tail_bytes` bytes will be sent after the message, as the end of its last part.
     pub fn expect_tail(&mut self, tail_bytes: usize) {
         self.tail_bytes = tail_bytes;
     }
 
-    /// Appends the tail, for uses that need the whole message in one buffer.
+    /// Appends the tail to the buffer, so that the message is contiguous.
     pub fn take_tail(&mut self, tail: &[u8]) {
         self.bytes.extend_from_slice(tail);
         self.tail_bytes = 0;
@@ -217,7 +218,7 @@ impl Message {
         &self.bytes[FRAME_BYTES + self.room..]
     }
 
-    /// Returns everything after the frame length, starting with the room.
+    /// Returns everything after the frame length: the space for a transform header, then the message.
     pub fn frame_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[FRAME_BYTES..]
     }
@@ -234,7 +235,7 @@ impl Message {
         self.bytes.len() + self.tail_bytes
     }
 
-    /// Returns the memory of the buffer, in bytes.
+    /// Returns the memory that the buffer uses, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.bytes.capacity()

@@ -33,14 +33,14 @@ pub mod capabilities {
     /// Handles that survive a restart of the server.
     pub const PERSISTENT_HANDLES: u32 = 0x10;
     pub const DIRECTORY_LEASING: u32 = 0x20;
-    /// Encryption, as SMB 3.0 and 3.0.2 announce it.
+    /// Encryption with SMB 3.0 and 3.0.2; SMB 3.1.1 negotiates it in a context.
     pub const ENCRYPTION: u32 = 0x40;
 }
 
 /// Security mode bits (2.2.3).
 pub mod security {
     pub const SIGNING_ENABLED: u8 = 1;
-    /// The side requires signing.
+    /// The sender requires signing.
     pub const SIGNING_REQUIRED: u8 = 2;
 }
 
@@ -67,7 +67,7 @@ named_enum! {
 
 named_enum! {
     /// Signing algorithms, in the order that Windows 11 prefers. SMB 2.0.2 and 2.1 use HMAC-SHA256, 3.0 and
-    /// 3.0.2 use AES-128-CMAC; 3.1.1 negotiates it.
+    /// 3.0.2 use AES-128-CMAC; 3.1.1 negotiates the algorithm.
     pub enum SigningAlgorithm: u16 {
         Aes128Gmac = 2 "AES-128-GMAC"
         Aes128Cmac = 1 "AES-128-CMAC"
@@ -75,7 +75,7 @@ named_enum! {
     }
 }
 
-/// The client's offer.
+/// Fields of a NEGOTIATE request.
 #[derive(Debug, Clone, Copy)]
 pub struct NegotiateRequest<'a> {
     pub dialects: &'a [Dialect],
@@ -86,7 +86,7 @@ pub struct NegotiateRequest<'a> {
     /// Unique per client.
     pub client_guid: [u8; 16],
     pub salt: [u8; SALT_BYTES],
-    /// By preference; empty for no encryption.
+    /// Ciphers to offer, by preference; empty: no encryption.
     pub ciphers: &'a [Cipher],
     pub signing_algorithms: &'a [SigningAlgorithm],
 }
@@ -138,7 +138,7 @@ impl Message {
     }
 }
 
-/// The server's repetition of the negotiation (2.2.32.6).
+/// Fields of a VALIDATE_NEGOTIATE_INFO response (2.2.32.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NegotiatedAgain {
     /// Bits of `capabilities`.
@@ -244,7 +244,7 @@ fn write_contexts(body: &mut Vec<u8>, part_start: usize, request: &NegotiateRequ
     contexts
 }
 
-/// The server's choice.
+/// Fields of a NEGOTIATE response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NegotiateResponse {
     pub dialect: Dialect,
@@ -272,10 +272,10 @@ impl NegotiateResponse {
         self.dialect >= Dialect::Smb300 && self.capabilities & capabilities::DIRECTORY_LEASING != 0
     }
 
-    /// Parses a response from its header on.
+    /// Parses a NEGOTIATE response. `message` begins with the header.
     ///
     /// # Errors
-    /// The response is malformed, or chooses something that no client offers.
+    /// The response is malformed, or selects a value that no client offers.
     pub fn parse(message: &[u8]) -> Parsed<Self> {
         parse_structure(message, 65)?;
         let dialect = Dialect::of_code(u16_at(message, BODY + 4)?)
@@ -320,7 +320,7 @@ impl NegotiateResponse {
             };
             match kind {
                 CONTEXT_PREAUTH => hash_chosen = only_choice(4)? == SHA_512,
-                // None if the server selects no cipher of this client.
+                // None if the server selected no cipher, or an unknown one.
                 CONTEXT_ENCRYPTION => {
                     let code = only_choice(2)?;
                     self.cipher = Cipher::of_code(code);

@@ -35,13 +35,13 @@ const WRITE_THROUGH: u32 = 1;
 /// Flag in the durable handle contexts of SMB 3.
 const PERSISTENT: u32 = 2;
 const IMPERSONATION: u32 = 2;
-/// Others may read, write and delete the file while it is open.
+/// Other opens may read, write and delete the file.
 const SHARE_ALL: u32 = 7;
 const ATTRIBUTE_NORMAL: u32 = 0x80;
 const ATTRIBUTE_DIRECTORY: u32 = 0x10;
-/// Size that one credit covers (MS-SMB2 3.2.4.1.5).
+/// Payload that one credit covers, in bytes (MS-SMB2 3.2.4.1.5).
 const CREDIT_BYTES: u32 = 65536;
-/// Size of the fixed part of any response plus create contexts.
+/// Upper bound on the size of a response without data: its fixed part and create contexts.
 const SMALL_RESPONSE: u32 = 1024;
 const EXCLUSIVE_LOCK: u32 = 0x02;
 const UNLOCK: u32 = 0x04;
@@ -65,15 +65,16 @@ pub struct LeaseRequest {
     pub key: u128,
     /// Bits of `oplock::LEASE_*`.
     pub state: u32,
-    /// Whether to use the second form, of SMB 3.0 and later. SMB 2.1 servers ignore it and grant nothing.
+    /// Whether to use the second form, of SMB 3.0 and later. SMB 2.1 servers ignore the second form and grant
+    /// nothing.
     pub second_form: bool,
-    /// Key of the client's lease on the parent directory, so that its own changes don't break it. Only in
-    /// the second form.
+    /// Key of the client's lease on the parent directory, so that the client's own changes don't break that
+    /// lease. Only in the second form.
     pub parent: Option<u128>,
 }
 
-/// Durability that an open requests, or reconnects to (MS-SMB2 2.2.13.2.3, 2.2.13.2.4, 2.2.13.2.11,
-/// 2.2.13.2.12).
+/// Create context that requests a durable handle or reconnects to one (MS-SMB2 2.2.13.2.3, 2.2.13.2.4,
+/// 2.2.13.2.11, 2.2.13.2.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurableRequest {
     /// DHnQ of SMB 2: make the handle durable.
@@ -91,7 +92,7 @@ pub enum DurableRequest {
     SecondAgain {
         /// The server's ID of the file.
         file: FileId,
-        /// The name that was requested for the open.
+        /// The create GUID with which the file was opened.
         create_guid: u128,
         /// Whether a persistent handle was granted.
         persistent: bool,
@@ -114,7 +115,7 @@ pub struct CreateRequest<'a> {
     pub oplock: u8,
     /// Lease to request instead of an oplock.
     pub lease: Option<LeaseRequest>,
-    /// Durability to request.
+    /// Durable handle to request or to reconnect to.
     pub durable: Option<DurableRequest>,
 }
 
@@ -123,7 +124,7 @@ fn charge(bytes: u32) -> u16 {
     u16::try_from(bytes.saturating_sub(1) / CREDIT_BYTES + 1).unwrap_or(u16::MAX)
 }
 
-/// Appends `text` in the wire format of names, and returns its length in bytes.
+/// Appends `text` as a name, in UTF-16 and with backslashes for slashes. Returns the length in bytes.
 fn push_name(bytes: &mut Vec<u8>, text: &str) -> usize {
     let start = bytes.len();
     for unit in text.encode_utf16() {
@@ -264,8 +265,8 @@ impl Message {
         });
     }
 
-    /// Adds a WRITE (2.2.21) of `bytes` that follow as the message's tail; `through` writes to disk before
-    /// the response.
+    /// Adds a WRITE (2.2.21) of `bytes` bytes, which follow as the message's tail. `through`: the server
+    /// writes them to disk before it responds.
     pub fn write(&mut self, file: FileId, offset: u64, bytes: u32, through: bool) {
         self.part(Command::Write, charge(bytes), SMALL_RESPONSE);
         self.structure_and_file::<48>(49, 16, file, |fixed| {
@@ -277,7 +278,8 @@ impl Message {
         self.expect_tail(bytes as usize);
     }
 
-    /// Adds a LOCK (2.2.26) of one range, exclusive and without waiting; or its release.
+    /// Adds a LOCK (2.2.26) that locks one range, exclusively and without waiting, or unlocks it if
+    /// `release`.
     pub fn lock(&mut self, file: FileId, offset: u64, bytes: u64, release: bool) {
         self.part(Command::Lock, 1, SMALL_RESPONSE);
         let flags = if release {
@@ -293,8 +295,8 @@ impl Message {
         });
     }
 
-    /// Adds a QUERY_DIRECTORY (2.2.33) for names, sizes, times and attributes of matches, in at most `room`
-    /// bytes.
+    /// Adds a QUERY_DIRECTORY (2.2.33) for the names, sizes, times and attributes of the files that match
+    /// `pattern`, in at most `room` bytes. `restart`: begin again with the first file.
     pub fn query_directory(&mut self, file: FileId, pattern: &str, room: u32, restart: bool) {
         self.part(
             Command::QueryDirectory,
@@ -354,7 +356,7 @@ impl Message {
         self.set_info(file, FILE_DISPOSITION_INFORMATION, |body| body.push(1));
     }
 
-    /// Adds a SET_INFO of the name; the new name must not exist.
+    /// Adds a SET_INFO that renames the file; the new name must not exist.
     pub fn rename(&mut self, file: FileId, base: &str, to: &str) {
         self.set_info(file, FILE_RENAME_INFORMATION, |body| {
             let start = body.len();
@@ -456,7 +458,7 @@ fn push_durable(bytes: &mut Vec<u8>, durable: DurableRequest) {
     push_context(bytes, name, &data[..data_bytes]);
 }
 
-/// Appends a create context (2.2.13.2). It is the last one unless its `Next` is set.
+/// Appends a create context (2.2.13.2). The context is the last one unless the caller sets its `Next` field.
 fn push_context(bytes: &mut Vec<u8>, name: [u8; 4], data: &[u8]) {
     const NAME_AND_GAP: usize = 8;
     let mut head = [0; 16 + NAME_AND_GAP];

@@ -1,5 +1,5 @@
-//! Response bodies. `message` is always one message from its header to the end of its part of the compound:
-//! wire offsets count from there.
+//! Response bodies. `message` is always one message of a compound. It begins with the header, from which wire
+//! offsets count.
 
 use super::bytes::{array, range, size_at, u16_at, u32_at, u64_at, u8_at, Parsed};
 use super::directory::count_entries;
@@ -15,7 +15,7 @@ const ATTRIBUTE_DIRECTORY: u32 = 0x10;
 /// Checks that the body begins with the structure size `structure`.
 ///
 /// # Errors
-/// It begins with another number.
+/// The body begins with another structure size.
 pub fn parse_structure(message: &[u8], structure: u16) -> Parsed<()> {
     if u16_at(message, BODY)? == structure {
         Ok(())
@@ -27,7 +27,7 @@ pub fn parse_structure(message: &[u8], structure: u16) -> Parsed<()> {
 /// Checks the body of an error response (MS-SMB2 2.2.2).
 ///
 /// # Errors
-/// It is not an error response.
+/// The message is not a valid error response.
 pub fn parse_error(message: &[u8]) -> Parsed<()> {
     parse_structure(message, 9)?;
     let data_bytes = size_at(message, BODY + 4)?;
@@ -78,7 +78,7 @@ pub struct TreeConnect {
     pub disk: bool,
     /// Whether the share requires encryption.
     pub encrypt: bool,
-    /// Whether its handles may be persistent.
+    /// Whether handles of the share may be persistent.
     pub continuously_available: bool,
 }
 
@@ -141,8 +141,8 @@ pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
     })
 }
 
-/// Returns how the server keeps an open: None if it does not; otherwise, whether the handle is persistent,
-/// that is, also survives a restart of the server.
+/// Returns None if the server granted no durable handle; otherwise, whether the handle is persistent, that
+/// is, also survives a restart of the server.
 ///
 /// # Errors
 /// The create contexts are malformed.
@@ -299,7 +299,7 @@ pub fn parse_entries(message: &[u8], most: u32) -> Parsed<u32> {
     count_entries(&message[entries]).map_err(|wrong| wrong.behind(start))
 }
 
-/// Break notification of the server (2.2.23).
+/// Break notification from the server (2.2.23).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakNotice {
     Oplock {
@@ -309,7 +309,7 @@ pub enum BreakNotice {
     Lease {
         key: u128,
         state: u32,
-        /// Whether the server waits for an answer.
+        /// Whether the server waits for an acknowledgement.
         acknowledge: bool,
     },
 }

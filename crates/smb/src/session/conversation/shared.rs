@@ -1,5 +1,5 @@
-//! Relations between the connections of a session: a connection borrows the files of the first one,
-//! replaces a lost one, and sends its unanswered calls again.
+//! Relations between the connections of a session: a connection borrows the files of the first one, replaces
+//! a lost connection, and repeats the unanswered calls of the lost one.
 
 use super::{Conversation, Incoming, Owner};
 use crate::session::calls::Writer;
@@ -25,7 +25,7 @@ pub struct LeftBehind {
 }
 
 impl Conversation {
-    /// Takes the state that may continue on the next connection out of a lost one.
+    /// Moves the state that may continue on the next connection out of this lost one.
     pub(in crate::session) fn leave_behind(&mut self) -> LeftBehind {
         let session_id = self.link.session_id;
         let running = self.running.iter_mut().filter_map(Option::take);
@@ -40,8 +40,8 @@ impl Conversation {
         }
     }
 
-    /// Queues the calls of a lost connection again. Calls that may not be repeated, or have lost their
-    /// handle, end.
+    /// Queues the calls of a lost connection again. A call that may not be repeated, or whose handle is lost,
+    /// ends: a close with success, any other call with `SessionLost`.
     pub(in crate::session) fn send_again(&mut self, left: &mut LeftBehind) {
         self.ended_at_once.append(&mut left.ended);
         for (id, again) in std::mem::take(&mut left.calls) {
@@ -102,7 +102,7 @@ impl Conversation {
     /// conversation of the first connection, which has the files and the call numbers.
     ///
     /// # Errors
-    /// As `begin`.
+    /// There is no session, or the message can't be protected.
     pub fn begin_for(&mut self, first: &mut Self, call: &Call<'_>) -> Result<(CallId, bool), Failure> {
         self.next_call = first.next_call;
         std::mem::swap(&mut self.handles, &mut first.handles);
@@ -112,10 +112,11 @@ impl Conversation {
         begun
     }
 
-    /// As `receive` for such a connection: breaks arrive on any of them.
+    /// Processes data received on this further connection, as `receive` does on the first one. Breaks may
+    /// arrive on any connection.
     ///
     /// # Errors
-    /// As `receive`.
+    /// The session can't continue.
     pub fn receive_for(&mut self, first: &mut Self, inbox: &mut Inbox) -> Result<Option<Incoming>, Failure> {
         std::mem::swap(&mut self.handles, &mut first.handles);
         let told = self.receive(inbox);
@@ -123,8 +124,8 @@ impl Conversation {
         told
     }
 
-    /// Makes this connection the session's first in place of the lost one: takes over its files, counts and
-    /// numbers. Returns its unfinished calls.
+    /// Makes this connection the session's first, in place of the lost one, and takes over the files, counts
+    /// and numbering. Returns the unfinished calls of the lost connection.
     pub(in crate::session) fn succeed(&mut self, lost: &mut Self) -> LeftBehind {
         let mut left = lost.leave_behind();
         self.handles = std::mem::take(&mut left.handles);
