@@ -45,7 +45,7 @@ use tables::Tables;
 enum Trouble {
     /// One call failed. The session continues.
     Call(Failure),
-    /// The session is lost, with all that was cached.
+    /// The session is lost, with everything that was cached.
     Lost(Failure),
 }
 
@@ -94,7 +94,7 @@ impl<C> Cache<C> {
         Self::with_clock(client, options, monotonic_ns)
     }
 
-    /// Creates a cache with a clock that agrees with the client's `break_until`.
+    /// Creates a cache whose clock, `now`, is the one that the client's `break_until` uses.
     pub fn with_clock(client: C, options: CacheOptions, now: fn() -> u64) -> Self {
         let options = CacheOptions {
             most_bytes: options.most_bytes.max(CacheOptions::LEAST_BYTES),
@@ -121,7 +121,8 @@ impl<C> Cache<C> {
 }
 
 impl<C: FileClient> Cache<C> {
-    /// Handles received breaks before a call, because the caching they revoke must not be used any more.
+    /// Handles the breaks received so far. To be called before each call, because the revoked caching must not be used
+    /// any more.
     async fn catch_up(&mut self) -> Result<(), Trouble> {
         for _ in 0..=MOST_BREAKS {
             match self.client.break_until(0).await {
@@ -196,7 +197,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Writes back and closes everything that is kept. Returns the first failure.
+    /// Writes back and closes everything that is cached. Returns the first failure.
     async fn give_back(&mut self) -> Result<(), Trouble> {
         self.land().await?;
         self.settle().await?;

@@ -12,7 +12,7 @@ pub enum Access {
     Delete,
 }
 
-/// What an open does if the file exists or not (MS-SMB2 2.2.13, CreateDisposition).
+/// What an open does depending on whether the file exists (MS-SMB2 2.2.13, CreateDisposition).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Disposition {
     Open,
@@ -79,11 +79,11 @@ pub enum Ask {
 pub struct Open<'a> {
     pub path: &'a str,
     pub access: Access,
-    /// Action if it exists or not.
+    /// Action depending on whether the file exists.
     pub disposition: Disposition,
-    /// Whether it is a directory.
+    /// Whether the object to open is a directory.
     pub directory: bool,
-    /// Whether to delete it on its last close.
+    /// Whether the file is deleted on its last close.
     pub delete_on_close: bool,
     /// Caching asked for.
     pub ask: Ask,
@@ -105,7 +105,7 @@ pub enum Stability {
 /// One call. Offsets and lengths are in bytes; paths are as in `Open::path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call<'a> {
-    /// Opens, and creates if the disposition says so.
+    /// Opens a file; creates it if the disposition says so.
     Open(Open<'a>),
     Close {
         handle: Handle,
@@ -156,7 +156,7 @@ pub enum Call<'a> {
     QuerySpace {
         directory: &'a str,
     },
-    /// List `directory`, names that match `pattern` (`*` and `?`).
+    /// Lists the names in `directory` that match `pattern` (`*` and `?`).
     Find {
         directory: &'a str,
         pattern: &'a str,
@@ -177,12 +177,12 @@ pub enum Call<'a> {
     },
 }
 
-/// Size and attributes of a file.
+/// Size and attributes of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Info {
     /// The server's file number, independent of the path; 0 if the protocol has none.
     pub file_id: u64,
-    /// Version of the file's data: a change attribute, or derived from size and modification time; 0 if the
+    /// Version of the file's data: a change attribute, or a value derived from size and modification time; 0 if the
     /// protocol has none.
     pub change: u64,
     pub bytes: u64,
@@ -202,8 +202,9 @@ pub struct SpaceInfo {
 
 /// Result of a successful call. Data read is passed separately.
 ///
-/// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not
-/// a failure, because applications ask to find out. The caller judges whether it should exist.
+/// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not a
+/// failure, because applications use these calls to find out whether it exists. The caller judges whether it should
+/// exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// Reply to `Open`.

@@ -38,7 +38,7 @@ pub struct Attributes {
     pub change_before: Option<u64>,
 }
 
-/// Identifies one start of the server. Unstable writes answered under another one may be lost (RFC 1813,
+/// Identifies one start of the server. Unstable writes may be lost if a later reply has another verifier (RFC 1813,
 /// 3.3.21).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Verifier(pub u64);
@@ -55,7 +55,7 @@ pub struct Stored {
 /// Additional information in a reply about file and server, if the protocol has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Piggyback {
-    /// Attributes of the file.
+    /// Attributes of the file that the call was about.
     pub attributes: Option<Attributes>,
     /// Durability of a write or flush. None: the server loses data only together with the session.
     pub stored: Option<Stored>,
@@ -67,7 +67,7 @@ pub enum Event<'a> {
     /// A call ended. `data` is the data of a read, otherwise empty. Valid until the client is used again.
     Ended {
         id: CallId,
-        /// Its result. A failure concerns this call only: the session continues.
+        /// Result of the call. A failure concerns only this call: the session continues.
         result: Result<Reply, Failure>,
         data: &'a [u8],
         /// Additional information in the reply.
@@ -77,16 +77,16 @@ pub enum Event<'a> {
     Break(Break),
 }
 
-/// Counts over all sessions of a client.
+/// Counts of transferred data and requests, summed over all sessions of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     /// Bytes sent, framing included.
     pub bytes_out: u64,
-    /// Bytes that came.
+    /// Bytes received, framing included.
     pub bytes_in: u64,
     /// Protocol requests. Each operation of a compound counts.
     pub requests: u64,
-    /// Requests among them that were not executed, because their compound had failed.
+    /// Requests (included in `requests`) that were not executed, because an earlier part of their compound had failed.
     pub refused: u64,
     pub breaks: u64,
     pub connections: u64,
@@ -107,7 +107,7 @@ pub struct KeptHandles {
     pub lost: u64,
     /// Calls sent again after a connection was lost without an answer.
     pub sent_again: u64,
-    /// Connections lost by sessions that continued on others.
+    /// Connections lost by sessions that continued on other connections.
     pub channels_lost: u64,
 }
 
@@ -127,27 +127,27 @@ impl KeptHandles {
     }
 }
 
-/// One connection to a file server, used by one task: calls are begun, and their ends and breaks come in whatever
-/// order the server sends them.
+/// One connection to a file server, used by one task: calls are begun, and their ends and breaks arrive in the order
+/// in which the server sends them.
 ///
 /// A failure of a method itself (not of a call) means that the connection is gone, with every handle, lock and call;
-/// `connect` may make another. A protocol whose handles outlive a connection makes another one by itself, and fails only
+/// `connect` may make a new one. A protocol whose handles outlive a connection reconnects by itself, and fails only
 /// when it gives up. The task's deadline (`Executor::set_deadline`) bounds every wait.
 ///
 /// What differs between protocols:
 ///
 /// | | SMB | NFSv3 | a mounted path |
 /// |---|---|---|---|
-/// | `Open` | a request; others' opens may conflict | a look-up or a creation; the server keeps nothing of it | open(2) |
-/// | `Close` | a request | nothing is sent; it ends at once | close(2) |
-/// | caching | asked for by `Open::ask`, taken back by breaks | allowed by rules and `Piggyback::attributes` | none above the kernel's |
+/// | `Open` | a request; other clients' opens may conflict | a look-up or a creation; the server keeps no state | open(2) |
+/// | `Close` | a request | nothing is sent; the call ends at once | close(2) |
+/// | caching | requested by `Open::ask`, revoked by breaks | allowed by rules and `Piggyback::attributes` | only the kernel's |
 /// | `Write` | as durable as the share; lost only with the session | UNSTABLE, DATA_SYNC, FILE_SYNC, with a verifier | write(2), with RWF_DSYNC or RWF_SYNC |
 /// | `Flush` | FLUSH | COMMIT, with a verifier | fsync(2) |
 ///
-/// `Open::ask` is a wish: a protocol without grants grants `Caching::NONE` and sends no breaks.
+/// `Open::ask` may be refused: a protocol without grants returns `Caching::NONE` and sends no breaks.
 #[warn(missing_docs)]
 pub trait FileClient {
-    /// Connects and logs on. Does nothing if already connected.
+    /// Connects and logs on. Does nothing if a connection exists.
     fn connect(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
     /// Sends a call, or queues it for the server's flow control.
@@ -197,9 +197,9 @@ pub trait FileClient {
         std::future::ready(Ok(()))
     }
 
-    /// Returns whether the server may lose unstable writes and keep the session, as another verifier shows.
-    /// Writers must then keep data until a flush under the same verifier. No default, so that wrappers must
-    /// forward it.
+    /// Returns whether the server may lose unstable writes although the session continues, which another verifier
+    /// shows. Writers must then keep data until a flush under the same verifier. No default, so that wrappers must
+    /// forward the call.
     fn loses_unstable_writes(&self) -> bool;
 
     /// Returns whether the server also leases directories. Known after `connect`.
@@ -210,10 +210,10 @@ pub trait FileClient {
     /// Cuts the connection, to measure the cost of recovery. Does nothing without one.
     fn cut(&mut self) {}
 
-    /// Ends the session as far as possible. Never fails.
+    /// Ends the session as far as possible. Ignores failures.
     fn disconnect(&mut self) -> impl Future<Output = ()>;
 
-    /// Return what this client has sent and received so far.
+    /// Returns what this client has sent and received so far.
     fn traffic(&self) -> Traffic;
 
     /// Returns the counts of durable handles; zeros if the protocol has none.
@@ -244,7 +244,8 @@ pub trait Files: Sized {
         data: &mut impl FnMut(&[u8]),
     ) -> impl Future<Output = Result<Reply, Failure>>;
 
-    /// Reads into `into` from `offset` as far as the file reaches. Returns the number of bytes.
+    /// Reads up to the end of `into`, starting at `offset`, as far as the file reaches. Returns the number of bytes
+    /// read.
     fn read_into(
         &mut self,
         handle: Handle,
@@ -261,7 +262,7 @@ pub trait Files: Sized {
     fn finish(&mut self) -> impl Future<Output = Result<(), Failure>>;
 }
 
-/// Copies what a read hands over.
+/// Reads into `into` with a single call, copying the data that it passes. Returns the number of bytes read.
 pub(crate) async fn read_in_pieces(
     files: &mut impl Files,
     handle: Handle,

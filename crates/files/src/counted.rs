@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 
 named_enum! {
-    /// A kind of call, as it stands in records.
+    /// A kind of call, with the name that records contain.
     pub enum CallKind {
         Open "open"
         Create "create"

@@ -1,4 +1,4 @@
-//! Tables of hints: what to try for a failure, by the failure and the circumstances. Each protocol has its
+//! Tables of hints: what to try after a failure, depending on the failure and the circumstances. Each protocol has its
 //! own table (`advice.rs`).
 
 use dyno_measure::{Detail, Failure, Fault, ProtocolStatus};
@@ -6,7 +6,7 @@ use dyno_measure::{Detail, Failure, Fault, ProtocolStatus};
 /// The failure that a hint is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause<R> {
-    /// The server refused the session at this step, or because of this.
+    /// The server refused the session at this step, or for this reason.
     Refused(R),
     /// A call failed, or the session failed for another reason.
     Failed(Fault),

@@ -32,7 +32,7 @@ impl<Kind: FaultKind> Fault<Kind> {
         u64::from(self.value) * NS_PER_MS
     }
 
-    /// Returns the answer delay of a server with this fault.
+    /// Returns the delay of each answer: zero unless the fault is `DELAY`.
     pub(crate) fn delay_ns(fault: Option<Self>) -> u64 {
         let delay = fault.filter(|fault| fault.kind == Kind::DELAY);
         delay.map_or(0, Self::value_ns)
@@ -60,8 +60,8 @@ impl<'de, Kind: FaultKind> Deserialize<'de> for Fault<Kind> {
     }
 }
 
-/// Defines `Kind`, `Fault` and `faults()` from `Variant "name" "meaning"` for each fault. A number in a
-/// name is an example: any other can replace it.
+/// Defines `Kind`, `Fault` and `faults()` from `Variant "name" "meaning"` for each fault. A number in a name is an
+/// example: any other positive number can replace it.
 macro_rules! faults {
     ($($variant:ident $name:literal $words:literal)*) => {
         dyno_measure::named_enum! {

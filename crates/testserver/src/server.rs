@@ -14,9 +14,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Pause before accepting again after a failure (out of file descriptors or memory).
+/// Pause after a failure to accept a connection (out of file descriptors or memory).
 pub(crate) const ACCEPT_PAUSE_NS: u64 = 10_000_000;
-/// Pause and number of attempts if the port is taken when a server listens again.
+/// Pause between the attempts to listen again while the port is taken, and their number.
 const LISTEN_PAUSE: Duration = Duration::from_millis(10);
 const LISTEN_TRIES: u32 = 1000;
 /// Outage of a server whose fault makes it restart.

@@ -7,9 +7,9 @@ use crate::call::{Access, Handle};
 pub(super) struct Wire {
     pub(super) file: FileId,
     pub(super) access: Access,
-    /// Application handles on it; 0 while its close is deferred.
+    /// Number of application handles that use this handle; 0 while its close is deferred.
     pub(super) users: u32,
-    /// The file was created or extended through it.
+    /// Whether the file was created or extended through this handle.
     pub(super) extended: bool,
 }
 
@@ -36,6 +36,6 @@ pub(super) struct HeldLock {
     pub(super) open: Handle,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// The server does not know of it.
+    /// Whether only the cache knows the lock, not the server.
     pub(super) local: bool,
 }

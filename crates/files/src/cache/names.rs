@@ -3,7 +3,7 @@
 use crate::call::Info;
 use std::collections::HashMap;
 
-/// Maximum look-ups per directory. At that number all are dropped before the next is kept.
+/// Maximum number of look-ups per directory. Once it is reached, all are dropped before the next one is stored.
 const MOST_NAMES: usize = 16_384;
 const MOST_PATTERNS: usize = 64;
 
@@ -34,7 +34,7 @@ impl Names {
         self.looked_up.get(key).copied()
     }
 
-    /// Returns how often all results were dropped, so that an answer from before is not kept.
+    /// Returns how often all results were dropped, so that a reply to an earlier request is not stored.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }

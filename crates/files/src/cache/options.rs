@@ -23,10 +23,10 @@ pub struct CacheOptions {
     /// What decides about caching. Default: batch oplocks.
     pub policy: Policy,
     pub redirector: Redirector,
-    /// Memory for data, in bytes; at least [`CacheOptions::LEAST_BYTES`]. Clean pages are evicted in order of
-    /// last use. Dirty pages are written first and use at most half. A plain redirector with read-ahead
-    /// starts to write whole runs when they take an eighth, and flushes them when the server has answered
-    /// that much and may still lose it. Default: 8 MiB.
+    /// Memory for data, in bytes; at least [`CacheOptions::LEAST_BYTES`]. Clean pages are evicted in order of last use.
+    /// Dirty pages use at most half, and are written before they are evicted. A plain redirector with read-ahead starts
+    /// to write whole runs when dirty pages take an eighth; it flushes when as much has been answered and may still be
+    /// lost by the server. Default: 8 MiB.
     pub most_bytes: u64,
     /// Maximum number of handles with a deferred close (`DormantFileLimit`). Default: 45.
     pub most_deferred: u32,
@@ -43,8 +43,8 @@ pub struct CacheOptions {
     /// Keep locks of read-only files locally, without disabling caching
     /// (`DisableByteRangeLockingOnReadOnlyFiles`). Default: no.
     pub lock_free_read_only: bool,
-    /// By close-to-open rules, ask for a lease when a file is opened for reading, as Linux's NFS client asks for a
-    /// read delegation. Under the lease nothing of the file expires. Default: no.
+    /// By close-to-open rules, ask for a lease when a file is opened for reading, as Linux's NFS client asks for a read
+    /// delegation. Under the lease, cached data of the file does not expire. Default: no.
     pub delegations: bool,
     /// With file leases, also lease directories if the server supports it, to cache listings and look-ups.
     /// Default: no.
@@ -108,7 +108,7 @@ pub struct CacheCounts {
     pub reads_hit: u64,
     /// Reads that fetched pages, or waited for pages in transit.
     pub reads_missed: u64,
-    /// Reads without caching, because the server does not allow it for that file.
+    /// Reads without caching, because the server does not allow caching of that file.
     pub reads_through: u64,
     pub writes_kept: u64,
     /// Writes without caching.
@@ -116,7 +116,7 @@ pub struct CacheCounts {
     /// Pages fetched by reads, read-ahead and partial overwrites.
     pub pages_fetched: u64,
     pub breaks: u64,
-    /// Breaks of directory leases, which `breaks` includes.
+    /// Breaks of directory leases, also counted in `breaks`.
     pub directory_breaks: u64,
     /// Listings answered from the cache.
     pub listings_kept: u64,

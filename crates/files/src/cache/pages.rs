@@ -16,11 +16,11 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The server has it, or would lose it only together with the session. Only clean pages are in the list
-    /// of use.
+    /// The server has the data, or would lose it only together with the session. Only clean pages are in the list of
+    /// use.
     Clean,
     Dirty,
-    /// Written to a server that may still lose it.
+    /// Written to a server that may still lose the data.
     Unstable,
 }
 
@@ -30,7 +30,7 @@ struct Slot {
     page: u64,
     bytes: Page,
     state: State,
-    /// Number of the run with which it was last sent.
+    /// Number of the run in which the page was last sent.
     sent: u64,
     /// Bytes of the page written since it was last clean.
     written: Range<usize>,
@@ -48,7 +48,7 @@ pub(super) struct Pages {
     dirty: PageSet,
     unstable: PageSet,
     last_sent: u64,
-    /// Only written bytes are sent, not whole pages.
+    /// Whether only written bytes are sent, not whole pages.
     exact: bool,
     newest: u32,
     oldest: u32,
@@ -103,7 +103,7 @@ impl Pages {
         }
     }
 
-    /// Writes into pages from `offset` on and makes them dirty. New pages start as zeros.
+    /// Writes into pages, starting at `offset`, and makes them dirty. New pages start as zeros.
     pub(super) fn write(&mut self, file: FileId, offset: u64, bytes: &[u8]) {
         let (mut at, mut rest) = (offset, bytes);
         while !rest.is_empty() {
@@ -136,8 +136,8 @@ impl Pages {
         }
     }
 
-    /// Returns whether writing `from..to` leaves no gap between the written parts of any page, because a gap
-    /// would be sent too.
+    /// Returns whether no page would have a gap between its written parts after a write of `from..to`: a gap would be
+    /// sent too.
     pub(super) fn joins(&self, file: FileId, from: u64, to: u64) -> bool {
         !self.exact
             || pages_of(from, to).all(|page| {
@@ -184,7 +184,7 @@ impl Pages {
         start..last * PAGE_BYTES + self.written(file, last).end as u64
     }
 
-    /// Returns the `bytes` of a run of pages, counted from its start, without a copy.
+    /// Returns the range `bytes` of a run of pages, counted from the run's start, without a copy.
     pub(super) fn run(&self, file: FileId, pages: Range<u64>, bytes: Range<usize>) -> PageRun {
         let page = |page| self.slots[self.place_of(file, page) as usize].bytes.clone();
         PageRun::new(pages.map(page).collect(), bytes)
@@ -317,7 +317,7 @@ impl Pages {
     /// Drops pages, dirty or not.
     pub(super) fn forget(&mut self, file: FileId, pages: Range<u64>) {
         if pages.end - pages.start.min(pages.end) > self.places.len() as u64 {
-            // For an unlimited range, iterate over the existing pages.
+            // For a range larger than the cache, iterate over the existing pages instead.
             let found = self.places.pages_in(file, &pages);
             return found.into_iter().for_each(|page| self.drop_page(file, page));
         }
@@ -345,7 +345,7 @@ impl Pages {
         }
     }
 
-    /// Returns the slot of a page, marked as last used, and whether it was new.
+    /// Returns the slot of a page, marked as last used, and whether the page was created.
     fn place(&mut self, file: FileId, page: u64) -> (u32, bool) {
         match self.places.get(file, page) {
             Some(place) => {
@@ -356,7 +356,7 @@ impl Pages {
         }
     }
 
-    /// Makes a page. Its bytes are those of the slot's earlier page until the caller overwrites them.
+    /// Creates a page. It contains the bytes of the slot's earlier page until the caller overwrites them.
     fn make(&mut self, file: FileId, page: u64) -> u32 {
         if self.places.len() >= self.most && self.oldest != NONE {
             let slot = &self.slots[self.oldest as usize];

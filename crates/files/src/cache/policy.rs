@@ -1,4 +1,4 @@
-//! Policy of caching: either the server grants and revokes it (oplocks, leases), or fixed rules apply
+//! Policy of caching: either the server grants and revokes caching (oplocks, leases), or fixed rules apply
 //! (close-to-open, RFC 1813, 4.11). `breaks.rs` and `handles.rs` apply grants, `close_to_open.rs` the rules.
 
 use crate::call::{Ask, Caching, LeaseKey};
@@ -25,7 +25,7 @@ pub struct AttributeAges {
     pub file_least_ns: u64,
     /// Maximum, reached by doubling each time that unchanged attributes are queried.
     pub file_most_ns: u64,
-    /// How long a look-up is valid at least.
+    /// Minimum time for which a look-up is valid.
     pub name_least_ns: u64,
     pub name_most_ns: u64,
 }

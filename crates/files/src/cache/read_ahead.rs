@@ -1,5 +1,5 @@
-//! Reads: from pages if present, else in runs of whole pages that are all started before the first is
-//! awaited, or without caching. `stream.rs` has read-ahead.
+//! Reads: from pages if present, otherwise in runs of whole pages, all started before the first is awaited, or without
+//! caching. `stream.rs` has read-ahead.
 
 use super::exchange::{Ended, Purpose, Wanted};
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
@@ -74,7 +74,7 @@ impl<C: FileClient> Cache<C> {
         fetched: &mut bool,
     ) -> Result<Source, Trouble> {
         let streams = self.streams();
-        // Read-ahead that has not arrived is requested again.
+        // If read-ahead in transit fails, request the pages again.
         for may_fetch in [true, streams, false] {
             let file = self.tables.file(open.file);
             if !file.keeps_reads() || !matches!(open.access, Access::Read | Access::ReadWrite) {
@@ -203,7 +203,7 @@ impl<C: FileClient> Cache<C> {
     ) -> Result<(), Trouble> {
         self.counts.pages_fetched += pages.end - pages.start;
         let offset = pages.start * PAGE_BYTES;
-        // Whole pages up to the end of the file: none of 124,199 reads of the captured client came short.
+        // Only up to the end of the file: none of the 124,199 reads in the captures returned less than requested.
         let end = self.tables.file(id).server_end.min(pages.end * PAGE_BYTES);
         let bytes = u32::try_from(end.saturating_sub(offset)).unwrap_or(u32::MAX);
         let call = Call::Read {
@@ -266,7 +266,7 @@ impl<C: FileClient> Cache<C> {
                 result, data: buffer, ..
             } = self.end_of(id).await?;
             match result {
-                // After a short read the file has ended, whatever later reads return.
+                // A short read shows the end of the file: ignore the results of later reads.
                 Ok(Reply::Read { .. }) if !ended && failure.is_none() => {
                     if !buffer.is_empty() {
                         data(&buffer);

@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Verifiers of a run's unstable writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Verifiers {
-    /// None was unstable: the data is durable.
+    /// No write was unstable: the data is durable.
     #[default]
     None,
     One(Verifier),
@@ -43,7 +43,7 @@ impl Verifiers {
 pub(super) struct SentRun {
     pub(super) number: u64,
     pub(super) pages: Range<u64>,
-    /// Number of its writes without an answer.
+    /// Number of the run's writes without an answer.
     unanswered: usize,
     verifiers: Verifiers,
 }
@@ -51,7 +51,7 @@ pub(super) struct SentRun {
 /// Runs of a file that are not durable yet.
 #[derive(Debug, Default)]
 pub(super) struct SentRuns {
-    /// In numerical order.
+    /// In ascending order of their numbers.
     runs: Vec<SentRun>,
     /// Runs that the current flush covers. None: no flush is in progress.
     flushing: Option<Vec<SentRun>>,

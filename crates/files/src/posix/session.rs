@@ -147,7 +147,7 @@ impl Session {
         Ok(opened)
     }
 
-    /// Closes kept directories at and below a path, which may change.
+    /// Closes kept directories at and below a path, which may be renamed or removed.
     fn forget(&mut self, path: &str) {
         self.directories.retain(|known, _| {
             let below = known.strip_prefix(path);
@@ -491,7 +491,7 @@ fn aligned(buffer: &mut Vec<u8>, bytes: usize) -> usize {
 }
 
 impl FileClient for Session {
-    /// The directory is already open. The first call notices if it is gone.
+    /// Checks the directory, which is already open.
     async fn connect(&mut self) -> Result<(), Failure> {
         self.traffic.connections = 1;
         fstat(self.root.as_fd()).map(|_| ()).map_err(failure)
@@ -564,7 +564,7 @@ impl FileClient for Session {
         Ok(None)
     }
 
-    /// The kernel outlives the client.
+    /// Returns false: the kernel has the data, and outlives the client.
     fn loses_unstable_writes(&self) -> bool {
         false
     }

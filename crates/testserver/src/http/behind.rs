@@ -61,8 +61,8 @@ impl Behind {
         !self.servers.is_empty() && path.starts_with(PATHS)
     }
 
-    /// Sends a request to the next backend. If a kept connection was closed meanwhile, it retries once on a
-    /// new one.
+    /// Sends a request to the next backend. If the backend has closed the kept connection, retries once on a new
+    /// connection.
     pub(crate) async fn ask(
         &self,
         target: &[u8],
@@ -136,7 +136,8 @@ pub(crate) struct Relayed {
 }
 
 impl Relayed {
-    /// Returns the complete head, depending on the persistence of the client's connection, and the body.
+    /// Returns the complete head and the body. `after`: persistence of the client's connection; `head_only`: without
+    /// the body.
     pub(crate) fn parts(&self, after: Persistence, head_only: bool) -> (Vec<u8>, &[u8]) {
         let last = format!(
             "Connection: {}\r\nContent-Length: {}\r\n\r\n",
@@ -210,7 +211,7 @@ fn field<'a>(fields: &[Header<'a>], name: &str) -> Option<&'a str> {
     let found = fields
         .iter()
         .find(|field| field.name.eq_ignore_ascii_case(name))?;
-    // Non-text values are neither a length nor an option.
+    // A value that is not UTF-8 is neither a valid length nor a known connection option.
     Some(std::str::from_utf8(found.value).unwrap_or("?").trim())
 }
 

@@ -143,7 +143,7 @@ impl<'a> Connection<'a> {
                 Received::Unread => continue,
                 Received::InBuffer(count) => count,
             };
-            // A short read has emptied the socket, which saves a second call.
+            // A short read has emptied the socket, so the next `recv` can be saved.
             self.drained = received < buffer.len() && !self.responder.wire.end_reported();
             let data = &buffer[..received];
             if self.unread.is_empty() {
@@ -156,8 +156,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Returns the step for the first request in `bytes`, and the number of bytes that it takes; None while
-    /// it is incomplete.
+    /// Returns the step for the first request in `bytes`, and the length of the request in bytes; None if the request
+    /// is incomplete.
     fn read(&self, bytes: &[u8]) -> Option<(Step<'a>, usize)> {
         if bytes.is_empty() {
             return None;
@@ -202,7 +202,8 @@ impl<'a> Connection<'a> {
         match resource {
             Resource::Document(document) => self.answer_load(document, ask).await,
             Resource::Extra(document) => self.responder.send(document, ask).await,
-            // `read` answers what depends on the whole request.
+            // Only the request count gets here: `read` has already generated the pages, which depend on the whole
+            // request.
             Resource::RequestCount | Resource::Page | Resource::Application(_) => {
                 let count = self.worker.shared.requests();
                 self.responder

@@ -181,7 +181,7 @@ fn send(
 /// A connection with the traits that `h2` requires.
 struct Carrier {
     below: Below,
-    /// Received before `h2` started; unread from `taken` on.
+    /// Data received before `h2` started. `h2` has read the first `taken` bytes.
     received: Vec<u8>,
     taken: usize,
     worker: Rc<Worker>,

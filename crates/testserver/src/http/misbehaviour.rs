@@ -166,7 +166,7 @@ fn content_head(document: &Document, framing: &str) -> Vec<u8> {
     format!("Content-Type: {}\r\n{framing}\r\n", document.content_type).into_bytes()
 }
 
-/// Returns `body` in chunks, without the last chunk.
+/// Returns `body` in chunked coding, without the last chunk (the empty one).
 fn chunked(body: &[u8]) -> Vec<u8> {
     let mut coded = Vec::new();
     for chunk in body.chunks(CHUNK_BYTES) {

@@ -11,7 +11,7 @@ pub(crate) const LATE: Fault = Fault::ResponseTimeout;
 /// An accepted connection, after its TLS handshake, if any.
 pub(crate) enum Wire {
     Plain(Socket),
-    /// Absent while a call waits; only one task uses it, one call at a time.
+    /// Taken out while a call uses the channel: only one task uses it, with one call at a time.
     Tls(Cell<Option<Box<Channel<ServerSide>>>>),
 }
 
@@ -108,7 +108,7 @@ impl Wire {
         self.with_socket(Socket::end_reported).unwrap_or(true)
     }
 
-    /// Turns the coming close into a reset; with TLS, without closing the session.
+    /// Makes the next close send a reset instead of a regular end. Does not close the TLS session.
     pub(crate) fn reset_on_close(&self) -> Result<(), Failure> {
         match self {
             Self::Plain(socket) => socket.reset_on_close(),

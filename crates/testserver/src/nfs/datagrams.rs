@@ -35,8 +35,8 @@ pub(super) async fn serve_datagrams(socket: Datagrams, executor: Executor, host:
     }
 }
 
-/// Sends each record as a datagram. If a fault has spoilt it, so that it would end a connection, sends it
-/// as it is.
+/// Sends each record in `out` as a datagram. If a fault has spoilt the reply so that TCP would close the connection,
+/// sends all bytes after the first record mark as one datagram.
 fn send(socket: &Datagrams, out: &[u8], is_spoilt: bool, client: SocketAddr) {
     let mut rest = out;
     while let Some((mark, behind)) = rest.split_first_chunk::<RECORD_MARK_BYTES>() {

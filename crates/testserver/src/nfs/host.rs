@@ -84,8 +84,7 @@ impl Host {
         self.counts.add(thread, PROCEDURES + operation as usize);
     }
 
-    /// Locks the NFSv4.1 clients and their opens. Must be locked before an export, never while one is
-    /// locked.
+    /// Locks the NFSv4.1 clients and their opens. Must be called before an export is locked, never while one is locked.
     pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
         lock(&self.clients)
     }

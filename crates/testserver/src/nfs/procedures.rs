@@ -13,7 +13,7 @@ use dyno_nfs::wire::{
     Written, DIRECTORY,
 };
 
-/// The preference of Linux's server.
+/// Preferred size of a listing, as in Linux's server.
 const LISTING_BYTES: u32 = 65_536;
 const MOST_LISTING_BYTES: u32 = 1 << 20;
 /// Size of the end of a part of a listing.
@@ -235,7 +235,7 @@ impl Volume {
         outcome.map(|_| ())
     }
 
-    /// Appends the data of a READ. Returns whether the file ends after it.
+    /// Appends the data of a READ. Returns whether the data reaches the end of the file.
     pub(super) fn give_data(
         &mut self,
         slot: usize,
@@ -314,7 +314,7 @@ impl Volume {
         if stability != Stability::Unstable {
             self.files.flush(slot)?;
         }
-        // A record is shorter than 4 GiB.
+        // Always fits: a record is shorter than 4 GiB.
         Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
     }
 

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 
 const MOST: usize = 16_384;
-/// As in Linux's server (`RC_EXPIRE`).
+/// Lifetime of a cached reply, as in Linux's server (`RC_EXPIRE`).
 const AGE_NS: u64 = 120 * NS_PER_S;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,7 +22,7 @@ pub(crate) struct CallName {
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     known: HashMap<CallName, Box<[u8]>>,
-    /// From the oldest to the newest.
+    /// Times and names of the cached calls, oldest first.
     order: VecDeque<(u64, CallName)>,
     state: RandomState,
     given_again: u64,

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Receive buffer for the writes of many clients; the kernel may grant less.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// The UDP port with the number of a free TCP port may be in use: number of attempts with other ports.
+/// Number of attempts to find a port that is free for both TCP and UDP.
 const TRIES: u32 = 8;
 
 /// A running server; dropping it stops it.
@@ -142,7 +142,7 @@ impl Thread {
     }
 }
 
-/// Listens on a port, and over UDP on the same one.
+/// Listens on a TCP port and, if UDP is enabled, on the UDP port with the same number.
 fn listen_at(
     executor: &Executor,
     host: &Host,

@@ -68,7 +68,7 @@ impl Connections {
         }
     }
 
-    /// Tells every connection to end. Each drops its copy of `told` when it has.
+    /// Tells every connection to end. Each connection drops its copy of `told` once it has ended.
     pub(super) fn end(&self, told: &Sender<()>) {
         for handle in lock(&self.open).values() {
             *lock(&handle.ends) = Some(told.clone());

@@ -55,7 +55,7 @@ struct Chain {
     file: Option<FileId>,
     /// Failure of the request that should have provided the file.
     failed: Option<Status>,
-    /// Async ID of its first request if that was parked and announced as pending.
+    /// Async ID of the compound's first request, if that request was parked and announced as pending.
     async_id: Option<u64>,
     has_begun: bool,
 }
@@ -180,8 +180,8 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Writes the answer's header at `header_at` and its body after it; returns the session that must sign
-    /// it.
+    /// Writes the answer's header at `header_at` and its body after it. Returns the ID of the session that must sign
+    /// the answer.
     fn answer(
         &mut self,
         request: &Request<'_>,
@@ -240,7 +240,8 @@ impl Dialogue {
         }
         self.remember(request, chain, status, &mut out[header_at..]);
         let wants_signature = request.has(flag::SIGNED) || request.command == command::SESSION_SETUP;
-        // During the first log-on there is no key; for a reauthentication there is.
+        // The frame is signed only if there is a key: none before the last response of a first log-on; always one in a
+        // reauthentication.
         let signs = chain.sealed.is_none() && wants_signature;
         Ok(Ok(signs.then_some(chain.session_id)))
     }
@@ -347,8 +348,8 @@ impl Dialogue {
         step
     }
 
-    /// Ends a session that its user has replaced with another one (MS-SMB2 3.3.5.5.3), on all its
-    /// connections. Guests can't prove that a session was theirs. Durable opens stay.
+    /// Ends a session that its user has replaced with another one (MS-SMB2 3.3.5.5.3), on all its connections. Durable
+    /// opens stay. Ignores a guest's session: guests can't prove that a session was theirs.
     fn replace_session(&mut self, id: u64, moment: Moment) {
         let Some(session) = self.host.session(id) else {
             return;
@@ -398,7 +399,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Handles the loss of a session's last connection, or its replacement: durable opens stay.
+    /// Closes the opens of a session that was replaced or has lost its last connection. Durable opens stay.
     fn leave_all(&mut self, session: u64, moment: Moment) {
         for volume in &self.host.volumes {
             let mut volume = volume.lock();

@@ -30,8 +30,7 @@ const EVERY_RIGHT: u32 = 0x001F_01FF;
 /// A connection's channel of a session, during or after its log-on.
 pub(crate) struct Channel {
     pub(crate) id: u64,
-    /// None before the end of the first log-on. While a connection is being bound, the session is already
-    /// known.
+    /// None until the end of the first log-on. A connection that is being bound has a session from the start.
     session: Option<Arc<Session>>,
     /// Challenge of a first log-on or a reauthentication.
     challenged: Option<Challenged>,
@@ -116,7 +115,7 @@ impl Channel {
         self.has_failed || self.session.as_ref().is_some_and(|session| session.has_ended())
     }
 
-    /// Returns the session that this one has replaced, once.
+    /// Takes the ID of the session that this one replaces, if any.
     pub(crate) fn replaced(&mut self) -> Option<u64> {
         self.replaces.take()
     }

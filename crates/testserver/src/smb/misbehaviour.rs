@@ -28,7 +28,7 @@ pub(crate) fn spoil_header(fault: Fault, header: &mut [u8]) {
     }
 }
 
-/// Spoils the frame at the end of `out`, from `start` on.
+/// Applies a fault to the frame in `out[start..]`.
 pub(crate) fn spoil_frame(fault: Fault, out: &mut Vec<u8>, start: usize) -> After {
     let frame_bytes = out.len() - start;
     let body = start + FRAME_BYTES;

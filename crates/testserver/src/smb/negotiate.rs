@@ -53,7 +53,7 @@ pub(crate) struct Negotiated {
     signing: Option<SigningAlgorithm>,
     pub(crate) preauth: Preauth,
     began_with_smb1: bool,
-    /// Whether the response has this negotiate context.
+    /// Whether the response has a context with signing capabilities.
     answers_signing: bool,
     answers_encryption: bool,
 }

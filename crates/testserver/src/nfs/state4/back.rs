@@ -12,13 +12,13 @@ use std::task::Context;
 
 pub(in crate::nfs) type SessionId = [u8; 16];
 
-/// Maximum number of waiting recalls per session: a further one must be requested by a later conflict.
+/// Maximum number of waiting recalls per session. A further recall is dropped until a later conflict requests it again.
 pub(super) const MOST_WAITING: usize = 4096;
 
 /// A connection, as seen by others that must call its client.
 #[derive(Debug, Default)]
 pub(in crate::nfs) struct ConnectionHandle {
-    /// Whether it carries the calls of a session.
+    /// Whether the connection carries the back channel of a session.
     is_bound: AtomicBool,
     sessions: Mutex<Vec<SessionId>>,
     /// Wakes the connection's task to send calls.

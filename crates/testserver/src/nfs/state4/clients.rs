@@ -64,7 +64,7 @@ pub(super) struct Client {
     sessions: usize,
     complete: bool,
     heard_ns: u64,
-    /// The session over which it is called.
+    /// The session whose back channel is used to call the client.
     pub(super) called_by: Option<SessionId>,
 }
 
@@ -110,7 +110,7 @@ pub(in crate::nfs) struct Clients {
     last_number: u32,
     pub(super) clients: HashMap<u64, Client>,
     pub(super) sessions: HashMap<SessionId, Session>,
-    /// XID of the last call to any client.
+    /// XID of the last callback to any client.
     pub(super) last_call: u32,
     grace: Option<Grace>,
     pub(in crate::nfs) opens: Opens,

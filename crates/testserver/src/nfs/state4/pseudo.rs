@@ -111,7 +111,7 @@ impl Pseudo {
         self.directories.iter().position(has).unwrap_or(0)
     }
 
-    /// Returns the names from index `place` on.
+    /// Returns the names, starting at index `place`.
     pub(in crate::nfs) fn names(&self, at: usize, place: usize) -> impl Iterator<Item = (&[u8], Step)> {
         let names = self.directories[at].names.iter().skip(place);
         names.map(|(name, step)| (&**name, *step))

@@ -171,7 +171,7 @@ const OF_ROOM: Bitmap = Bitmap::of(&[
     SPACE_TOTAL,
 ]);
 
-/// Returns whether space is requested.
+/// Returns whether attributes of the free space are requested.
 pub(super) fn asks_for_room(asked: Bitmap) -> bool {
     asked.and(OF_ROOM) != Bitmap::default()
 }
@@ -302,7 +302,7 @@ fn parse_time(reader: &mut Reader<'_>) -> Outcome<SetTime> {
     }
 }
 
-/// Parses the attributes to set, and which ones they are.
+/// Parses the attributes to set. Also returns their bitmap.
 pub(super) fn parse_set(reader: &mut Reader<'_>) -> Outcome<(SetAttributes, Bitmap)> {
     let which = Bitmap::parse(reader)?;
     let mut values = Reader::new(reader.opaque(MOST_VALUE_BYTES)?);

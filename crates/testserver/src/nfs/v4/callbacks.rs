@@ -4,16 +4,16 @@
 use crate::nfs::state4::callbacks::Due;
 use dyno_nfs::wire::{Body, Malformed, Message, Program, Reader, Writer};
 
-/// `NFS_CB`.
+/// Version of the callback program (`NFS_CB`).
 const CALLBACK_VERSION: u32 = 1;
 const CB_COMPOUND: u32 = 1;
 const CB_RECALL: u32 = 4;
 const CB_SEQUENCE: u32 = 11;
 const MINOR_VERSION: u32 = 1;
-/// The conflicting operation does not truncate the file.
+/// CB_RECALL's `truncate`: the file is not going to be truncated.
 const TRUNCATES: u32 = 0;
 
-/// Appends a recall, as a record.
+/// Appends a CB_RECALL as a record.
 pub(in crate::nfs) fn write_recall(due: &Due, out: &mut Vec<u8>) {
     let mut message = Message::default();
     let program = Program(due.program, CALLBACK_VERSION);

@@ -35,7 +35,8 @@ impl ExportName {
         FileHandle::of(&bytes).ok_or_else(|| Status::ServerFault.into())
     }
 
-    /// Returns attributes for clients, with the file system ID. Some clients would take 0 for none.
+    /// Returns attributes for clients, with the file system ID. It starts at 1, because some clients treat 0 as
+    /// missing.
     pub(crate) fn told(self, attributes: Attributes3) -> Attributes3 {
         Attributes3 {
             file_system: u64::from(self.number) + 1,
@@ -90,7 +91,7 @@ impl Volume {
         if number(8..12) != u64::from(self.export.number) {
             return Err(Status::XDev.into());
         }
-        // Four bytes always fit.
+        // Does not truncate: the number has four bytes.
         let slot = number(12..16) as usize;
         match self.files.serial(slot) == Some(number(16..24)) {
             true => Ok(slot),

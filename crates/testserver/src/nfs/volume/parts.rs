@@ -6,7 +6,7 @@ use dyno_nfs::wire::Attributes3;
 /// Cookies of `.` and `..`; those of names are larger.
 pub(crate) const OWN_COOKIE: u64 = 1;
 pub(crate) const PARENT_COOKIE: u64 = 2;
-/// As on any Linux file system.
+/// Maximum length of a name, as on Linux file systems.
 pub(crate) const MOST_NAME_BYTES: u32 = 255;
 pub(crate) const MOST_LINKS: u32 = 32_000;
 

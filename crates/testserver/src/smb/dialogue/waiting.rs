@@ -146,12 +146,12 @@ impl Dialogue {
         self.carry_out_chain(&parked.bytes, parked.chain, moment, out)
     }
 
-    /// Returns when `expire` is due next.
+    /// Returns the earliest deadline of a parked request.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
         self.parked.iter().filter_map(|parked| parked.deadline_ns).min()
     }
 
-    /// Retries the requests whose waiting time is over.
+    /// Retries the requests whose deadline has passed.
     pub(crate) fn expire(&mut self, moment: Moment, out: &mut Vec<u8>) -> Result<(), Disconnect> {
         let due = |parked: &Parked| parked.deadline_ns.is_some_and(|due_ns| due_ns <= moment.ns);
         while let Some(place) = self.parked.iter().position(due) {

@@ -64,8 +64,7 @@ impl Asking<'_> {
         Ok(open)
     }
 
-    /// As `file` for changes, which are refused if they arrive late from a connection that the client has
-    /// given up.
+    /// Like `file`, but for a change: refuses a late request from a connection that the client has given up.
     fn file_to_change(&self, volume: &mut Volume, offset: usize) -> Result<usize, Status> {
         let open = self.file(volume, offset)?;
         if self.dialect >= Dialect::Smb300 {

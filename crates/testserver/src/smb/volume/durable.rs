@@ -1,7 +1,7 @@
-//! Durable and persistent opens (MS-SMB2 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1): if the
-//! connection is lost, the open stays for its owner, who reconnects to it. Durable opens need an oplock or
-//! lease with handle caching, and end with the server; persistent ones survive its restart. If another
-//! client wants the file meanwhile, it gets it, and the owner can't reconnect.
+//! Durable and persistent opens (MS-SMB2 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1): if the connection is
+//! lost, the open stays for its owner, who reconnects to it. Durable opens need an oplock or lease with handle caching,
+//! and end with the server; persistent ones survive its restart. If another client needs the file meanwhile, the open
+//! is closed and its owner can't reconnect.
 
 use super::{
     caching, names, right, ConnectionId, FileId, Hold, LeaseName, Moment, Opened, Opener, Own, Volume,
@@ -25,7 +25,7 @@ const NOBODY: ConnectionId = ConnectionId { thread: 0, serial: 0 };
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeptName {
     pub(crate) client_guid: u128,
-    /// GUID of the open; None: SMB 2 has none.
+    /// Create GUID of the open; None: the client used version 1 of the context, which has none.
     pub(crate) create_guid: Option<u128>,
 }
 

@@ -51,11 +51,11 @@ pub(crate) struct Lease {
     pub(crate) name: LeaseName,
     pub(crate) node: usize,
     pub(crate) held: Held,
-    /// Only in the second form: counts its changes, starting from the client's value.
+    /// Number of changes of the lease, starting from the client's value; only in version 2 (`second_form`).
     pub(crate) epoch: u16,
     pub(crate) second_form: bool,
     pub(crate) opens: u32,
-    /// The connection that used it last.
+    /// The connection that used the lease last.
     pub(crate) connection: ConnectionId,
 }
 
@@ -161,7 +161,7 @@ impl Volume {
         must_wait
     }
 
-    /// As above for a single open.
+    /// Breaks the caching of a single open, except `keep`, like `take_away`.
     pub(super) fn take_away_from(&mut self, open: usize, own: Own, keep: u8, moment: Moment) -> bool {
         let patience_ns = self.break_timeout_ns;
         let holder = &mut self.opens[open];
@@ -278,7 +278,7 @@ impl Volume {
         }
     }
 
-    /// Returns the maximum caching of a new open besides the existing opens, without those of its own
+    /// Returns the maximum caching that a new open can get, given the other opens of the file except those of its own
     /// lease. Level II and H exclude each other (MS-FSA 2.1.5.18).
     fn possible(&self, newcomer: usize, own: Own, as_lease: bool) -> u8 {
         let node = self.opens[newcomer].node;

@@ -95,7 +95,7 @@ pub(crate) struct Open {
     /// Granted bits of `right`.
     pub(crate) access: u32,
     share: u32,
-    /// Whether it affects neither sharing nor caching.
+    /// Whether the open affects neither sharing nor caching.
     is_for_attributes: bool,
     delete_on_close: bool,
     hold: Hold,
@@ -106,7 +106,7 @@ pub(crate) struct Open {
     told_changes: Option<u64>,
     /// Durability, if granted.
     kept: Option<Kept>,
-    /// Channel sequence that the client last used for it.
+    /// Channel sequence that the client last used for this open.
     channel_sequence: u16,
     /// Position set by the client (MS-FSCC 2.4.40): only reported back.
     position: u64,
@@ -302,7 +302,7 @@ impl Volume {
         }
     }
 
-    /// The files are in memory, so there is nothing to flush.
+    /// Only checks the rights: the files are in memory, so there is nothing to flush.
     pub(crate) fn flush(&self, open: usize) -> Result<(), Status> {
         self.need(open, right::WRITE_DATA | right::APPEND)
     }
@@ -318,7 +318,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Space is not allocated in advance; a size below the file's end truncates the file.
+    /// Truncates the file if the size is below its end. Does nothing otherwise, because space is not allocated in
+    /// advance.
     pub(crate) fn set_allocation(&mut self, open: usize, bytes: u64, moment: Moment) -> Result<(), Status> {
         self.need(open, right::WRITE_DATA)?;
         if bytes < self.facts(open).end {
@@ -330,7 +331,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Sets the times that are not 0 or negative, and the attributes that are not 0.
+    /// Sets the times that are positive and the attributes that are not 0.
     pub(crate) fn set_basics(
         &mut self,
         open: usize,
@@ -547,7 +548,7 @@ impl Volume {
     }
 }
 
-/// Checks an offset, which is a signed 64-bit number for the file system (MS-FSA 2.1.5.3, 2.1.5.4).
+/// Checks an offset, which is a signed 64-bit number in a file system (MS-FSA 2.1.5.3, 2.1.5.4).
 fn check_end(offset: u64, bytes: usize) -> Result<(), Status> {
     let end = offset.checked_add(bytes as u64);
     if end.is_none_or(|end| i64::try_from(end).is_err()) {
@@ -556,7 +557,7 @@ fn check_end(offset: u64, bytes: usize) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns FILE_ATTRIBUTE_NORMAL for a file without attributes (MS-FSCC 2.6).
+/// Returns `attributes`, or FILE_ATTRIBUTE_NORMAL if there are none (MS-FSCC 2.6).
 fn plain(attributes: u32) -> u32 {
     if attributes == 0 {
         attribute::NORMAL

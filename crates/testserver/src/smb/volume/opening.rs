@@ -48,7 +48,7 @@ pub(crate) enum Asked {
     Lease {
         name: LeaseName,
         state: u8,
-        /// Only in the second form.
+        /// Epoch of a lease in version 2.
         epoch: Option<u16>,
         /// Whether it also applies to a directory.
         of_directories: bool,

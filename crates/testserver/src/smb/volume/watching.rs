@@ -59,7 +59,7 @@ impl Volume {
         }
     }
 
-    /// Waits for a change in an open directory, or also below it, since the last reported one.
+    /// Waits for a change in an open directory since the last reported one. `below`: also in the directories below it.
     pub(crate) fn watch(
         &mut self,
         open: usize,
