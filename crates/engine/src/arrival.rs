@@ -25,8 +25,8 @@ pub enum Arrival {
     },
     /// Operations are due at fixed intervals, independent of earlier ones.
     Paced { interval_s: f64 },
-    /// Operations arrive at a fixed rate per level. The clients' connections serve them, and arrivals that
-    /// find none free wait. Response time counts from the arrival.
+    /// Operations arrive at a fixed rate per level. The clients' connections serve them; arrivals that find no free
+    /// connection wait. Response time counts from the arrival.
     Open {
         rate_per_s: f64,
         /// Distribution of the arrivals.
@@ -82,7 +82,7 @@ impl DueTimes {
         }
     }
 
-    /// Returns when the next operation is due. Response time counts from then.
+    /// Returns the due time of the next operation, from which response time counts.
     pub(crate) fn next_ns(&self) -> u64 {
         self.meant_ns.max(self.released_ns)
     }
@@ -95,8 +95,8 @@ impl DueTimes {
         }
     }
 
-    /// Records the end of an operation. `begins_piece`: think time precedes the next one. `pause_ns`: pause
-    /// after a failure.
+    /// Records the end of an operation. `begins_piece`: think time precedes the next operation. `pause_ns`: pause after
+    /// a failure.
     pub(crate) fn ended(&mut self, done_ns: u64, begins_piece: bool, pause_ns: u64) {
         let due_ns = self.next_ns();
         self.released_ns = match self.bound_ns {

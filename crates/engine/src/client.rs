@@ -128,7 +128,7 @@ impl ClientThread {
             protocol.idle_until(&self.executor, due_ns).await;
             now_ns = monotonic_ns();
         }
-        // Meanwhile the client may have left, or the level may have ended.
+        // During the wait, the client may have left or the level may have ended.
         (!self.state.left.get() && now_ns < end_ns).then_some(now_ns)
     }
 
@@ -244,7 +244,7 @@ impl ClientThread {
     }
 }
 
-/// Returns whether a fault needs no answer from a server, so that it could repeat endlessly.
+/// Returns whether a fault can occur without waiting for the server, so that it could repeat endlessly in no time.
 fn costs_no_time(fault: Fault) -> bool {
     matches!(
         fault,

@@ -77,7 +77,7 @@ impl StreamCount {
     }
 }
 
-/// Counts of a file client beside its operations.
+/// Counts of a file client other than those of its operations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilesCount {
     pub passes: u64,
@@ -279,7 +279,7 @@ impl Tally {
         self.note_failure(client, measured, failure, unanswered, elapsed_ns);
     }
 
-    /// `unanswered`: the operation was in progress when the window closed, and timed out.
+    /// Counts a failure. `unanswered`: the operation was in progress when the window closed, and timed out.
     fn note_failure(
         &mut self,
         client: usize,
@@ -309,7 +309,7 @@ impl Tally {
         }
     }
 
-    /// Counts what kept a client out of the mix: an error before the first second's operations, and of no class.
+    /// Counts the failure of a client that takes no part: an error of second 0, without a class.
     pub(crate) fn count_absence(&mut self, client: usize, failure: Failure) {
         self.note_failure(client, false, failure, false, 0);
         self.second(0).errors += 1;

@@ -1,4 +1,4 @@
-//! Jobs: levels on files that end when their work is done, or the removal of what they left. The controller
+//! Jobs: levels on files that end when their work is done, or the removal of files left by other jobs. The controller
 //! opens gates at which levels begin and end on all nodes together. `files/` performs the work.
 
 use crate::bonnie::BonnieSpec;
@@ -62,14 +62,14 @@ impl JobControl {
         }
     }
 
-    /// Stop the job after its current call. The job removes its files.
+    /// Stops the job after its current call. The job removes its files.
     pub fn stop(&self) {
         let _looking = self.stage();
         self.stopped.store(true, Ordering::Relaxed);
         self.changed.notify_all();
     }
 
-    /// Stop the job at once, because its server is gone. Its files stay.
+    /// Stops the job at once, because its server is gone. Its files stay.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
         self.stop();
@@ -205,8 +205,8 @@ pub struct JobFailure {
 }
 
 impl FileJob {
-    /// Returns why the job is invalid, or None: a size is 0, too many sessions, too large blocks, or a local
-    /// file with a path.
+    /// Returns why the job is invalid: a size is 0, there are too many sessions, a block is too large, or a local file
+    /// has a path. None: it is valid.
     #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
         let is_sound = match &self.task {

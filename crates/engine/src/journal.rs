@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 pub(crate) const PIECE_BYTES: usize = 8 << 10;
 /// Maximum writes per file.
 const MOST_PIECES: u32 = 6;
-/// One in so many files is not flushed, so the server may lose it.
+/// One in this many files is not flushed, so the server may lose it.
 const UNFLUSHED_EACH: u32 = 4;
 /// Time for clients to read the last responses before they end.
 const ENDING_NS: u64 = NS_PER_S;
@@ -39,7 +39,7 @@ pub struct Entry {
     pub file: u32,
     /// Bytes acknowledged as written.
     pub written_bytes: u64,
-    /// Bytes among them acknowledged by a flush.
+    /// Bytes, from the beginning of the file, that a flush acknowledged.
     pub flushed_bytes: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct LeftOfFile {
     pub file: u32,
     /// Intact bytes from its beginning.
     pub intact_bytes: u64,
-    /// Why it cannot be read. None: it was read, or does not exist.
+    /// Why the file can't be read. None: it was read, or does not exist.
     pub why: Option<String>,
 }
 

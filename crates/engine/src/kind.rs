@@ -78,7 +78,7 @@ pub struct Look {
     pub is_used: bool,
     /// Directory to which the server may move deleted files.
     pub recycle_bin: Option<String>,
-    /// Entries in it.
+    /// Number of entries in the recycle bin.
     pub recycled_entries: u32,
     /// Why the share cannot be used.
     pub why: Option<String>,
@@ -113,8 +113,8 @@ pub trait Target: Send + Sync + Debug {
     /// Returns further facts about the target.
     fn facts(&self) -> Value;
 
-    /// Checks the target without load or writes. `nonce`: unique per call. `sessions`: how many must be possible at once;
-    /// those beyond one per share are on the first share.
+    /// Checks the target without load or writes. `nonce`: unique per call. `sessions`: number of concurrent sessions
+    /// that must be possible; those beyond one per share are on the first share.
     fn look(&self, _nonce: u64, _sessions: u32) -> Vec<Look> {
         Vec::new()
     }
@@ -140,7 +140,7 @@ pub trait Target: Send + Sync + Debug {
         false
     }
 
-    /// Run a job until `end` stops it. Return None for a target without files.
+    /// Runs a job until `end` stops it. None for targets without files.
     fn carry_out(&self, _job: &FileJob, _end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         None
     }
@@ -150,13 +150,13 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// Sends one GET until `deadline_ns` (monotonic clock) and reads at most `most_bytes`. None for targets
-    /// without documents.
+    /// Sends one GET, and reads at most `most_bytes` of the answer, by `deadline_ns` (monotonic clock). None for
+    /// targets without documents.
     fn get(&self, _path: &str, _deadline_ns: u64, _most_bytes: usize) -> Option<Result<Answer, Failure>> {
         None
     }
 
-    /// Connects until `deadline_ns` (monotonic clock) without sending a request.
+    /// Connects by `deadline_ns` (monotonic clock) without sending a request.
     fn connect(&self, _deadline_ns: u64) -> Result<(), Failure> {
         Ok(())
     }

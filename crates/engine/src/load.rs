@@ -62,8 +62,8 @@ pub struct Snapshot {
     pub errors: u64,
     /// Clients that have not left.
     pub clients_active: u64,
-    /// 99th percentile of response times so far, including ramps; at most an eighth too high. None if there
-    /// are few.
+    /// 99th percentile of response times so far, including ramps; at most an eighth too high. None if there are too
+    /// few.
     pub p99_ms: Option<f64>,
 }
 
@@ -88,10 +88,9 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts a level on its own threads. It begins when all clients are ready, or later when told.
+    /// Starts a level on its own threads. The level begins when all clients are ready, or at the time that `go` sets.
     ///
-    /// # Errors
-    /// Too few file descriptors.
+    /// # Errors Too few file descriptors.
     pub fn start(prepared: &PreparedMix) -> Result<Self, LoadError> {
         let mix = prepared.mix();
         let connections = prepared.work().connections(mix.part.clients, mix.threads);

@@ -61,7 +61,7 @@ pub struct Mix {
     pub start: StartRule,
     /// OS threads that generate the load.
     pub engine_threads: usize,
-    /// CPUs to pin them to, in turn; empty: not pinned.
+    /// CPUs to which the engine threads are pinned in turn; if empty, they are not pinned.
     pub cpus: Vec<usize>,
     /// Whether each client has its own engine thread and waits there for system calls.
     pub clients_block: bool,
@@ -173,8 +173,8 @@ impl Mix {
         Xoshiro256PlusPlus::seed_from_u64(mixed.next_u64() ^ place)
     }
 
-    /// Returns a number unique to this level, equal in all its processes. It tells its clients and their data
-    /// from those of other levels.
+    /// Returns a number unique to this level, equal in all its processes. It distinguishes the level's clients and
+    /// their data from those of other levels.
     pub(crate) fn identity(&self) -> u64 {
         xxh3_64_with_seed(&self.nonce.to_le_bytes(), self.seed)
     }

@@ -104,8 +104,7 @@ impl OpenTarget {
         self.inner.advice_on(failure)
     }
 
-    /// Starts to write files, which goes on until the server is gone. Returns None if the target has no
-    /// files. `nonce`: as for `look`.
+    /// Starts to write files until the server is gone. Returns None if the target has no files. `nonce`: as for `look`.
     #[must_use]
     pub fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {
         self.inner.begin_journal(spec, nonce)
@@ -123,7 +122,7 @@ impl OpenTarget {
     }
 }
 
-/// A valid level, with everything built that can be before the clock runs.
+/// A valid level, with everything built in advance that can be.
 #[derive(Debug, Clone)]
 pub struct PreparedMix {
     mix: Arc<Mix>,

@@ -22,8 +22,8 @@ pub struct Performed {
     pub bytes_out: u64,
     /// Time from the intended start to the connection, if one was made.
     pub connect_ns: Option<u64>,
-    /// Connections made for the operation. None if a client's session outlives its operations and is counted
-    /// as a whole.
+    /// Connections made for the operation. 0 if a session outlives its operations: its connections are counted with the
+    /// session.
     pub connections: u32,
     /// HTTP/2 streams opened for the operation.
     pub streams: Streams,
@@ -59,10 +59,10 @@ pub trait Overlapping: Protocol {
     /// Returns whether `op` may overlap others.
     fn overlaps(op: &Self::Op) -> bool;
 
-    /// Starts `op` and returns the number that `ended` reports it by. `due_ns`: as for `perform`. On an
-    /// error, `op` has already ended.
+    /// Starts `op` and returns the number by which `ended` reports it. `due_ns`: as for `perform`. On an error, `op`
+    /// has already ended.
     fn begin(&mut self, op: &Self::Op, due_ns: u64) -> impl Future<Output = Result<u64, Performed>>;
 
-    /// Waits until an operation under way ends. Each ends once, also when its session is lost.
+    /// Waits until an operation under way ends. Each operation ends exactly once, even if its session is lost.
     fn ended(&mut self) -> impl Future<Output = (u64, Performed)>;
 }

@@ -8,7 +8,7 @@ const PARTS_LOG2: u32 = 3;
 /// Buckets per power of two.
 const PARTS: u64 = 1 << PARTS_LOG2;
 const BUCKETS: usize = ((u64::BITS - PARTS_LOG2 + 1) << PARTS_LOG2) as usize;
-/// With fewer answers, the 99th percentile depends on single ones.
+/// Minimum number of answers for a 99th percentile: with fewer, it depends on single answers.
 const FEWEST: u64 = 1000;
 
 /// Counts of one engine thread.

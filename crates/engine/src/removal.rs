@@ -38,7 +38,7 @@ impl Progress {
     }
 }
 
-/// Client -> its share, and its workspace's path from the root of the share.
+/// Returns the share of a client, and the path of its workspace from the root of the share.
 type Place = Box<dyn Fn(usize) -> (String, String) + Send>;
 
 /// A removal in progress.
@@ -87,7 +87,7 @@ impl Removal {
         }
     }
 
-    /// Stops the removal soon.
+    /// Tells the removal to end. Does not wait for its end.
     pub fn stop(&self) {
         self.progress.stop.store(true, Ordering::Relaxed);
     }

@@ -166,8 +166,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the arrival for a connection that is free at `now_ns`: the one that waited longest, or the
-    /// next in the future. None: there are no more before the end of the level.
+    /// Returns the arrival for a connection that is free at `now_ns`: the one that has waited longest, or the next in
+    /// the future. None: there are no more before the end of the level.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<u64> {
         let now_ns = now_ns.saturating_sub(self.start_ns);
         self.let_wait(now_ns);
@@ -183,8 +183,7 @@ impl Schedule {
         due_ns.map(|due_ns| self.start_ns + due_ns)
     }
 
-    /// Returns an arrival to the schedule that was not started, because its connection left or the level
-    /// ended.
+    /// Returns an arrival to the schedule, because it was not started: its connection left or the level ended.
     pub(crate) fn give_back(&mut self, due_ns: u64) {
         self.returned.push(Reverse(due_ns.saturating_sub(self.start_ns)));
     }

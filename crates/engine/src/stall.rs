@@ -55,7 +55,7 @@ impl StallWatch {
     /// Ends the watch, and returns how long the process stood still.
     pub(crate) fn stalled_ns(&mut self) -> u64 {
         if let Some(thread) = self.thread.take() {
-            // Sending fails only if the thread panicked; then nothing is known.
+            // Sending fails only if the thread has panicked. The stall is then unknown and counts as 0.
             let _ = self.end.send(());
             self.stalled_ns = thread.join().unwrap_or(0);
         }

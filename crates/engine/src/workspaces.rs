@@ -16,7 +16,7 @@ pub struct Workspaces {
 }
 
 impl Default for Workspaces {
-    /// Returns those of a new load, with a random name.
+    /// Returns the workspaces of a new load, with a random name.
     fn default() -> Self {
         Self::named((RandomState::new().build_hasher().finish() >> 32) as u32)
     }
@@ -71,7 +71,7 @@ impl Workspaces {
         self.known().standing.iter().copied().collect()
     }
 
-    /// Returns whether any was ever begun, even if it is removed by now.
+    /// Returns whether any workspace was ever begun, even if all are removed by now.
     #[must_use]
     pub fn begun(&self) -> bool {
         self.known().begun

@@ -1,8 +1,8 @@
 //! Bonnie's six phases over any file protocol, in the order of T. Bray's program of 1996.
 //!
 //! Differences: a character is a store and a comparison, not a call of the C library; the seekers are threads with
-//! sessions of their own that start together, not processes that were given five seconds; a seed gives the places of
-//! the seeks; and what is read is checked (`bonnie_contents.rs`).
+//! sessions of their own that start together, not processes that get five seconds to start; a seed determines the seek
+//! positions; and read data is checked (`bonnie_contents.rs`).
 
 use super::bonnie_contents::{ContentCheck, Versions, WORD_BYTES};
 use super::client::CachedClient;
@@ -68,7 +68,7 @@ fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
     }
 }
 
-/// Runs the seekers of all clients, one thread each. None if there are none.
+/// Runs the seekers of all clients, one thread each. None if no client runs in this process.
 fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<MixTally>, Failure> {
     let shared: Vec<_> = (0..spec.clients)
         .map(|_| (Arc::new(AtomicU32::new(0)), Arc::<Versions>::default()))
@@ -137,7 +137,7 @@ struct Worker<C> {
     client: JobClient<C>,
     check: ContentCheck,
     spec: BonnieSpec,
-    /// The file belongs to this run.
+    /// Whether this run created the file.
     is_ours: bool,
 }
 
@@ -151,7 +151,7 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
-    /// Returns a seeker's worker whose writes may become visible only at its close.
+    /// Returns the worker, for a seeker whose writes may become visible only at its close if `writes_late`.
     fn writing_late(self, writes_late: bool) -> Self {
         Self {
             check: self.check.writing_late(writes_late),
@@ -178,7 +178,7 @@ impl<C: FileClient> Worker<C> {
         self.client.open(path, access, disposition).await
     }
 
-    /// Reads from `offset` to the end of the file at most.
+    /// Reads from `offset`, at most to the end of the file. Returns the number of bytes read.
     async fn read(
         &mut self,
         measured: &mut Measured,

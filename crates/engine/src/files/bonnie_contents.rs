@@ -26,7 +26,7 @@ pub(super) struct ContentCheck {
     number: Option<u64>,
     /// Versions written by the seekers of its client.
     versions: Arc<Versions>,
-    /// A seeker's writes may become visible only at its close, so the order of versions is unknown.
+    /// Whether a seeker's writes may become visible only at its close, so that the order of versions is unknown.
     writes_late: bool,
     /// Newest version of each chunk that the seeker has read or written.
     newest: HashMap<u64, usize>,
@@ -168,7 +168,7 @@ pub(super) struct Standing {
 struct Chunk {
     digests: Vec<u64>,
     writing: u32,
-    /// Two writes overlapped, so the newest version is unknown and may be mixed.
+    /// Whether two writes overlapped, so that the newest version is unknown and may be a mixture.
     is_disturbed: bool,
 }
 

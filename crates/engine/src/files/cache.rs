@@ -43,11 +43,11 @@ struct ClientSection {
 /// How clients use files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FilesOptions {
-    /// None: operations go to the server directly.
+    /// None: operations go directly to the server.
     cache: Option<CacheOptions>,
-    /// Without a cache: writes stay unstable, and the workload flushes them.
+    /// Whether writes stay unstable until the workload flushes them; only without a cache.
     as_sent: bool,
-    /// Keep the workspaces for the next level.
+    /// Whether to keep the workspaces for the next level.
     pub keep_workspace: bool,
 }
 
@@ -72,7 +72,7 @@ impl FilesOptions {
         }
     }
 
-    /// Returns the options as far as the protocol permits caching.
+    /// Returns the options, restricted to the caching that the protocol permits.
     pub(crate) fn kept_by(self, kept_by: KeptBy) -> Self {
         let cache = match kept_by {
             KeptBy::Grants => self.cache,

@@ -50,14 +50,14 @@ pub(crate) struct FilesClient<S: Sessions> {
     timeout_ns: u64,
     checked_bytes: u64,
     reconnects: u64,
-    /// Parameters of its sessions.
+    /// Negotiated parameters of the client's sessions.
     sessions: Vec<SessionFacts>,
-    /// The session is lost. The next operation makes another.
+    /// Whether the session is lost. The next operation then makes a new one.
     lost: bool,
     under_way: overlapped::AllUnderWay,
     shared: shared::SharedBlocks,
     outages: Outages,
-    /// The client waits for an absent server, for at most the timeout of an operation.
+    /// Whether the client waits for an absent server, for at most the timeout of an operation.
     waits_for_server: bool,
     /// When to cut the connection.
     cut_ns: Option<u64>,
@@ -239,7 +239,7 @@ impl<S: Sessions> FilesClient<S> {
         self.ledger.session_lost();
         self.shared.session_lost();
         self.outages.lose_session();
-        // The session is over or broken, so only drop it.
+        // The session is over or broken, so only drop it, without waiting.
         self.executor.set_deadline(monotonic_ns());
         let _ = self.client.finish().await;
     }
@@ -368,7 +368,7 @@ impl<S: Sessions> FilesClient<S> {
         self.expect_read((slot, offset, bytes), came, wrong)
     }
 
-    /// Checks the length of a read, and whether its content was wrong.
+    /// Checks the length of a read. `wrong`: its content was wrong.
     fn expect_read(
         &self,
         (slot, offset, bytes): (Slot, u64, u32),

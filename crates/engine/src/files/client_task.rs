@@ -18,12 +18,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Limit of one step of preparation or clean-up, in timeouts of an operation. If no client completes a step
+/// Limit of one step of preparation or clean-up, as a multiple of an operation's timeout. If no client completes a step
 /// for that long, the server is stalled.
 const STEP_TIMEOUTS: u64 = 2;
-/// Limit of log-on and preparation, in timeouts of an operation.
+/// Limit of log-on and preparation, as a multiple of an operation's timeout.
 const PREPARATION_TIMEOUTS: u64 = 20;
-/// Limit of write-back, close and clean-up, in timeouts of an operation.
+/// Limit of write-back, close and clean-up, as a multiple of an operation's timeout.
 const LEAVING_TIMEOUTS: u64 = 4;
 /// Interval at which a waiting client checks whether all are ready.
 const LOOK_NS: u64 = 2_000_000;
@@ -175,7 +175,7 @@ impl<S: Sessions> ClientTask<S> {
         self.allow_for_step(until_ns);
         self.client.make_parents().await?;
         let marker = self.workload.as_files().marker();
-        // The contents of an unknown workspace are unknown, so make it again.
+        // If the contents of an existing workspace are unknown, make it again.
         let found = self.known && self.client.finds(marker).await?;
         if !found {
             self.client.forget_everything();
@@ -217,7 +217,8 @@ impl<S: Sessions> ClientTask<S> {
         self.engine.executor.set_deadline(until_ns);
         removed = removed.and(self.client.finish().await);
         if (!whole || removed.is_err()) && self.work.workspaces.stands(self.number) {
-            // For example, a write failed. The server closed the open files with the session.
+            // The clean-up failed, for example because a write failed. The server has closed the open files with the
+            // session, so try again in a new one.
             self.engine.executor.set_deadline(until_ns);
             removed = remove(&mut self.client, self.workload.as_files()).await;
         }
@@ -272,7 +273,7 @@ impl<S: Sessions> ClientTask<S> {
         }
     }
 
-    /// None if nothing was meant to survive an outage.
+    /// Returns the counts of durable handles and of data after outages; None if nothing was meant to survive an outage.
     fn failover(&self, kept: KeptHandles) -> Option<FailoverTally> {
         let read_back = self.client.read_back();
         if read_back.is_none() && kept.asked == 0 {

@@ -128,7 +128,7 @@ async fn read<C: FileClient>(
         let mut seen = Vec::with_capacity(wanted.len());
         let why = match read_one(files, &path, wanted.len(), &mut seen).await {
             Ok(()) => None,
-            // A missing file or directory counts as lost.
+            // A missing file or directory means that the data is lost, not that reading failed.
             Err(failure) if failure.fault == Fault::NotFound => None,
             Err(failure) => Some(failure.to_string()),
         };

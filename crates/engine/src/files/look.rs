@@ -19,7 +19,7 @@ const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 /// Default recycle bins of Samba (`vfs_recycle`) and of two appliance makers.
 const RECYCLE_BINS: [&str; 4] = [".recycle", "#recycle", "@Recycle", ".deleted"];
 
-/// What a share says of itself.
+/// Results of the queries on one share.
 #[derive(Debug, Default)]
 struct Answer {
     free_bytes: Option<u64>,
@@ -30,7 +30,7 @@ struct Answer {
 /// Limit for ending the sessions once all were open.
 const LEAVING_NS: u64 = NS_PER_S;
 
-/// Asks about every share as clients with `identity`. Opens at least `together` sessions at once: those beyond one per
+/// Checks every share, as clients with `identity`. Opens at least `together` sessions at once: those beyond one per
 /// share are on the first share.
 pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64, together: u32) -> Vec<Look> {
     let answers = apart(|| {
@@ -117,7 +117,7 @@ fn look_from_here<S: Sessions>(
     Ok(answers)
 }
 
-/// Ends sessions. What was asked for is known; how a session ends is of no use to anybody.
+/// Ends sessions. Ignores failures, because the answers are already known.
 fn leave<F: Files + 'static>(executor: &Executor, open: Vec<F>) {
     for mut files in open {
         let handle = executor.clone();
@@ -166,7 +166,7 @@ const SAMBA_KNOWS_NOTHING: (u64, u64) = (2 << 20, 1 << 20);
 /// Larger than any volume (an exbibyte): the value is negative or meaningless.
 const MOST_BYTES: u64 = 1 << 60;
 
-/// Returns the free space if plausible. Some servers report a total of zero, or more free than total.
+/// Returns the free space if it is plausible. Some servers report a total of zero, or more free space than total space.
 fn believable(total_bytes: u64, free_bytes: u64) -> Option<u64> {
     let can_be = (1..MOST_BYTES).contains(&total_bytes) && free_bytes <= total_bytes;
     (can_be && (total_bytes, free_bytes) != SAMBA_KNOWS_NOTHING).then_some(free_bytes)

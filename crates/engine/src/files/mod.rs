@@ -98,7 +98,7 @@ impl<S: Sessions> FilesWork<S> {
         self.sessions.share_of(dealt)
     }
 
-    /// One client with a session of its own, which it has yet to make.
+    /// Returns a client with its own session, which is not connected yet.
     fn client(
         &self,
         place: Place<'_>,

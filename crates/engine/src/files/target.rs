@@ -1,4 +1,4 @@
-//! Target of file protocols: common preparation of levels, by the protocol's sessions.
+//! Target of file protocols: prepares levels in the same way for all of them.
 
 use super::job::Job;
 use super::sessions::KeptBy;
@@ -73,7 +73,7 @@ impl<S: Sessions + Clone> Target for S {
         self.advice(failure)
     }
 
-    /// Reads the document's sections of the work and prepares the clients.
+    /// Parses the document's sections about the work and prepares the clients.
     fn prepare(
         &self,
         mix: &Arc<Mix>,

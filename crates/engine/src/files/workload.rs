@@ -280,8 +280,8 @@ impl FilesWorkload {
         }
     }
 
-    /// Returns whether the workload measures the server and permits no client cache. Workloads that query
-    /// directories repeatedly may have one.
+    /// Returns whether the workload measures the server and permits no client cache. Workloads that query directories
+    /// repeatedly may have a cache.
     pub(crate) fn goes_through(&self) -> bool {
         match self {
             Self::Metadata(options) => options.looks == 0,
@@ -344,7 +344,7 @@ impl FilesWorkload {
     }
 }
 
-/// The workload of a client. An enum, because it is in the hot path.
+/// The workload of a client. An enum rather than a trait object, because it is in the hot path.
 #[derive(Debug)]
 pub(crate) enum AnyWorkload {
     DiskMix(DiskMix),

@@ -82,7 +82,7 @@ enum TrustSection {
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 enum WorkloadSection {
     WebbenchStatic {},
-    /// Shares of all requests, except the last, which is a share of those over TLS.
+    /// Shares of all requests; `dynamic_share_of_secure` is a share of the requests over TLS.
     WebbenchDynamic {
         dynamic_share: f64,
         secure_share: f64,
@@ -107,13 +107,13 @@ struct TlsSection {
     resumption: f64,
 }
 
-/// Properties of all requests, and the expected answer.
+/// Properties of all requests, and criteria for a correct answer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RequestSection {
     method: String,
     headers: Vec<(String, String)>,
-    /// Base64.
+    /// Request body in Base64.
     body: Option<String>,
     status: Vec<u16>,
     bytes: Option<u64>,
@@ -424,7 +424,7 @@ const MOST_HEAD_FIELDS: usize = 100_000;
 /// Maximum streams per connection.
 const MOST_STREAMS: usize = 10_000;
 
-/// Limit of paths, which are classes, chosen by 32-bit sums of weights.
+/// Maximum number of paths. Each is a class of operations, and is chosen by 32-bit sums of weights.
 const MOST_PATHS: usize = 250;
 
 fn check_paths(paths: &[(String, u32)], problems: &mut Problems) {

@@ -25,7 +25,7 @@ struct TargetSection {
     _url: String,
 }
 
-/// Clients do nothing, repeatedly.
+/// Clients that repeat an operation without effect.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 enum WorkloadSection {
@@ -140,7 +140,7 @@ impl Work for NullWork {
     }
 }
 
-/// The operations of a workload that asks for nothing.
+/// Operations without effect.
 struct NoOperations;
 
 impl Workload for NoOperations {

@@ -37,8 +37,8 @@ struct Served {
     counts: ArrivalCounts,
 }
 
-/// Simulates requests on `connections` whose clock is exact. A request begun at a time takes what
-/// `service_ns` returns for it.
+/// Simulates requests on `connections` connections with an exact clock. `service_ns` returns the service time of a
+/// request, from its start time.
 fn serve(mix: &Mix, connections: usize, mut service_ns: impl FnMut(u64) -> u64) -> Served {
     let mut schedule = schedule(mix, 0..mix.clients);
     let end_ns = START_NS + mix.window.length_ns;

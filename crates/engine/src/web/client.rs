@@ -23,7 +23,7 @@ pub(crate) struct WebCatalogue<R> {
     pub(super) is_head: bool,
 }
 
-/// The user's criteria for a correct answer, which replace those of a workload.
+/// The user's criteria for a correct answer, which replace those of the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stated {
     /// Permitted status codes; empty: 200 to 299.
@@ -32,7 +32,7 @@ pub(crate) struct Stated {
 }
 
 impl<R> WebCatalogue<R> {
-    /// `request`: makes the request of an entry for a path.
+    /// Builds all requests. `request` builds the request of an entry for a path.
     pub(crate) fn new(
         catalogue: &Catalogue,
         request: impl Fn(&Entry, &str) -> R,

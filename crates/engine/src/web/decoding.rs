@@ -88,7 +88,7 @@ impl SampledBody {
         decoding.map_or(Ok(None), |(check, _)| check.judge(status))
     }
 
-    /// Returns the head of this response, with what its headers say of a redirect.
+    /// Returns the head of this response with the redirect that its headers describe.
     pub(super) fn explained(&self, head: Head) -> Head {
         self.0
             .as_ref()

@@ -119,7 +119,7 @@ fn below(target: &Target, mut catalogue: Catalogue) -> Catalogue {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WebClientOptions {
-    /// The HTTP version in requests that name one.
+    /// HTTP version of the requests.
     pub version: Version,
     /// HTTP/2: threads of a client per connection; None: HTTP/1.
     pub streams: Option<usize>,
@@ -160,7 +160,7 @@ pub(crate) struct Targets {
     pub secure: Option<(Target, Tls)>,
 }
 
-/// Any of the workloads; an enum because it is in the hot path.
+/// The workload of a client thread. An enum rather than a trait object, because it is in the hot path.
 #[derive(Debug)]
 enum AnyWorkload {
     WebbenchStatic(WebbenchStatic),
@@ -195,11 +195,11 @@ impl Workload for AnyWorkload {
 #[derive(Debug, Clone)]
 enum Requests {
     Http1(Arc<WebCatalogue<Box<[u8]>>>),
-    /// With the number of a client's threads per connection.
+    /// HTTP/1.1 pipelining; the number is that of a client's threads per connection.
     Pipelined(Arc<WebCatalogue<Box<[u8]>>>, usize),
     Http2(Arc<WebCatalogue<Request>>, usize),
     Session(Arc<Script>),
-    /// With the number of a client's threads per connection.
+    /// The number is that of a client's threads per connection.
     SessionHttp2(Arc<Script>, usize),
 }
 
@@ -226,8 +226,9 @@ pub(crate) struct WebWork {
 }
 
 impl WebWork {
-    /// # Errors
-    /// Problems of the steps of a session, one sentence each.
+    /// Builds the requests of a level.
+    ///
+    /// # Errors Problems of the steps of a session, one sentence each.
     pub(crate) fn new(
         targets: Targets,
         workload: WebWorkload,

@@ -24,7 +24,7 @@ pub(crate) fn placeholder(path: &str) -> String {
 /// The page of one client thread's current request.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Unique to each request of any level, so that no cache can answer one.
+    /// Unique to each request of any level, so that no cache can answer a request.
     number: u64,
     query: [u8; QUERY_BYTES],
     body: Vec<u8>,

@@ -176,7 +176,7 @@ pub(crate) struct Step {
     body: Option<Template>,
     takes: Vec<Take>,
     pub(crate) stated: Stated,
-    /// Whether it may be sent twice.
+    /// Whether the request may be sent twice.
     pub(crate) repeat: bool,
     pub(crate) asks_coding: bool,
 }
@@ -407,7 +407,7 @@ impl Taking {
 
 impl Body for Taking {
     fn wants_fields(&mut self) -> bool {
-        // An earlier attempt may have left something.
+        // An earlier attempt may have left values.
         self.clear();
         let decodes = self.sampled.wants_fields();
         let mut takes = self.step.iter().flat_map(|step| &step.takes);

@@ -16,11 +16,11 @@ pub(super) struct UnderWay {
     call: CallId,
     op: FileOp,
     until_ns: u64,
-    /// Whether its content is compared.
+    /// Whether the content read is compared.
     checking: bool,
 }
 
-/// What a client keeps of its operations under way.
+/// State of a client's operations in progress.
 #[derive(Debug, Default)]
 pub(super) struct AllUnderWay {
     calls: Vec<UnderWay>,
@@ -108,7 +108,7 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// Ends all operations of a lost session.
+    /// Records the result of an operation. If the session is lost, ends all its operations.
     async fn note_end(&mut self, result: &Result<(), Failure>) {
         self.note_loss(result).await;
         if !self.lost {
@@ -126,7 +126,7 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// Reports how an operation ended. All bytes since the previous end count for it.
+    /// Returns the result of an ended operation. All traffic since the previous end counts for this operation.
     fn told(&mut self, op: &FileOp, (read, written): (u64, u64), result: Result<(), Failure>) -> Performed {
         let now = self.client.counted().traffic();
         let before = std::mem::replace(&mut self.under_way.traffic, now);

@@ -66,7 +66,7 @@ impl SharedBlocks {
         self.read_back
     }
 
-    /// Records the end of a write. `before`: newest version until then.
+    /// Records the end of a write. `before`: the block's newest version before the write.
     fn note_write(&mut self, block: Block, before: u64, done: bool) {
         if !self.flushes {
             return;
