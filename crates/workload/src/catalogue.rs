@@ -17,7 +17,7 @@ pub enum Expect {
         /// XXH3-64 of its content, seed 0.
         digest: u64,
     },
-    /// The file must not exist; the answer that says so is a success.
+    /// The file must not exist; an answer that says so is a success.
     Missing,
     /// The dynamic page, which depends on the query of its request.
     Page,

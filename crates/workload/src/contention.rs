@@ -50,7 +50,7 @@ pub struct Contention {
     catalogue: FileCatalogue,
     random: RandomStream,
     first: bool,
-    /// Last step given; `Close` before the first turn.
+    /// Last step that `next` returned; `Close` before the first turn.
     last: Step,
     path: PathId,
     offset: u64,
@@ -133,7 +133,8 @@ impl Workload for Contention {
         self.last = step;
         let (slot, path, offset, bytes) = (SLOT, self.path, self.offset, self.options.block_bytes);
         let (class, action) = match step {
-            // Readers take the same kind of lock, which requires a file open for writing over NFS and POSIX.
+            // Open for reading and writing in every turn: readers also take an exclusive lock, which NFS and POSIX
+            // permit only on a file opened for writing.
             Step::Open => (OPEN, open(SLOT, path, Intent::Edit)),
             Step::Lock => {
                 let bytes = bytes.into();
@@ -192,7 +193,7 @@ impl FileWorkload for Contention {
     fn leaving(&self) -> Vec<FileAction> {
         let (slot, offset, bytes) = (SLOT, self.offset, self.options.block_bytes.into());
         let close = FileAction::Close { slot };
-        // Unlock first: NFS may refuse to close a locked file, and others would wait for it in vain.
+        // Unlock first: NFS may refuse to close a locked file, and other clients would wait for the lock in vain.
         match self.last {
             Step::Read | Step::Write | Step::Unlock => {
                 vec![FileAction::Unlock { slot, offset, bytes }, close]
@@ -316,7 +317,7 @@ mod tests {
         let mut workload = Contention::new(options, 1, 0);
         let mut held = Vec::new();
         let mut next = workload.next(&Outcome::START);
-        // A turn and the start of another. The last operation given is not performed.
+        // One turn and the start of another. The last operation that `next` returned is not performed.
         for _ in 0..8 {
             let leaving = workload.leaving();
             let unlocks = leaving

@@ -142,8 +142,8 @@ impl FileWorkload for Failover {
         &self.catalogue
     }
 
-    /// The file is made anew for each level: versions count from 0, and none of an earlier level can be
-    /// mistaken for one.
+    /// Makes the file anew for each level: versions count from 0, so data of an earlier level could be mistaken for a
+    /// version of this level.
     fn preparation(&self, _found: bool) -> Vec<FileAction> {
         let mut made = vec![make_directory(DIRECTORY), open(SLOT, FILE, Intent::Replace)];
         made.extend(self.offsets().map(|offset| self.write(offset)));

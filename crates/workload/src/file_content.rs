@@ -37,7 +37,7 @@ pub struct Writing {
     pub generation: u32,
 }
 
-/// Returns `bytes` bytes from `offset` on, at most [`MOST_BYTES_AT_ONCE`].
+/// Returns `bytes` bytes of the content, starting at `offset`; at most [`MOST_BYTES_AT_ONCE`].
 #[must_use]
 pub fn content_of(writing: Writing, offset: u64, bytes: usize) -> &'static [u8] {
     let numbers = [writing.client, writing.mix, writing.file, writing.generation];

@@ -39,7 +39,7 @@ struct Contents {
     extents: Vec<Extent>,
     /// Whether the file ends where its extents end. Otherwise, it may end anywhere.
     size_known: bool,
-    /// Whether something was written that no flush or close has certainly sent.
+    /// Whether the file may have written data that no flush or close has sent.
     unsent: bool,
     /// Number of paths (at most one) and slots that refer to the file.
     links: u32,
@@ -50,8 +50,8 @@ impl Contents {
         self.extents.last().map_or(0, |extent| extent.end)
     }
 
-    /// Sets `start` .. `end` to `kind`, and a gap between the end of the file and `start` to zero, or to
-    /// unknown if the size is unknown.
+    /// Sets `start` .. `end` to `kind`. Sets a gap between the end of the file and `start` to zero, or to unknown if
+    /// the size is unknown.
     fn put(&mut self, start: u64, end: u64, kind: Kind) {
         if start >= end {
             return;
@@ -147,7 +147,7 @@ impl Contents {
         self.unsent = false;
     }
 
-    /// Compares `data` with the extents; returns how many bytes were known.
+    /// Compares `data` with the extents; returns the number of bytes whose content is known.
     fn check(&self, writing: Writing, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         let end = offset + data.len() as u64;
         if self.size_known && end > self.end() {
@@ -253,15 +253,15 @@ impl Ledger {
         self.slots.clear();
     }
 
-    /// Closes all slots, as the session is lost. A file with data that may not have been sent since its
-    /// last flush becomes unknown as a whole.
+    /// Closes all slots, because the session is lost. A file with data that may not have been sent since its last flush
+    /// becomes unknown as a whole.
     pub fn session_lost(&mut self) {
         for place in 0..self.slots.len() {
             self.leave(place);
         }
     }
 
-    /// Returns the writing of a write to `slot`, or None if there is no such slot.
+    /// Returns the identity of the content of a write to `slot`, or None if the slot is free.
     #[must_use]
     pub fn writing(&self, slot: Slot, generation: u32) -> Option<Writing> {
         let file = self.file_of(slot)?;
@@ -273,7 +273,7 @@ impl Ledger {
         })
     }
 
-    /// Returns how many bytes a read must return, or None if the size is unknown.
+    /// Returns the number of bytes that a read must return, or None if the size is unknown.
     #[must_use]
     pub fn expected_bytes(&self, slot: Slot, offset: u64, bytes: u32) -> Option<u32> {
         let size = self.known_bytes(self.file_of(slot)?)?;
@@ -281,19 +281,17 @@ impl Ledger {
         Some(u32::try_from(left).map_or(bytes, |left| left.min(bytes)))
     }
 
-    /// Compares what was read from `slot` with what was written; returns how many bytes were known.
+    /// Compares what was read from `slot` with what was written; returns the number of bytes whose content is known.
     ///
-    /// # Errors
-    /// The contents differ.
+    /// # Errors The contents differ.
     pub fn check(&self, slot: Slot, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         self.file_of(slot)
             .map_or(Ok(0), |id| self.check_file(id, offset, data))
     }
 
-    /// As [`Self::check`], for the file at `path`, however it was read.
+    /// Like [`Self::check`], but for the file at `path`, however it was read.
     ///
-    /// # Errors
-    /// The contents differ.
+    /// # Errors The contents differ.
     pub fn check_path(&self, path: PathId, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         let id = self.paths.get(&path).copied().flatten();
         id.map_or(Ok(0), |id| self.check_file(id, offset, data))

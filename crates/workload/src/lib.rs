@@ -71,7 +71,7 @@ pub struct Get {
 /// Result of a workload's last operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whether the operation succeeded. The correct answer to a missing file is a success.
+    /// Whether the operation succeeded. The correct answer for a missing file is a success.
     pub ok: bool,
     /// Application bytes received.
     pub bytes_read: u64,
@@ -94,13 +94,14 @@ impl Outcome {
 /// per operation, so it allocates nothing.
 #[warn(missing_docs)]
 pub trait Workload: Send {
-    /// Type of its operations. The hash goes into the digest of a client's operations.
+    /// Type of the operations. Its hash goes into the digest of a client's operations.
     type Op: Hash + std::fmt::Debug;
 
     /// Returns the next operation; `last` is the outcome of the previous one ([`Outcome::START`] at first).
     fn next(&mut self, last: &Outcome) -> Self::Op;
 
-    /// Returns whether the last operation from `next` starts a piece of work: only these follow a think time.
+    /// Returns whether the last operation from `next` starts a piece of work. Only before a piece of work, there is a
+    /// think time.
     fn begins_piece(&self) -> bool {
         true
     }

@@ -11,7 +11,7 @@ use crate::{ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Outcome, P
 
 const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
-/// The path of the first file; the others follow, and then, for looks, the directory of all files and a
+/// Index of the first file's path. The other files follow; after them, for looks, the directory of all files and a
 /// missing name.
 const FIRST_FILE: u32 = 2;
 
@@ -88,7 +88,7 @@ pub struct Metadata {
     phase: usize,
     /// The next file of this phase.
     file: u32,
-    /// Phase and file of the last operation given.
+    /// Phase and file of the last operation that `next` returned.
     last: Option<(Phase, u32)>,
     passes: u64,
 }
@@ -127,7 +127,7 @@ impl Metadata {
         }
     }
 
-    /// Records the result of the last operation given.
+    /// Records the result of the last operation that `next` returned.
     fn learn(&mut self, last: &Outcome) {
         let Some((phase, file)) = self.last.take() else {
             return;
@@ -141,7 +141,7 @@ impl Metadata {
         self.known[file as usize] = known;
     }
 
-    /// Returns the phase's action on the file, or None if the file may be missing and so has none.
+    /// Returns the phase's action on the file, or None if the phase skips the file, because it may be missing.
     fn action(&self, phase: Phase, file: u32) -> Option<FileAction> {
         let (path, bytes) = (PathId(FIRST_FILE + file), self.options.bytes);
         let known = self.known[file as usize];
@@ -199,7 +199,7 @@ impl Workload for Metadata {
 
     fn next(&mut self, last: &Outcome) -> FileOp {
         self.learn(last);
-        // It ends within a pass: there is always something to create.
+        // The loop ends within one pass: there is always a file to create.
         loop {
             let (phase, file) = (self.pass[self.phase], self.file);
             let action = self.action(phase, file);
@@ -314,7 +314,7 @@ mod tests {
             .map(|last| client.next(&last).action)
             .into();
         assert_eq!(ops[3..], [either(0), either(1)]);
-        // The first is gone, and the state of the second is unknown.
+        // The first file is gone, and the state of the second is unknown.
         assert_eq!(client.leaving(), [either(1), either(2)]);
     }
 

@@ -11,9 +11,10 @@ use crate::content::{least_bytes, Extension};
 const FORMAT: u32 = 1;
 /// Sum of the weights of all classes: they are percentages.
 pub(crate) const WEIGHTS_TOTAL: u32 = 100;
-/// Names have four digits.
+/// Limit of files per class: file names have four digits.
 const MOST_FILES_OF_A_CLASS: u32 = 10_000;
-/// The reference server holds a whole tree in memory, and each file is held there while it is written.
+/// Limit of a file's size: the reference server holds a whole tree in memory, and each file is held there while it is
+/// written.
 const LARGEST_FILE_BYTES: u64 = 1 << 30;
 
 /// How well a number is known.
@@ -242,7 +243,7 @@ impl ClassTable {
         problems
     }
 
-    /// Returns sums that differ from the table's own.
+    /// Returns the sums in the table that differ from those of its classes.
     fn total_problems(&self) -> Vec<String> {
         let weights: u64 = self
             .classes
@@ -314,7 +315,7 @@ impl Contents {
     }
 }
 
-/// Returns whether it has only letters, digits and hyphens: safe as one part of a path and of a URL.
+/// Returns whether `name` has only letters, digits and hyphens: safe as one part of a path and of a URL.
 fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && name

@@ -145,7 +145,7 @@ impl Tree {
         &self.percents
     }
 
-    /// Computed on first use: it needs all contents.
+    /// Returns the digests. Computes them on first use, because they need all contents.
     fn digests(&self) -> &Digests {
         self.digests.get_or_init(|| {
             let mut whole = Xxh3Default::new();
@@ -171,7 +171,8 @@ fn path(root: &str, class: &Class, number: u32) -> String {
     format!("/{root}/{stem}/{stem}_{number:04}.{extension}")
 }
 
-/// Files come first in the catalogue, then missing paths, both class by class.
+/// Returns the paths of one class per percent of the requests. In the catalogue, files come first, then missing paths,
+/// both class by class.
 fn percents(classes: &[Class]) -> Vec<Stretch> {
     let mut next_file = 0;
     let mut next_missing = classes.iter().map(Class::files).sum();

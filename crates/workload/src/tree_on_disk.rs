@@ -11,7 +11,7 @@ use crate::{File, Tree};
 
 /// Limit of the problems reported per tree; more give no new information.
 pub const MOST_PROBLEMS_REPORTED: usize = 20;
-/// Readable by a server's workers, which run as another user.
+/// Mode of the files: readable by a server's workers, which run as another user.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 

@@ -29,9 +29,9 @@ pub struct Version {
 /// Fault of a block that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockFault {
-    /// It is not an intact version, or belongs to another place.
+    /// The block is not an intact version, or belongs to another place.
     Torn,
-    /// It is older than a version that this client has seen.
+    /// The block is older than a version that this client has seen.
     Stale,
     /// Two clients have written a version of this number: one of the writes is lost.
     LostUpdate,
@@ -40,7 +40,7 @@ pub enum BlockFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     pub path: PathId,
-    /// Its offset in the file.
+    /// Offset of the block in the file.
     pub offset: u64,
 }
 
@@ -53,8 +53,7 @@ pub struct Versions {
 impl Versions {
     /// Checks the data of a block against the rules, and returns its version.
     ///
-    /// # Errors
-    /// The rule that it breaks.
+    /// # Errors The rule that the block breaks.
     pub fn check(&mut self, block: Block, data: &[u8]) -> Result<Version, BlockFault> {
         let version = version_of(block, data).ok_or(BlockFault::Torn)?;
         if let Some(seen) = self.seen.get(&block) {
@@ -76,7 +75,7 @@ impl Versions {
         Version { writer, number }
     }
 
-    /// Accepts the data even if it is older than what was seen. Returns its version if it is intact.
+    /// Accepts the data even if it is older than the newest version seen. Returns its version if it is intact.
     pub fn put_back(&mut self, block: Block, data: &[u8]) -> Option<Version> {
         let version = version_of(block, data)?;
         self.seen.insert(block, version);

@@ -29,7 +29,7 @@ pub(super) struct PieceCount {
     pub(super) operations: [u32; OPERATIONS.len()],
     pub(super) reads: Requests,
     pub(super) writes: Requests,
-    /// Final sizes of the files that it makes, in ascending order.
+    /// Final sizes of the files that the piece makes, in ascending order.
     pub(super) made: Vec<u64>,
 }
 

@@ -61,7 +61,7 @@ pub(super) struct Burst {
     pub(super) writes: Share,
     /// Weight of file queries.
     pub(super) asks: u32,
-    /// Whether its seeking requests have the largest sizes.
+    /// Whether the burst's seeking requests have the largest sizes.
     pub(super) large: bool,
 }
 
@@ -269,7 +269,7 @@ impl<'a> Draft<'a> {
         self.times(count, FileAction::QueryFile { slot });
     }
 
-    /// Queries its times, which a client's cache does not keep.
+    /// Queries a file's times, which a client's cache does not keep.
     pub(super) fn ask_times(&mut self, slot: Slot, count: u32) {
         self.times(count, FileAction::QueryTimes { slot });
     }

@@ -47,13 +47,13 @@ fn distance(missing: &[i64]) -> i64 {
     missing.iter().map(|count| count * count).sum()
 }
 
-/// A seeking request with those that continue it.
+/// A seeking request with the requests that continue it.
 #[derive(Debug)]
 struct Run {
     members: Vec<usize>,
     /// The next run on its handle.
     after: Option<usize>,
-    /// Last offset at which all of it is within its file. None: it must not move.
+    /// Last offset at which the whole run is within its file. None: the run must not move.
     last_offset: Option<u64>,
     alignment: u64,
 }
@@ -168,7 +168,7 @@ impl<'a> Runs<'a> {
 
     /// Exchanges the offsets of two runs if that improves the fit of the relations.
     fn try_exchange(&mut self, one: usize, other: usize, missing: &mut [i64; READ_RELATIONS.len()]) {
-        // Each of them once, even if one directly follows the other.
+        // Count each run only once, even if one directly follows the other.
         let afters = [self.runs[one].after, self.runs[other].after];
         let afters = afters.map(|after| after.filter(|&after| after != one && after != other));
         let heads = [Some(one), Some(other), afters[0], afters[1]];
@@ -183,7 +183,8 @@ impl<'a> Runs<'a> {
         for head in heads.into_iter().flatten() {
             after[self.relation(head)] -= 1;
         }
-        // A run that now continued another would no longer count in its octave.
+        // Keep the number of sequential requests: a run that came to continue another would no longer count in its
+        // octave.
         if after[SEQUENTIAL] == missing[SEQUENTIAL] && distance(&after) < distance(missing) {
             *missing = after;
         } else {

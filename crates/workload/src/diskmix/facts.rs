@@ -144,7 +144,8 @@ pub(super) const READ_RELATIONS: [OffsetRow; 7] = [
     offsets("backward",             [54,  34,  235, 261,  89,  1, 11, 110]),
 ];
 
-/// As `READ_RELATIONS`. Seen (capture 1); derived: the fractions of the last column are rounded to a sum of 755.
+/// Like `READ_RELATIONS`, for writes. Seen (capture 1); derived: the fractions of the last column are rounded to a sum
+/// of 755.
 #[rustfmt::skip]
 pub(super) const WRITE_RELATIONS: [OffsetRow; 7] = [
     offsets("first, at 0",          [ 2,   6,   0,  4, 24,   6,  1,   9]),
@@ -344,13 +345,13 @@ pub(super) const RECORDS_LOCK_BYTES: u64 = 64;
 
 /// Documents per application in the workspace. Seen.
 pub(super) const DOCUMENTS: Columns = [3, 2, 5, 1, 20, 11, 3, 3];
-/// Size of each. Seen.
+/// Size of each document. Seen.
 pub(super) const DOCUMENT_BYTES: u64 = 260_096;
 /// Sizes of the files of the seed phases. Seen.
 pub(super) const SEED_FILES_BYTES: [u64; 3] = [327_680, 1_048_576, 1_867_776];
-/// Bytes of each that a seed read phase reads, as in the original's version 7. Seen.
+/// Bytes of each file that a seed read phase reads, as in the original's version 7. Seen.
 pub(super) const SEED_READ_BYTES: [u64; 3] = [327_680, 655_372, 1_867_776];
-/// The same in its version 5. Seen.
+/// Bytes of each file that a seed read phase reads, as in the original's version 5. Seen.
 pub(super) const LEGACY_SEED_READ_BYTES: [u64; 3] = [131_072, 262_144, 524_288];
 /// Chunks per file in a seed write phase. Seen.
 pub(super) const SEED_WRITE_CHUNKS: [u32; 3] = [2, 4, 8];

@@ -143,7 +143,7 @@ impl Due {
         let room = file_bytes.saturating_sub(offset);
         let bytes = request.bytes.unwrap_or_else(|| self.take_size(request, room));
         if request.bytes.is_none() && u64::from(bytes) > room {
-            // It would pass the end of the file, so it seeks instead.
+            // The request would pass the end of the file, so it seeks instead.
             by = By::Draw;
         }
         if by == By::Draw {
@@ -182,7 +182,7 @@ impl Due {
             });
             weights.collect()
         };
-        // Preference: due in both tables, then in that of octaves, then in the other one near the start, then
+        // Prefer places due in both tables, then those due by octave, then those near the start due by relation, then
         // any.
         let mut weights = weigh(|octave, relation| octave * relation);
         if weights.iter().all(|&weight| weight == 0) {
@@ -322,7 +322,7 @@ impl Files {
 /// The last request of one kind on a handle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    /// As in the tables.
+    /// Start and end, as in the tables.
     classic: Option<(u64, u64)>,
     /// The real end, which differs with true offsets.
     end: u64,
@@ -484,8 +484,8 @@ fn choose(
     all
 }
 
-/// Returns an offset that may have been cut to these three digits: with up to two more digits, within the
-/// file.
+/// Returns an offset with up to two more hexadecimal digits, of which the original may have kept only these three, if
+/// the request stays within the file.
 fn true_offset(offset: u64, bytes: u64, file_bytes: u64) -> u64 {
     let digits = [256, 16].into_iter().map(|factor| offset * factor);
     let mut within = digits.filter(|longer| offset >= 256 && longer + bytes <= file_bytes);

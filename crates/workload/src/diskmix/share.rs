@@ -10,7 +10,7 @@ use super::facts::{
 use crate::random::RandomStream;
 use crate::{FileAction, Slot};
 
-/// More than any application has open at once.
+/// Upper bound on the slots of an application.
 const MOST_SLOTS: usize = 64;
 
 /// Share of one burst.

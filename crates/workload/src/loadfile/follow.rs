@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 const ROOT: PathId = PathId(0);
 /// Bits of an open's options (MS-SMB2 2.2.13, CreateOptions).
 const DIRECTORY: u64 = 0x1;
-/// Dispositions of an open, as numbered there.
+/// Dispositions of an open (MS-SMB2 2.2.13, CreateDisposition).
 const OPEN: u64 = 1;
 const CREATE: u64 = 2;
 const OPEN_IF: u64 = 3;
@@ -29,10 +29,10 @@ enum Node {
 struct Open {
     slot: Slot,
     path: PathId,
-    /// The step that opened it.
+    /// Index of the step that opened the file.
     step: usize,
-    /// Whether it was opened for no particular kind of file, and used only for its attributes, as a rename
-    /// starts.
+    /// Whether the open required neither a file nor a directory, and its handle was used only for attributes: so a
+    /// rename starts.
     looks: bool,
 }
 
@@ -66,7 +66,7 @@ struct Setup {
     /// Number of names at that time.
     names: usize,
     made: Vec<PathId>,
-    /// The nodes at its end.
+    /// The nodes at the end of the set-up.
     nodes: BTreeMap<PathId, Node>,
 }
 
@@ -237,7 +237,7 @@ impl Follower {
             (OPEN, Some(_)) => Intent::Edit,
             (CREATE, None) => Intent::Make,
             (OPEN_IF, _) => Intent::MakeOrEdit,
-            // Superseded or overwritten.
+            // FILE_SUPERSEDE, FILE_OVERWRITE and FILE_OVERWRITE_IF.
             (0 | 4 | 5, _) => Intent::Replace,
             _ => return Err(format!("there is no disposition {disposition}")),
         };
@@ -359,7 +359,7 @@ impl Follower {
                 "\"{path}\" is searched, and nothing has made that directory"
             ));
         }
-        // DOS wildcards (MS-FSCC 2.1.4.3), which differ from these only at a name's last dot.
+        // DOS wildcards (MS-FSCC 2.1.4.3), which differ from `*` and `?` only at a name's last dot.
         let pattern = pattern.to_uppercase().replace('<', "*").replace('>', "?");
         let patterns = &mut self.catalogue.patterns;
         let number = patterns
@@ -414,8 +414,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Removes everything below `root` and, unless it is the client's directory, itself: contents before
-    /// directories.
+    /// Removes everything below `root`, contents before directories. Also removes `root`, unless it is the client's
+    /// directory.
     fn delete_tree(&mut self, root: PathId) {
         let within = format!("{}/", self.catalogue.paths[root.0 as usize]);
         let paths = &self.catalogue.paths;
@@ -434,7 +434,7 @@ impl Follower {
         }
     }
 
-    /// Ends the set-up. Files that it had not closed belong to the pass.
+    /// Ends the set-up. Files that the set-up has not closed belong to the pass.
     fn end_setup(&mut self) {
         if std::mem::replace(&mut self.setup.over, true) {
             return;

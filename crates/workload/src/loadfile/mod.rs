@@ -1,18 +1,16 @@
 //! Load files of dbench: recorded operations of one client, replayed repeatedly.
 //!
-//! The whole file is interpreted before replay: each line is parsed (`line.rs`), then followed with the
-//! current names and handles (`follow.rs`), so that a contradictory recording is refused with its line
-//! number. The set-up is what the start makes before it uses any of it: its result is prepared before a
-//! level, and its operations are not replayed. The rest is one pass, which `player.rs` repeats. If a pass
-//! leaves other files than it found, operations of the class "restore" repair them between passes.
+//! The whole file is interpreted before replay: each line is parsed (`line.rs`), then followed with the current names
+//! and handles (`follow.rs`), so that a contradictory recording is refused with its line number. The set-up is the
+//! start of the file, which makes files but uses none of them: its result is prepared before a level, and its
+//! operations are not replayed. The rest is one pass, which `player.rs` repeats. If a pass leaves other files than it
+//! found, operations of the class "restore" repair them between passes.
 //!
-//! The directory of dbench's first client, `\clients\client1`, stands for the client's directory, as do names
-//! without it. Names that differ only in case are one name, as on the recorded servers, and are used in
-//! capitals, so that case-sensitive servers make no difference. Query levels are not kept: all queries of one
-//! kind are one operation.
+//! The directory of dbench's first client, `\clients\client1`, stands for the client's directory, as do names without
+//! it. Names that differ only in case are one name, as on the recorded servers, and are used in capitals, so that
+//! case-sensitive servers make no difference. Query levels are not kept: all queries of one kind are one operation.
 //!
-//! Timed load files, with their own pace, are not supported. All clients perform the same operations in the
-//! same order.
+//! Timed load files, with their own pace, are not supported. All clients perform the same operations in the same order.
 
 mod follow;
 mod line;

@@ -69,7 +69,7 @@ fn read_settings(draft: &mut Draft<'_>, settings: PathId) {
 fn read_drawing(draft: &mut Draft<'_>, drawing: PathId, pieces: u32) {
     let slot = draft.open(drawing, Intent::Read);
     if pieces > PIECES[2] {
-        // Small read at the start to identify the drawing's kind. The shortest is known by its name.
+        // Small read at the start to identify the drawing's kind. The shortest drawing is identified by its name.
         draft.read(slot, Place::At(0), None);
     }
     draft.read(slot, Place::At(0), PIECE_BYTES);

@@ -8,7 +8,7 @@ use crate::{Intent, PathId};
 
 /// Weight of the add-in among the remaining reads, where the others have some 130: about 1,610 reads, seen.
 const ADDIN_WEIGHT: u32 = 930;
-/// Its longest run of reads. Seen.
+/// Longest run of reads of the add-in. Seen.
 const ADDIN_RUN: u32 = 88;
 /// Size of the signature that identifies a presentation. Seen.
 const SIGNATURE_BYTES: u32 = 24;

@@ -49,7 +49,7 @@ const SCANS: usize = 8;
 /// The first scans, which change something across the end of a page. Derived: three writes of two pages.
 const WIDE_CHANGES: usize = 3;
 
-/// Progress through the numbers above.
+/// Number of openings, reopens and scans so far.
 #[derive(Default)]
 struct Counts {
     openings: usize,
@@ -58,7 +58,7 @@ struct Counts {
     scan_due: bool,
 }
 
-/// Returns whether the step after `before` of `all` is one of `wanted` evenly spread ones.
+/// Returns whether the step after the first `before` of `all` is one of `wanted` evenly spread steps.
 fn due(before: usize, wanted: usize, all: usize) -> bool {
     before * wanted / all != (before + 1) * wanted / all
 }
