@@ -122,7 +122,7 @@ impl LoadFile {
         &self.files
     }
 
-    /// Returns the names that it uses.
+    /// Returns the names that the load file uses.
     #[must_use]
     pub fn catalogue(&self) -> &FileCatalogue {
         &self.catalogue
