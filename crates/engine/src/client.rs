@@ -30,7 +30,7 @@ struct Limits {
     operations: u64,
 }
 
-/// State for open arrivals, which a client thread serves together with all others of its engine thread.
+/// State for open arrivals, which a client thread serves together with all other client threads of its engine thread.
 #[derive(Debug)]
 struct OpenTurn {
     schedule: Rc<RefCell<Schedule>>,

@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// Negotiated session parameters, in the protocol's terms.
 pub(crate) type SessionFacts = BTreeMap<String, Value>;
 
-/// Name in records for operations in progress at the end of the window that later timed out. They are not
+/// Name in records for operations that were in progress at the end of the window and later timed out. These are not
 /// errors of the window.
 const UNANSWERED: &str = "unanswered_at_close";
 

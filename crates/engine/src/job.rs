@@ -33,18 +33,18 @@ pub enum GateKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct JobStage {
     pub ended: bool,
-    /// The closed gate that all clients of this process have reached. Gates have the same numbers on all
-    /// nodes; a node skips gates that none of its clients use.
+    /// The closed gate that all clients of this process have reached. A gate has the same number on all nodes; a node
+    /// skips gates that none of its clients use.
     pub gate: Option<u64>,
     pub kind: Option<GateKind>,
 }
 
-/// Controls a job from another thread: shows its state, opens gates, stops it.
+/// Controls a job from another thread: returns the job's state, opens gates, stops the job.
 #[derive(Debug, Default)]
 pub struct JobControl {
     stopped: AtomicBool,
     abandoned: AtomicBool,
-    /// Whether a controller opens the gates. Otherwise they open when all clients have arrived.
+    /// Whether a controller opens the gates. Otherwise, a gate opens when all clients have arrived.
     is_led: bool,
     /// Number of the first closed gate.
     closed_from: AtomicU64,
@@ -94,7 +94,7 @@ impl JobControl {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Opens a gate and those before it. Levels at the gate begin at `begins_ns` of the monotonic clock.
+    /// Opens a gate and all gates before it. Levels at the gate begin at `begins_ns` of the monotonic clock.
     pub fn open(&self, gate: u64, begins_ns: u64) {
         let mut stage = self.stage();
         if stage.gate.is_some_and(|at| at <= gate) {
@@ -138,7 +138,7 @@ impl JobControl {
         self.begins_ns.load(Ordering::Relaxed)
     }
 
-    /// Passes a gate without clients: blocks until it is open or the job is stopped. Returns whether it is
+    /// Passes a gate without clients: blocks until the gate is open or the job is stopped. Returns whether the gate is
     /// open.
     pub(crate) fn pass(&self, gate: u64) -> bool {
         self.reach(gate, GateKind::Between);

@@ -31,7 +31,7 @@ pub struct JournalSpec {
     pub most_ns: u64,
 }
 
-/// A file and what the server acknowledged. Byte counts start at its beginning.
+/// A file, and what the server acknowledged of it. Byte counts start at the beginning of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub client: u32,
@@ -48,7 +48,7 @@ pub struct Entry {
 pub struct LeftOfFile {
     pub client: u32,
     pub file: u32,
-    /// Intact bytes from its beginning.
+    /// Intact bytes from the beginning of the file.
     pub intact_bytes: u64,
     /// Why the file can't be read. None: it was read, or does not exist.
     pub why: Option<String>,
@@ -80,7 +80,7 @@ impl JournalSpec {
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     entries: Mutex<Vec<Entry>>,
-    /// When the clients were told to end; 0 before that.
+    /// Time at which the clients were told to end; 0 before that.
     ends_ns: AtomicU64,
 }
 

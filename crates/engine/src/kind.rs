@@ -90,7 +90,7 @@ pub struct Look {
 pub struct Answer {
     pub status: u16,
     pub server: Option<String>,
-    /// The body, or its beginning.
+    /// The body, or the beginning of a longer body.
     pub body: Vec<u8>,
     pub whole: bool,
 }
@@ -99,7 +99,7 @@ pub struct Answer {
 pub(crate) trait Kind: Sync {
     fn name(&self) -> &'static str;
 
-    /// Opens a target: resolves its address once, and proves that load is welcome.
+    /// Opens a target: resolves its address once, and checks that the target consents to load.
     fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError>;
 }
 
@@ -113,8 +113,8 @@ pub trait Target: Send + Sync + Debug {
     /// Returns further facts about the target.
     fn facts(&self) -> Value;
 
-    /// Checks the target without load or writes. `nonce`: unique per call. `sessions`: number of concurrent sessions
-    /// that must be possible; those beyond one per share are on the first share.
+    /// Checks the target without load or writes. `nonce`: unique per call. `sessions`: number of concurrent sessions to
+    /// open at least; those beyond one per share are on the first share.
     fn look(&self, _nonce: u64, _sessions: u32) -> Vec<Look> {
         Vec::new()
     }
@@ -186,7 +186,7 @@ pub(crate) trait Work: Send + Sync + Debug {
         clients * threads
     }
 
-    /// Starts the clients of an engine thread on its loop. Each reports when it is ready.
+    /// Starts the clients of an engine thread on the thread's loop. Each client reports when it is ready.
     fn spawn_clients(&self, thread: &Rc<EngineThread>);
 
     /// Returns a hint for a failure.

@@ -55,7 +55,7 @@ pub struct Snapshot {
     pub clients_prepared: u64,
     /// Successes so far, including ramps.
     pub operations: u64,
-    /// All bytes received with them.
+    /// All bytes received by these operations, including ramps.
     pub bytes_in: u64,
     /// Application bytes read and written.
     pub bytes_moved: u64,

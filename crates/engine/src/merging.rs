@@ -98,8 +98,8 @@ pub(crate) fn xor<K: Ord, V: BitXorAssign + Default>(ours: &mut BTreeMap<K, V>, 
     }
 }
 
-/// Takes the value of the parts, which is normally the same. If the values differ, takes the first in order of their
-/// text, so that the order of merging does not matter.
+/// Takes the value that the parts have in common. If the values differ, takes the first in order of their text, so that
+/// the order of merging does not matter.
 pub(crate) fn same(ours: &mut Option<Value>, theirs: Option<Value>) {
     let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
     if ours.is_none() || theirs.is_some() && text(&theirs) < text(ours) {

@@ -63,7 +63,7 @@ pub struct Mix {
     pub engine_threads: usize,
     /// CPUs to which the engine threads are pinned in turn; if empty, they are not pinned.
     pub cpus: Vec<usize>,
-    /// Whether each client has its own engine thread and waits there for system calls.
+    /// Whether each client has its own engine thread, in which it waits for system calls.
     pub clients_block: bool,
     /// CPU time to waste per operation.
     pub added_cpu_ns: u32,
@@ -154,8 +154,8 @@ impl Mix {
         self.engine_threads.clamp(1, self.part.clients)
     }
 
-    /// Returns the minimum time between two starts of a client thread that keeps the level within its rate
-    /// limit; 0 if it has none.
+    /// Returns the minimum time between two starts of a client thread that keeps the level within its rate limit; 0
+    /// without a rate limit.
     fn bound_ns(&self) -> u64 {
         self.max_rate_per_s.map_or(0, |rate| {
             (self.streams() as f64 / rate * NS_PER_S as f64).ceil() as u64

@@ -10,7 +10,7 @@ use std::fmt;
 /// Maximum of any time in a document: one day.
 const MAX_LENGTH_S: f64 = 86_400.0;
 
-/// Problem of keys that contradict each other. The control plane explains it before it makes a document.
+/// Problem of keys that contradict each other. The control plane explains the contradiction before it makes a document.
 pub(crate) const CONTRADICTS: &str = "contradicts another key";
 
 /// Problems of one document, one per line.
@@ -35,7 +35,7 @@ impl Problems {
         self.bounded((0.0..=MAX_LENGTH_S).contains(&seconds), path);
     }
 
-    /// Parses the section at `path` of the document; returns None if it is invalid.
+    /// Parses the section at `path` of the document; returns None if the section is invalid.
     pub fn section<T: DeserializeOwned>(&mut self, path: &str, section: &Value) -> Option<T> {
         match serde_path_to_error::deserialize(section.clone()) {
             Ok(read) => Some(read),

@@ -33,7 +33,7 @@ pub struct Performed {
     pub reconnected: bool,
     /// Result of decoding the body; None if the body was not in the sample.
     pub decoded: Option<Decoded>,
-    /// Whether the session ended, and its state (open files) with it.
+    /// Whether the session ended, and with it its state (open files).
     pub session_lost: bool,
 }
 

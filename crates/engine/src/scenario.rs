@@ -28,13 +28,13 @@ pub struct TreeSpec {
     /// Number of levels of directories below the topmost.
     pub levels: u32,
     pub files: Vec<FilesSpec>,
-    /// Whether a build has left an object beside each file.
+    /// Whether a build has left an object next to each file.
     #[serde(default)]
     pub built: bool,
 }
 
-/// Files that each client creates, stats, reads and removes. With several clients, each stats and reads the
-/// next client's files, so that none of them are in its own cache.
+/// Files that each client creates, stats, reads and removes. With several clients, each one stats and reads the next
+/// client's files, so that none of these files are in its own cache.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetadataSpec {

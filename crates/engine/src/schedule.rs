@@ -73,7 +73,7 @@ impl Source {
     }
 }
 
-/// Counts of a schedule's arrivals, and of those that were never begun.
+/// Counts of a schedule's arrivals, including those that were never begun.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ArrivalCounts {
     pub arrivals: u64,
@@ -183,7 +183,7 @@ impl Schedule {
         due_ns.map(|due_ns| self.start_ns + due_ns)
     }
 
-    /// Returns an arrival to the schedule, because it was not started: its connection left or the level ended.
+    /// Gives back an arrival that was not started, because its connection left or the level ended.
     pub(crate) fn give_back(&mut self, due_ns: u64) {
         self.returned.push(Reverse(due_ns.saturating_sub(self.start_ns)));
     }

@@ -30,8 +30,8 @@ impl Start {
         }
     }
 
-    /// Records that `count` clients are ready or never will be. The last one sets the start, unless a command
-    /// sets it.
+    /// Records that `count` clients are ready or never will be. The last client sets the start, unless a command sets
+    /// it.
     pub(crate) fn arrive(&self, count: usize) {
         let last = self.missing.fetch_sub(count, Ordering::AcqRel) == count;
         if last && self.rule == StartRule::Ready {
@@ -51,7 +51,7 @@ impl Start {
         self.expected - self.missing.load(Ordering::Relaxed).min(self.expected)
     }
 
-    /// Returns the level's start on the monotonic clock, or None if it is not yet known.
+    /// Returns the level's start on the monotonic clock, or None if the start is not known yet.
     pub(crate) fn ns(&self) -> Option<u64> {
         self.moment.get().map(|moment| moment.0)
     }

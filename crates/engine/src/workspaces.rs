@@ -77,7 +77,7 @@ impl Workspaces {
         self.known().begun
     }
 
-    /// Marks workspaces as possibly existing, for clients whose process can no longer report them.
+    /// Marks workspaces as possibly existing, because their clients' process can no longer report on them.
     pub fn assume_standing(&self, clients: &[usize]) {
         clients.iter().for_each(|client| self.begin(*client));
     }

@@ -16,11 +16,11 @@ pub enum Access {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Disposition {
     Open,
-    /// Fails if it exists.
+    /// Fails if the file exists.
     Create,
-    /// Creates it if it does not exist.
+    /// Creates the file if it does not exist.
     OpenIf,
-    /// Truncates it; fails if it does not exist.
+    /// Truncates the file; fails if it does not exist.
     Overwrite,
     OverwriteIf,
 }
@@ -71,7 +71,7 @@ pub enum Ask {
     Nothing,
     /// An oplock: `READ`, `READ_WRITE` or `ALL`.
     Oplock(Caching),
-    /// A lease. Opens under the same key share it.
+    /// A lease. Opens with the same key share it.
     Lease(LeaseKey, Caching),
 }
 
@@ -203,8 +203,8 @@ pub struct SpaceInfo {
 /// Result of a successful call. Data read is passed separately.
 ///
 /// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not a
-/// failure, because applications use these calls to find out whether it exists. The caller judges whether it should
-/// exist.
+/// failure, because applications use these calls to find out whether a path exists. The caller judges whether the path
+/// should exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// Reply to `Open`.

@@ -33,8 +33,8 @@ pub struct Break {
 pub struct Attributes {
     /// Attributes at the time of the reply.
     pub info: Info,
-    /// `Info::change` just before the call, if the reply has it (RFC 1813, 2.6: weak cache consistency). If
-    /// it equals the known version, no other client changed the file in between.
+    /// `Info::change` just before the call, if the reply contains it (RFC 1813, 2.6: weak cache consistency). If the
+    /// value equals the known version, no other client changed the file in between.
     pub change_before: Option<u64>,
 }
 
@@ -153,7 +153,8 @@ pub trait FileClient {
     /// Sends a call, or queues it for the server's flow control.
     fn begin(&mut self, call: &Call<'_>) -> impl Future<Output = Result<CallId, Failure>>;
 
-    /// Starts a write directly from pages if the client supports it. None: nothing was done, so use `begin`.
+    /// Starts a write directly from pages if the client supports it. Returns None if the client does not: then use
+    /// `begin`.
     fn begin_write(
         &mut self,
         _handle: Handle,
@@ -187,8 +188,8 @@ pub trait FileClient {
         std::future::ready(None)
     }
 
-    /// Waits for a break until `due_ns`. None: no break. Repeated calls with a past time, which never wait,
-    /// must also return a break soon after it arrives.
+    /// Waits for a break until `due_ns`. None: no break has arrived. With a past time, returns without waiting;
+    /// repeated calls must nevertheless return a break soon after its arrival.
     fn break_until(&mut self, due_ns: u64) -> impl Future<Output = Result<Option<Break>, Failure>>;
 
     /// Acknowledges a break. Waits for the server's answer only if flow control needs it. Not used by

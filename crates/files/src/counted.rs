@@ -103,8 +103,7 @@ pub struct Breaks {
     pub to_answer: u64,
     /// Of those, breaks answered by an acknowledgement rather than a close.
     pub answered: u64,
-    /// Time from a break's arrival to its answer, in nanoseconds. None, to save memory, if there were no
-    /// breaks.
+    /// Time from a break's arrival to its answer, in nanoseconds. None if there were no breaks, to save memory.
     pub answer_time: Option<Histogram>,
 }
 

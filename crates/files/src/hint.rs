@@ -21,7 +21,7 @@ pub struct Hint<R, C> {
     pub text: &'static str,
 }
 
-/// Hint for files whose content differs from what was written.
+/// Hint for files whose content differs from the data written.
 pub const WRONG_CONTENT: &str =
     "The data read differs from the data written: check the server's log and disk, and \
                                  who else writes there. Bonnie skips the comparison with --no-check.";

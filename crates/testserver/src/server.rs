@@ -46,7 +46,7 @@ pub trait Service: Sized + Send + Sync + 'static {
         0
     }
 
-    /// Returns the time between restarts, if a fault causes them.
+    /// Returns the time between two restarts, if a fault makes the server restart.
     fn restarts_after(&self) -> Option<Duration> {
         None
     }
@@ -116,11 +116,10 @@ impl<S: Service> Server<S> {
         self.0.address.port()
     }
 
-    /// Restarts the server as after `kill -9`: closes every connection, loses what is not stable, and stays
-    /// down for `outage`. Files stay. Returns the number of files that lost data, once it is up again.
+    /// Restarts the server as after `kill -9`: closes every connection, loses unstable data, and stays down for
+    /// `outage`. Stable files remain. Returns the number of files that lost data, once the server is up again.
     ///
-    /// # Errors
-    /// Another process keeps the port, or no thread can be created.
+    /// # Errors Another process keeps the port, or no thread can be created.
     pub fn restart(&self, outage: Duration) -> io::Result<u64> {
         self.0.restart(outage)
     }
@@ -217,7 +216,7 @@ pub(crate) async fn accept<T: Future<Output = ()> + 'static>(
     }
 }
 
-/// Runs a thread's tasks until it must stop.
+/// Runs a thread's tasks until `stopping` is set.
 pub(crate) fn run(executor: &Executor, stopping: &AtomicBool) {
     let ended = executor.run(|| stopping.load(Ordering::Relaxed));
     ended.expect("waiting on a valid epoll instance does not fail");

@@ -14,12 +14,12 @@ const OVER_TLS: &str = " over TLS";
 pub enum Expect {
     Found {
         bytes: u64,
-        /// XXH3-64 of its content, seed 0.
+        /// XXH3-64 of the file's content, seed 0.
         digest: u64,
     },
     /// The file must not exist; an answer that says so is a success.
     Missing,
-    /// The dynamic page, which depends on the query of its request.
+    /// The dynamic page, whose content depends on the query of the request.
     Page,
     /// Unknown content: every complete answer with a success status is correct.
     Unknown,
@@ -78,8 +78,8 @@ impl Catalogue {
         }
     }
 
-    /// Returns the catalogue of [`crate::WebbenchDynamic`]: the static workload and the page at `page`, and
-    /// if `secure`, all of it again over TLS.
+    /// Returns the catalogue of [`crate::WebbenchDynamic`]: the static workload and the page at `page`; if `secure`,
+    /// all entries again over TLS.
     #[must_use]
     pub fn webbench_dynamic(tree: &Tree, page: &str, secure: bool) -> Self {
         let mut clear = Self::webbench_static(tree);
@@ -123,7 +123,8 @@ impl Catalogue {
         }
     }
 
-    /// Returns the catalogue of [`crate::Steps`]: one class per step, by name, with the template of its path.
+    /// Returns the catalogue of [`crate::Steps`]: one class per step, with the step's name and the template of its
+    /// path.
     #[must_use]
     pub fn steps(steps: impl Iterator<Item = (String, String)>) -> Self {
         let (classes, paths): (Vec<String>, Vec<String>) = steps.unzip();

@@ -64,8 +64,8 @@ const fn is_text(byte: u8) -> bool {
     matches!(byte, 0x20..=0x7e | 0xa0..=0xff) && !matches!(byte, b'<' | b'>' | b'&')
 }
 
-/// Returns the size of the wrapper. A GIF has one more byte of comment, because an empty sub-block would end
-/// it.
+/// Returns the size of the wrapper. For a GIF, it includes one byte of comment, because an empty sub-block would end
+/// the comment.
 pub(crate) const fn least_bytes(extension: Extension) -> u64 {
     match extension {
         Extension::Gif => (GIF_HEAD.len() + 2 + GIF_TAIL.len()) as u64,

@@ -59,7 +59,7 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Returns the client's operations for this seed. Its paths are below the directory of all clients.
+    /// Returns the client's operations for this seed. Paths are below the directory of all clients.
     #[must_use]
     pub fn new(options: ContentionOptions, seed: u64, client: u32) -> Self {
         let shared = (0..options.files).map(|file| format!("0/shared-{file}"));
@@ -88,7 +88,7 @@ impl Contention {
         self.writes = self.random.below(100) < self.options.writes_percent;
     }
 
-    /// Returns the step after the last one. A failure skips the steps that depend on it: no write without a
+    /// Returns the step after the last one. A failure skips the steps that depend on the failed one: no write without a
     /// read under the lock, and no unlock without a lock.
     fn following(&self, last: &Outcome) -> Step {
         if last.session_lost {

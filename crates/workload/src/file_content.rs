@@ -29,9 +29,9 @@ fn pool() -> &'static [u8] {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writing {
     pub client: u32,
-    /// The level that wrote it, so that data left by an earlier level is not mistaken for it.
+    /// The level that wrote the content, so that data left by an earlier level is not mistaken for it.
     pub mix: u32,
-    /// Number of the file, which it keeps when it is renamed.
+    /// Number of the file. A rename keeps the number.
     pub file: u32,
     /// Raised whenever the file, or a part of it, is rewritten.
     pub generation: u32,

@@ -20,7 +20,7 @@ pub struct FileOp {
 /// Purpose of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// Read the attributes of an existing file. Setting them takes `Edit`.
+    /// Read the attributes of an existing file. Setting attributes takes `Edit`.
     Look,
     /// Read an existing file.
     Read,
@@ -148,7 +148,7 @@ pub enum FileAction {
         from: PathId,
         to: PathId,
     },
-    /// Delete. With `Presence::Either`, it may be missing.
+    /// Delete a file. With `Presence::Either`, it may be missing.
     Delete {
         path: PathId,
         presence: Presence,

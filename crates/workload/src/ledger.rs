@@ -33,11 +33,11 @@ struct Extent {
     kind: Kind,
 }
 
-/// One file. Its extents start at 0 and have no gaps; they end at its size if that is known.
+/// One file. The extents start at 0 and have no gaps; they end at the file's size if the size is known.
 #[derive(Clone, Debug, Default)]
 struct Contents {
     extents: Vec<Extent>,
-    /// Whether the file ends where its extents end. Otherwise, it may end anywhere.
+    /// Whether the file ends at the end of its extents. Otherwise, it may end anywhere.
     size_known: bool,
     /// Whether the file may have written data that no flush or close has sent.
     unsent: bool,
@@ -198,7 +198,7 @@ fn is_content(writing: Writing, offset: u64, data: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the content from {offset} on is not what was written there")]
 pub struct Mismatch {
-    /// Start of the differing extent, or of the part of it that was read.
+    /// Start of the differing extent, or of the part of the extent that was read.
     pub offset: u64,
 }
 
@@ -210,7 +210,7 @@ pub struct Ledger {
     mix: u32,
     files: HashMap<u32, Contents>,
     next_file: u32,
-    /// None: known not to exist. A path that is not in the map may refer to anything.
+    /// None: the path is known not to exist. A path that is not in the map may refer to any file or to none.
     paths: BTreeMap<PathId, Option<u32>>,
     slots: Vec<Option<u32>>,
 }
@@ -253,8 +253,8 @@ impl Ledger {
         self.slots.clear();
     }
 
-    /// Closes all slots, because the session is lost. A file with data that may not have been sent since its last flush
-    /// becomes unknown as a whole.
+    /// Closes all slots, because the session is lost. The whole content of a file becomes unknown if data may not have
+    /// been sent since the file's last flush.
     pub fn session_lost(&mut self) {
         for place in 0..self.slots.len() {
             self.leave(place);
@@ -309,13 +309,13 @@ impl Ledger {
         self.files.values().map(|file| file.extents.len()).sum()
     }
 
-    /// Marks a stretch as unknown, because a write to it failed.
+    /// Marks a range as unknown, because a write to it failed.
     pub fn forget(&mut self, slot: Slot, offset: u64, bytes: u32) {
         let Some(file) = self.open_file(slot) else { return };
         let end = offset + u64::from(bytes);
         if file.size_known && end > file.end() {
-            // The file may end anywhere between the old and the new end, or after a gap. Its content is certain
-            // only up to the old end.
+            // The file may end anywhere between the old and the new end, or after a gap. The content is certain only up
+            // to the old end.
             file.size_known = false;
         }
         let end = end.min(file.end());

@@ -75,7 +75,7 @@ pub struct Outcome {
     pub ok: bool,
     /// Application bytes received.
     pub bytes_read: u64,
-    /// Whether the session with the server ended, and every open file with it.
+    /// Whether the session with the server ended, and with it every open file.
     pub session_lost: bool,
 }
 
@@ -90,8 +90,8 @@ impl Outcome {
 
 /// The endless operations of one client thread.
 ///
-/// An implementation is pure: its results depend only on its seed and the outcomes it gets. It is called once
-/// per operation, so it allocates nothing.
+/// An implementation is pure: its results depend only on its seed and the outcomes passed to `next`. `next` is called
+/// once per operation, so it allocates nothing.
 #[warn(missing_docs)]
 pub trait Workload: Send {
     /// Type of the operations. Its hash goes into the digest of a client's operations.
@@ -100,8 +100,8 @@ pub trait Workload: Send {
     /// Returns the next operation; `last` is the outcome of the previous one ([`Outcome::START`] at first).
     fn next(&mut self, last: &Outcome) -> Self::Op;
 
-    /// Returns whether the last operation from `next` starts a piece of work. Only before a piece of work, there is a
-    /// think time.
+    /// Returns whether the last operation from `next` starts a piece of work. A think time precedes only the start of a
+    /// piece of work.
     fn begins_piece(&self) -> bool {
         true
     }

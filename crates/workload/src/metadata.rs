@@ -69,12 +69,12 @@ impl MetadataOptions {
     }
 }
 
-/// State of a file, as known to its client.
+/// State of a file, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Absent,
     There,
-    /// Its creation or removal failed.
+    /// Unknown, because the file's creation or removal failed.
     Unknown,
 }
 

@@ -17,16 +17,16 @@ pub struct Piece {
     pub(crate) generations: u32,
     /// Restores the workspace if no step failed.
     pub(crate) restore: Vec<FileOp>,
-    /// Restores the workspace after a failed step, whatever is left.
+    /// Restores the workspace after a failed step, whatever exists.
     pub(crate) recovery: Vec<FileOp>,
     /// Whether the piece deletes files of other pieces, so that a failure in any of them disturbs it.
     pub(crate) sweeps: bool,
 }
 
-/// Properties of a script besides its pieces.
+/// Properties of a script other than its pieces.
 pub trait Scripted {
-    /// Whether only the sweep uses files of other pieces. Then the loss of the session skips the rest of a
-    /// piece and starts its recovery, and a failed recovery disturbs only the sweep.
+    /// Whether only the sweep uses files of other pieces. If so, the loss of the session skips the rest of a piece and
+    /// starts the piece's recovery, and a failed recovery disturbs only the sweep.
     const HAS_SEPARATE_PIECES: bool;
     /// Whether opens and searches that must find nothing are for names that a pass makes, so that leftovers may be
     /// found.
@@ -144,7 +144,7 @@ impl<S: Scripted> Player<S> {
         }
     }
 
-    /// Returns the next operation of the piece or of its recovery, or None once it is over.
+    /// Returns the next operation of the piece or of its recovery, or None once the piece or the recovery is over.
     fn find_op(&mut self) -> Option<FileOp> {
         let number = self.next;
         self.next += 1;
@@ -210,7 +210,7 @@ fn forgive(action: &mut FileAction, looks_for_its_own: bool) {
                 Intent::Replace
             };
         }
-        // If the file were found, the script would have to close it, which it does not do.
+        // If the file were found, it would have to be closed, and the script has no close for it.
         FileAction::Open {
             path,
             presence: Presence::NotThere,

@@ -34,8 +34,7 @@ impl RandomStream {
         Self::from_word(xxh3_64(path.as_bytes()) ^ CONTENT_SEED)
     }
 
-    /// `seed_from_u64` of this generator is SplitMix64, as its authors recommend (Blackman and Vigna,
-    /// prng.di.unimi.it).
+    /// Seeds the generator with SplitMix64, as its authors recommend (Blackman and Vigna, prng.di.unimi.it).
     fn from_word(word: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(word))
     }

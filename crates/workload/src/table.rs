@@ -180,10 +180,10 @@ pub struct ClassTable {
 /// Why a data file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// It is not TOML or has the wrong structure.
+    /// The file is not TOML or has the wrong structure.
     #[error("the class table cannot be read: {0}")]
     Shape(#[from] toml::de::Error),
-    /// Its numbers contradict each other or can't be built; lists every problem.
+    /// The file's numbers contradict each other, or no tree can be built from them; lists every problem.
     #[error("the class table is wrong: {}", .0.join("; "))]
     Problems(Vec<String>),
 }
@@ -243,7 +243,7 @@ impl ClassTable {
         problems
     }
 
-    /// Returns the sums in the table that differ from those of its classes.
+    /// Returns a problem for each sum in the table that differs from the sum over its classes.
     fn total_problems(&self) -> Vec<String> {
         let weights: u64 = self
             .classes

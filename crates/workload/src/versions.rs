@@ -68,7 +68,8 @@ impl Versions {
         Ok(version)
     }
 
-    /// Returns the version that `writer` writes after the one that it has just read; 0 if it has read none.
+    /// Returns the version for `writer` to write: the number after the newest one seen of the block, or 0 if none was
+    /// seen.
     #[must_use]
     pub fn next(&self, block: Block, writer: u32) -> Version {
         let number = self.seen.get(&block).map_or(0, |seen| seen.number + 1);
@@ -116,7 +117,7 @@ pub fn write_block(into: &mut Vec<u8>, block: Block, version: Version, bytes: u3
     into[HEADER_BYTES - 8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Returns the version of a block if it is intact and in its place.
+/// Returns the version of a block if the block is intact and in its place.
 fn version_of(block: Block, data: &[u8]) -> Option<Version> {
     let word = |at: usize| Some(u64::from_le_bytes(*data.get(at..)?.first_chunk()?));
     let half = |at: usize| Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?));

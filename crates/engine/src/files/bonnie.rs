@@ -21,7 +21,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-/// A seeker rewrites the chunk at its first seek and every tenth after it.
+/// A seeker rewrites the chunk at its first seek and at every tenth seek after that.
 const SEEKS_FOR_A_WRITE: u64 = 10;
 /// Sequential phases: putc, rewrite, write, getc, read.
 const SEQUENTIAL: usize = 5;

@@ -24,7 +24,7 @@ pub(super) struct ContentCheck {
     /// Chunk `number` as written by the phase "write".
     chunk: Vec<u8>,
     number: Option<u64>,
-    /// Versions written by the seekers of its client.
+    /// Versions written by all seekers of the client.
     versions: Arc<Versions>,
     /// Whether a seeker's writes may become visible only at its close, so that the order of versions is unknown.
     writes_late: bool,
@@ -113,7 +113,7 @@ impl ContentCheck {
         }
     }
 
-    /// Checks a chunk that a seeker has read. `before`: its state at the start of the read.
+    /// Checks a chunk that a seeker has read. `before`: the chunk's state at the start of the read.
     pub(super) fn end_read(&mut self, number: u64, before: Standing, data: &[u8]) -> Result<(), Failure> {
         if !self.is_on {
             return Ok(());

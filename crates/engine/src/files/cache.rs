@@ -91,7 +91,7 @@ impl FilesOptions {
             .is_some_and(|cache| matches!(cache.policy, Policy::CloseToOpen(_)))
     }
 
-    /// Returns the options for a workload that flushes its writes. None: there is a cache.
+    /// Returns the options for a workload that flushes its writes. None: there is a client cache.
     pub(super) fn as_sent(self) -> Option<Self> {
         self.cache.is_none().then_some(self.without_cache())
     }

@@ -28,8 +28,7 @@ pub(crate) use cached::CachedClient;
 pub(crate) use outages::Outage;
 use outages::Outages;
 
-/// Maximum number of different sessions recorded per client, since a server could vary its parameters
-/// endlessly.
+/// Maximum number of different sessions recorded per client, because a server could vary the parameters endlessly.
 const MOST_KINDS: usize = 8;
 
 /// Bytes moved by one operation.
@@ -368,7 +367,7 @@ impl<S: Sessions> FilesClient<S> {
         self.expect_read((slot, offset, bytes), came, wrong)
     }
 
-    /// Checks the length of a read. `wrong`: its content was wrong.
+    /// Checks the length of a read. Fails if the content was `wrong`.
     fn expect_read(
         &self,
         (slot, offset, bytes): (Slot, u64, u32),
@@ -524,8 +523,7 @@ impl<S: Sessions> Protocol for FilesClient<S> {
             bytes_in: since(after, before, |traffic| traffic.bytes_in),
             bytes_out: since(after, before, |traffic| traffic.bytes_out),
             connect_ns,
-            // Sessions begin before the first operation and end after the last, so they are counted
-            // elsewhere.
+            // Sessions begin before the first operation and end after the last, so connections are counted elsewhere.
             connections: 0,
             handshake: None,
             streams: Streams::default(),

@@ -144,7 +144,7 @@ impl<S: Sessions> ClientTask<S> {
             }
             self.at_end = Some(self.figures());
         }
-        // A client that leaves early waits with its clean-up, so as not to disturb the measurement.
+        // A client that leaves early delays its clean-up, so as not to disturb the measurement.
         let end_ns = start_ns.saturating_add(engine.mix.window.length_ns);
         if monotonic_ns() < end_ns {
             engine
@@ -201,8 +201,8 @@ impl<S: Sessions> ClientTask<S> {
         }
     }
 
-    /// Removes temporary files of the level, and the workspace unless it is kept. `whole`: there is a
-    /// workspace.
+    /// Removes temporary files of the level, and the workspace unless it is kept. `whole`: the workspace was prepared
+    /// completely.
     async fn leave(&mut self, whole: bool) -> Result<(), Failure> {
         let until_ns = monotonic_ns().saturating_add(self.leaving_ns());
         let tidied = if whole { self.tidy(until_ns).await } else { Ok(()) };
@@ -297,7 +297,7 @@ impl<S: Sessions> ClientTask<S> {
     }
 }
 
-/// Adds a client's counts even if a stopped level drops it.
+/// Adds a client's counts even if its level was stopped.
 impl<S: Sessions> Drop for ClientTask<S> {
     fn drop(&mut self) {
         let mut files = FilesCount::default();

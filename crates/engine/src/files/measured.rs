@@ -5,7 +5,7 @@ use crate::merging::union;
 use crate::tally::{MixTally, RequestTally, SessionTally};
 use dyno_measure::{monotonic_ns, thread_cpu, unix_s, Histogram, ThreadCpu, NS_PER_S};
 
-/// Work in progress, or its measurements once ended.
+/// A measurement in progress, or its results after `end`.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) started_ns: u64,

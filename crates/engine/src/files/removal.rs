@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 /// Number of attempts: a server may keep files of lost clients open for a moment.
 const ATTEMPTS: u32 = 6;
-/// Pause after the first attempt. It doubles each time, to three seconds in total.
+/// Pause after the first attempt. The pause doubles each time; all pauses together take three seconds.
 const FIRST_PAUSE_NS: u64 = 100_000_000;
 
-/// Removes one workspace and all that a pass may have left in it. Continues after failures. The caller sets
-/// the deadline.
+/// Removes one workspace and everything that a pass may have left in it. Continues after failures. The caller sets the
+/// deadline.
 pub(crate) async fn remove<S: Sessions>(
     client: &mut FilesClient<S>,
     workload: &dyn FileWorkload,

@@ -24,7 +24,7 @@ use std::path::Path;
 /// Minimum transfer size of cp and cat (coreutils, `ioblksize.h`).
 const COPY_BYTES: u32 = 128 << 10;
 const OBJECT: &str = ".o";
-/// Content of the file itself, as opposed to the object built from it.
+/// Generation of a file's own content; its object has another one.
 const SOURCE_GENERATION: u32 = 0;
 const OBJECT_GENERATION: u32 = 1;
 
@@ -284,8 +284,8 @@ impl<S: Sessions> Step<S> {
         self.client.files.requests()
     }
 
-    /// Lists a directory. If the listing returned no attributes, as its requests show, queries those of each file, as
-    /// programs do.
+    /// Lists a directory. If the requests show that the listing returned no attributes, queries the attributes of each
+    /// file, as programs do.
     async fn list(&mut self, names: &Names, pattern: &str, long: bool) -> Result<(), Failure> {
         let before = self.requests();
         self.client

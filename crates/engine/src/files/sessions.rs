@@ -16,7 +16,7 @@ pub(crate) const FIRST_ASKING_CLIENT: u32 = u32::MAX - 1;
 /// Requests so far, by the protocol's own names.
 pub(crate) type Requests = BTreeMap<&'static str, u64>;
 
-/// What permits a client to cache.
+/// Condition under which a client may cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeptBy {
     /// Grants of the server: oplocks, leases.
@@ -52,7 +52,7 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     /// Returns the directory of a share in which clients work; empty: the share's root.
     fn base_path(&self) -> &str;
 
-    /// Returns the sessions for the roots of the shares. None: clients work there, or their parents are
+    /// Returns the sessions for the roots of the shares. None: clients work in the roots anyway, or the roots are
     /// unknown.
     fn at_roots(&self) -> Option<Self>
     where
@@ -70,7 +70,7 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     /// Returns whether a listing returned attributes, according to the requests before and after it.
     fn brought_attributes(before: &Requests, after: &Requests) -> bool;
 
-    /// Returns what permits a client to cache.
+    /// Returns the condition under which a client may cache.
     fn kept_by(&self) -> KeptBy;
 
     /// Returns the number of connections per session.

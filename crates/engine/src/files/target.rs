@@ -117,7 +117,7 @@ impl<S: Sessions + Clone> Target for S {
                 "workload.name",
                 "clients that share files need locks that exclude each other, so NFS requires vers=4.1",
             );
-            // Other clients may still use shared files, so they are removed after the last level.
+            // Other clients may still use shared files, so the files are removed after the last level.
             options.keep_workspace = true;
         }
         let workspaces = material.workspaces.clone();

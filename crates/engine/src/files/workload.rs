@@ -289,7 +289,7 @@ impl FilesWorkload {
         }
     }
 
-    /// Returns whether the workload flushes its writes, which may be unstable until then.
+    /// Returns whether the workload flushes its writes, so that they may be unstable until the flush.
     pub(crate) fn flushes(&self) -> bool {
         matches!(self, Self::Streams(_) | Self::Failover(..))
     }

@@ -219,7 +219,7 @@ fn what_a_connection_gives_back_is_the_next_that_is_taken() {
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(taken[1]));
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(START_NS + 30 * MS));
     schedule.give_back(START_NS + 30 * MS);
-    // Three of a hundred arrivals were begun, and the one given back again was not.
+    // Three of a hundred arrivals were begun; the one that was given back was not.
     assert_eq!(schedule.close().overdue, 100 - 3);
 }
 

@@ -215,7 +215,7 @@ pub(super) struct BodyCheck {
 }
 
 impl BodyCheck {
-    /// Prepares for the response to an operation that starts at `now_ns`. `wanted`: compute its digest;
+    /// Prepares for the response to an operation that starts at `now_ns`. `wanted`: compute the digest of the body;
     /// `is_head`: the request is HEAD; `decodes`: the body may be decoded.
     pub(super) fn begin(
         &mut self,
@@ -253,7 +253,7 @@ impl BodyCheck {
         self.sampled.end();
     }
 
-    /// Returns the body's digest, or None if it was not wanted or the body has not ended.
+    /// Returns the body's digest, or None if no digest was requested or the body has not ended.
     fn digest(&self) -> Option<u64> {
         self.whole
     }

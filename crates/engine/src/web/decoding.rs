@@ -12,7 +12,7 @@ use std::rc::Rc;
 const PAUSE_NS: u64 = 10_000_000;
 /// Maximum concurrent bodies that an engine thread decodes. A br decoder may need 16 MiB.
 const MOST_UNDER_WAY: usize = 4;
-/// Maximum length of a quoted Location, which a server may choose as it likes.
+/// Maximum length of a quoted Location, whose length the server chooses.
 const MOST_QUOTED: usize = 200;
 
 /// Decides which responses of an engine thread are in the sample.
@@ -33,7 +33,7 @@ impl Sample {
         }
     }
 
-    /// Returns the inspection of the response to the operation that starts at `now_ns`, or None if it is not
+    /// Returns the inspection of the response to the operation that starts at `now_ns`, or None if the response is not
     /// in the sample. `decodes`: whether its body may be decoded.
     #[inline]
     fn draw(&self, decodes: bool, now_ns: u64) -> Option<Box<Look>> {

@@ -129,7 +129,7 @@ pub(crate) struct WebClientOptions {
     pub keep_alive: bool,
     /// Close with a reset instead of an ordinary close.
     pub reset: bool,
-    /// Use a new socket for every connection even on loopback, where it could be avoided.
+    /// Whether to use a new socket for every connection, even on loopback, where sockets could be reused.
     pub fresh_sockets: bool,
     /// Maximum size of one receive call.
     pub receive_buffer_bytes: usize,
@@ -156,7 +156,7 @@ pub(crate) struct Targets {
     pub target: Target,
     /// TLS parameters if the target uses TLS.
     pub tls: Option<Tls>,
-    /// TLS target on the same server and its parameters, beside a target without TLS.
+    /// TLS target on the same server with its parameters, in addition to a target without TLS.
     pub secure: Option<(Target, Tls)>,
 }
 
@@ -211,7 +211,7 @@ pub(crate) struct WebWork {
     options: WebClientOptions,
     /// TLS parameters if the target uses TLS.
     tls: Option<Tls>,
-    /// TLS target on the same server and its parameters, beside a target without TLS.
+    /// TLS target on the same server with its parameters, in addition to a target without TLS.
     secure: Option<(Target, Tls)>,
     /// Which entries are requested over TLS.
     over_tls: Arc<[bool]>,
@@ -219,7 +219,7 @@ pub(crate) struct WebWork {
     repeat: bool,
     /// Properties of the requests that advice depends on.
     asking: Asking,
-    /// Whether requests ask for a content coding. Sessions decide it per step.
+    /// Whether requests ask for a content coding. In sessions, each step decides.
     asks_coding: bool,
     requests: Requests,
     classes: Vec<String>,

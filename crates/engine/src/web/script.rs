@@ -34,7 +34,7 @@ pub(crate) enum Source {
     Header(String),
     /// The value that `Set-Cookie` gives to a name; if there are several, the last.
     Cookie(String),
-    /// The first group of a regular expression in the body, or the whole match if it has no group.
+    /// The first group of a regular expression in the body, or the whole match if the expression has no group.
     Regex(String),
     /// A JSON pointer (RFC 6901) to a string, number or Boolean in the body.
     JsonPointer(String),
@@ -373,7 +373,7 @@ fn of_value(fault: Fault, name: ValueName) -> Failure {
     }
 }
 
-/// Collects what a step needs from an answer while it arrives.
+/// Collects the values that a step needs while the answer arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Taking {
     /// None: nothing is needed.

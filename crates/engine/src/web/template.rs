@@ -18,7 +18,7 @@ pub(crate) enum Slot {
     Taken(usize),
     /// The number of the client, from 1.
     Client,
-    /// The number of its thread, from 1.
+    /// The number of the client's thread, from 1.
     Thread,
     /// How many sessions this thread has started.
     Round,
@@ -68,7 +68,7 @@ pub(crate) struct User {
     pub(crate) values: Vec<Option<Vec<u8>>>,
 }
 
-/// Where a value is inserted, which limits its characters.
+/// Part of the request into which a value is inserted; it limits the value's characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Path,
@@ -154,8 +154,9 @@ impl Template {
         Ok(parts)
     }
 
-    /// Writes the text with the values of a user. The error is the name of a value that is missing, or not
-    /// permitted in its place.
+    /// Writes the text with the values of a user.
+    ///
+    /// # Errors The name of a value that is missing, or not permitted in this part of the request.
     pub(crate) fn write(&self, user: &User, out: &mut Vec<u8>) -> Result<(), ValueName> {
         out.clear();
         for part in &self.0 {

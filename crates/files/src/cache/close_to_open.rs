@@ -116,8 +116,8 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Returns whether the path leads to a file under a lease. Leases do not cover the directories on the
-    /// path, so its name entry expires as usual.
+    /// Returns whether the path leads to a file under a lease. Leases do not cover the directories on the path, so the
+    /// path's name entry expires as usual.
     fn is_held_at(&self, key: &str) -> bool {
         let Some(id) = self.tables.file_at(key).filter(|_| self.options.delegations) else {
             return false;
@@ -167,8 +167,8 @@ impl<C: FileClient> Cache<C> {
         id
     }
 
-    /// Applies attributes that were requested at `asked_ns`. If they are of another version, drops cached data, after
-    /// writing back what is not durable yet.
+    /// Applies attributes that were requested at `asked_ns`. If they belong to another version, writes back data that
+    /// is not durable yet, then drops cached data.
     pub(super) async fn validate(&mut self, id: FileId, info: &Info, asked_ns: u64) -> Result<(), Trouble> {
         let Some(validity) = self.tables.file_mut(id).validity.as_mut() else {
             return Ok(());

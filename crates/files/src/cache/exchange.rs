@@ -206,7 +206,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Returns the next break to handle. A break of an unknown handle waits for its open to end.
+    /// Returns the next break to handle. A break of an unknown handle stays queued until the handle's open has ended.
     fn next_break(&mut self) -> Option<Break> {
         let known = |broken: &Break| self.concerned(broken.grant).is_some();
         if let Some(place) = self.exchange.breaks.iter().position(known) {
@@ -356,8 +356,8 @@ fn fetched(
     }
 }
 
-/// Records the result of a write-back. Data that could not be written is lost, and the next call on the file
-/// reports it.
+/// Records the result of a write-back. If the write failed, its data is lost, and the next call on the file reports the
+/// failure.
 fn written_back(
     tables: &mut Tables,
     id: FileId,
@@ -389,7 +389,7 @@ fn written_back(
     tables.pages.forget(id, pages_of(run.start, run.end));
 }
 
-/// Records the result of a flush: its data is durable, or must be written again if the server lost it.
+/// Records the result of a flush: the covered data is durable, or must be written again if the server lost it.
 fn flushed(tables: &mut Tables, id: FileId, result: Result<Reply, Failure>, piggyback: &Piggyback) {
     let file = tables.file_mut(id);
     file.transfers -= 1;
@@ -410,7 +410,7 @@ fn flushed(tables: &mut Tables, id: FileId, result: Result<Reply, Failure>, pigg
     give_up(tables, id, runs.into_iter().map(|(run, _)| run), failure);
 }
 
-/// Treats data that could not be made durable as lost. The next call on the file reports it.
+/// Treats data that could not be made durable as lost. The next call on the file reports the failure.
 pub(super) fn give_up(
     tables: &mut Tables,
     id: FileId,

@@ -18,7 +18,7 @@ struct Leased {
     breaks: u64,
 }
 
-/// Returns whether nothing of the handle is cached and its close is not deferred.
+/// Returns whether an open is plain: nothing of its handle is cached, and its close is not deferred.
 pub(super) fn is_plain(open: &Open<'_>) -> bool {
     open.directory || open.delete_on_close || matches!(open.access, Access::Attributes | Access::Delete)
 }
@@ -92,7 +92,7 @@ impl<C: FileClient> Cache<C> {
         })
     }
 
-    /// Joins a handle of the file that is already open, if its access suffices.
+    /// Joins an open handle of the file, if its access suffices. Returns None if the open can't join.
     pub(super) async fn join(&mut self, open: &Open<'_>, key: &str) -> Result<Option<Reply>, Trouble> {
         let keeps = matches!(open.disposition, Disposition::Open | Disposition::OpenIf);
         let looks = open.access == Access::Attributes;
@@ -386,7 +386,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Times are not cached. Later write-backs do not change them: a server stops updating times that were
+    /// Sets times, which are not cached. Later write-backs do not change them: a server stops updating times that were
     /// set through the same handle (MS-FSA, FileBasicInformation).
     pub(super) async fn set_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.open_handle_for(handle)?;
@@ -394,8 +394,8 @@ impl<C: FileClient> Cache<C> {
             .await
     }
 
-    /// Closes kept handles of these paths, or below them, before a delete or rename. Windows XP closes all kept handles
-    /// on the share.
+    /// Closes kept handles at and below these paths before a delete or rename. Windows XP closes all kept handles on
+    /// the share.
     pub(super) async fn clear_way(&mut self, keys: &[&str]) -> Result<(), Trouble> {
         let handles = match self.options.redirector {
             Redirector::Xp => self.tables.all_deferred(),

@@ -18,7 +18,7 @@ pub(super) struct OpenHandle {
     pub(super) wire: Handle,
     pub(super) file: FileId,
     pub(super) access: Access,
-    /// End of its last read.
+    /// Offset of the end of the handle's last read.
     pub(super) read_to: Option<u64>,
 }
 
@@ -36,6 +36,6 @@ pub(super) struct HeldLock {
     pub(super) open: Handle,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// Whether only the cache knows the lock, not the server.
+    /// Whether the lock exists only in the cache, not on the server.
     pub(super) local: bool,
 }

@@ -20,7 +20,7 @@ pub enum Redirector {
 /// batch oplocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// What decides about caching. Default: batch oplocks.
+    /// Policy of caching. Default: batch oplocks.
     pub policy: Policy,
     pub redirector: Redirector,
     /// Memory for data, in bytes; at least [`CacheOptions::LEAST_BYTES`]. Clean pages are evicted in order of last use.

@@ -136,8 +136,7 @@ impl Pages {
         }
     }
 
-    /// Returns whether no page would have a gap between its written parts after a write of `from..to`: a gap would be
-    /// sent too.
+    /// Returns whether writing `from..to` leaves no gap between the written parts of any page. A gap would be sent too.
     pub(super) fn joins(&self, file: FileId, from: u64, to: u64) -> bool {
         !self.exact
             || pages_of(from, to).all(|page| {
@@ -190,7 +189,7 @@ impl Pages {
         PageRun::new(pages.map(page).collect(), bytes)
     }
 
-    /// Number of pages in an eighth of the memory: a quarter of what may be dirty or unstable.
+    /// Returns an eighth of the memory, in pages: a quarter of the maximum of dirty and unstable pages.
     pub(super) fn many(&self) -> usize {
         self.most / 8
     }
@@ -229,7 +228,7 @@ impl Pages {
         self.last_sent
     }
 
-    /// Returns the pages of run `number` that have not changed since it was sent.
+    /// Returns the pages of run `number` that have not changed since the run was sent.
     fn as_sent(&self, file: FileId, pages: Range<u64>, number: u64) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for page in pages {
@@ -356,7 +355,7 @@ impl Pages {
         }
     }
 
-    /// Creates a page. It contains the bytes of the slot's earlier page until the caller overwrites them.
+    /// Creates a page, which contains the bytes of the slot's earlier page until the caller overwrites them.
     fn make(&mut self, file: FileId, page: u64) -> u32 {
         if self.places.len() >= self.most && self.oldest != NONE {
             let slot = &self.slots[self.oldest as usize];

@@ -11,7 +11,7 @@ use dyno_measure::Fault;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Data brought into pages at once. It must fit into the minimum memory.
+/// Maximum amount of data brought into pages at once. It must fit into the minimum memory.
 const WINDOW_BYTES: u64 = 256 << 10;
 /// Maximum concurrent reads without caching.
 const MOST_READS: usize = 8;
@@ -135,7 +135,7 @@ impl<C: FileClient> Cache<C> {
         if self.options.read_ahead_bytes == 0 || !reads_on {
             return;
         }
-        // At most half of the memory, so that read-ahead does not evict what is being read.
+        // At most half of the memory, so that read-ahead does not evict the pages being read.
         let most = u64::from(self.options.read_ahead_bytes).min(self.options.most_bytes / 2);
         let file_end = self.tables.file(open.file).server_end;
         let ahead = end.div_ceil(PAGE_BYTES) * PAGE_BYTES..(end + most).min(file_end);

@@ -31,7 +31,7 @@ pub(super) struct File {
     pub(super) wires: Vec<Handle>,
     /// Size as applications see it. Like the next two fields, valid only while reads may be cached.
     pub(super) bytes: u64,
-    /// Size at the server. Data beyond it exists only in the cache.
+    /// Size at the server. Data beyond this size exists only in the cache.
     pub(super) server_end: u64,
     /// Space allocated by the server.
     pub(super) allocated_bytes: u64,
@@ -133,7 +133,7 @@ impl File {
         }
     }
 
-    /// Returns whether close-to-open rules keep the file's data while it is closed.
+    /// Returns whether close-to-open rules keep the file's data after its close.
     fn is_known_by_rules(&self) -> bool {
         self.validity.is_some() && self.number != 0 && !self.doomed
     }
@@ -248,7 +248,7 @@ impl Tables {
             .expect("a file stays while it has a handle")
     }
 
-    /// Adds a file, and enters it under its path unless nothing of it is cached.
+    /// Adds a file. Enters the file under its path unless nothing of it is cached.
     pub(super) fn add_file(&mut self, file: File) -> FileId {
         let place = self
             .files

@@ -106,7 +106,7 @@ impl Validity {
         is_same
     }
 
-    /// Records an own change. If the reply lacks the version before it, others may have made changes in
+    /// Records an own change. If the reply lacks the version before the change, other clients may have made changes in
     /// between.
     pub(super) fn changed_by_us(&mut self, before: Option<u64>, after: u64) {
         match before {

@@ -102,7 +102,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Caches a write. Returns false if the server does not allow caching, or has revoked it meanwhile.
+    /// Caches a write. Returns false if the server does not allow caching, or has meanwhile revoked its permission.
     async fn keep(&mut self, open: &OpenHandle, offset: u64, data: &[u8]) -> Result<bool, Trouble> {
         let end = offset + data.len() as u64;
         if self.tables.file(open.file).goes(&pages_of(offset, end)) {
@@ -139,8 +139,8 @@ impl<C: FileClient> Cache<C> {
         Ok(false)
     }
 
-    /// Returns the partially overwritten pages that are missing and have data at the server. Marks the
-    /// present ones as last used, so that the write does not evict them.
+    /// Returns the partially overwritten pages that are missing and have data at the server. Marks those that are
+    /// present as last used, so that the write does not evict them.
     fn missing_edges(&mut self, id: FileId, offset: u64, end: u64) -> Vec<Range<u64>> {
         let server_end = self.tables.file(id).server_end;
         let (first, last) = (page_of(offset), page_of(end - 1));
@@ -163,7 +163,8 @@ impl<C: FileClient> Cache<C> {
         file.bytes = file.bytes.max(offset + data.len() as u64);
     }
 
-    /// Writes back or waits until there is memory. Returns true if it has waited: breaks may have arrived meanwhile.
+    /// Writes back data, or waits for its transfers, until there is memory. Returns true if the client has waited:
+    /// breaks may have arrived meanwhile.
     async fn make_room(&mut self, pages: u64) -> Result<bool, Trouble> {
         let pages = usize::try_from(pages).unwrap_or(usize::MAX);
         let mut waited = false;

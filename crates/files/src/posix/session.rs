@@ -45,7 +45,7 @@ use std::sync::Arc;
 const MOST_TRANSFER_BYTES: u32 = 1 << 20;
 /// Alignment for `O_DIRECT` that suits every file system.
 const ALIGNMENT: usize = 4096;
-/// Maximum number of open directories. Beyond it, all are closed.
+/// Maximum number of kept directories. When it is reached, all are closed.
 const MOST_DIRECTORIES: usize = 256;
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
@@ -111,8 +111,8 @@ impl Session {
         self.traffic.requests += 1;
     }
 
-    /// Yields to the thread's other tasks (such as the one that samples its CPU time) once per tick of the
-    /// kernel's coarse clock, 1 to 10 ms, which is cheaper to read than the time.
+    /// Yields to the thread's other tasks (for example the one that samples its CPU time) once per tick of the kernel's
+    /// coarse clock, 1 to 10 ms. The coarse clock is cheaper to read than the exact time.
     async fn give_way(&mut self) {
         let now = clock_gettime(ClockId::MonotonicCoarse);
         if now != self.turn {
@@ -286,7 +286,7 @@ impl Session {
             }
             self.count(Kind::Open);
             match openat(parent, name, flags | new, NEW_FILE) {
-                // Another client created it in between.
+                // Another client has created the file in between.
                 Err(Errno::EXIST) if is_new_wanted => {}
                 opened => return Ok((opened?, true)),
             }
@@ -447,7 +447,7 @@ impl Session {
         let (new, new_name) = self.parent(to)?;
         self.count(Kind::Rename);
         match renameat_with(&*old, old_name, &*new, new_name, RenameFlags::NOREPLACE) {
-            // File systems such as NFS lack this flag.
+            // Some file systems, for example NFS, lack this flag.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 self.count(Kind::Stat);
                 match statat(&*new, new_name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -93,7 +93,7 @@ fn exponential_ns(mean_ns: u64) -> u64 {
     (-drawn.ln() * mean_ns as f64) as u64
 }
 
-/// Returns the bytes of a wrong answer, and whether the connection stays open after it.
+/// Returns the bytes of a wrong answer, and the state of the connection after the answer.
 fn wrong_answer(
     responder: &Responder<'_>,
     kind: Kind,

@@ -24,8 +24,8 @@ pub struct Options {
     /// Documents for load.
     #[serde(rename = "body_bytes", deserialize_with = "documents")]
     pub documents: Documents,
-    /// Further documents by path, for proofs of ownership and consent. They take precedence, and faults
-    /// don't affect them.
+    /// Further documents by path, for proofs of ownership and consent. They take precedence over `documents`, and
+    /// faults don't affect them.
     #[serde(skip)]
     pub extra_documents: Vec<(String, Vec<u8>)>,
     /// Fault to inject.

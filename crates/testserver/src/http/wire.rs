@@ -5,7 +5,7 @@ use dyno_net::tls::{Arrived, Channel, Flow, ServerSide};
 use dyno_net::Socket;
 use std::cell::Cell;
 
-/// Failure of any wait that times out. It is not reported: the connection is closed.
+/// Failure of any wait that times out. It closes the connection and is not reported.
 pub(crate) const LATE: Fault = Fault::ResponseTimeout;
 
 /// An accepted connection, after its TLS handshake, if any.

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Time from the last request on a connection, for sending its answer and for the next request to arrive.
+/// Time limit, from the last request on a connection, for sending its answer and receiving the next request.
 const PATIENCE_NS: u64 = 60 * NS_PER_S;
 
 /// The only kind of request: all answers are counted together.
@@ -78,7 +78,7 @@ impl Worker {
         self.executor.set_deadline(self.recent_ns.get() + PATIENCE_NS);
     }
 
-    /// Counts an answer before it is sent: a client that has received it must find it counted.
+    /// Counts an answer before it is sent: a client that has received the answer must find it counted.
     pub(crate) fn count_answer(&self) {
         self.shared.counts.add(self.number, ANY);
     }

@@ -15,9 +15,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// The largest WRITE, including its headers.
+/// Maximum size of a record: the largest WRITE, including its headers.
 const MOST_RECORD_BYTES: usize = (1 << 20) + 16_384;
-/// Limit for waiting replies; beyond it, they are sent before further calls are executed.
+/// Limit for waiting replies; beyond this, replies are sent before further calls are executed.
 const MOST_WAITING_BYTES: usize = 256 << 10;
 /// Receive calls in a row after which the task yields to the others.
 const RECEIVES_IN_A_TURN: u32 = 16;

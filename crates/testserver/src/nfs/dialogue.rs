@@ -38,7 +38,7 @@ pub struct Dialogue {
     faults: FaultCounter,
     /// The transport: over UDP, transfers are smaller, and there is no NFSv4.
     transport: Transport,
-    /// Whether a call that conflicts with a delegation may wait before it is told to retry.
+    /// Whether a call that conflicts with a delegation may wait before the client is told to retry.
     is_patient: bool,
     /// The fault drawn for a call that must be answered again, so that the call counts only once; Some(None): no fault.
     again: Option<Option<Kind>>,

@@ -31,7 +31,7 @@ pub(super) struct Asked {
     pub(super) caller: Caller,
     pub(super) verifier: u64,
     pub(super) max_transfer_bytes: u32,
-    /// Whether a call that conflicts with a delegation may still wait, before it is told to retry.
+    /// Whether a call that conflicts with a delegation may still wait before the client is told to retry.
     pub(super) is_patient: bool,
     /// Fault to inject.
     pub(super) struck: Option<Kind>,
@@ -93,7 +93,7 @@ pub(super) fn words_of_refusal(procedure: Procedure) -> usize {
 }
 
 impl Volume {
-    /// Executes a request and appends its results. On refusal, the caller must remove what was appended.
+    /// Executes a request and appends its results. On refusal, the caller must remove the appended bytes.
     pub(super) fn answer(
         &mut self,
         request: &Request<'_>,

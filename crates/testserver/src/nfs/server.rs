@@ -68,7 +68,7 @@ impl Service for Host {
         Self::new(options)
     }
 
-    /// Starts the threads. All of them use the port that the first one gets.
+    /// Starts the threads. All threads use the port that the first one gets.
     fn start(self: &Arc<Self>, mut address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
         for number in 0..self.options.threads {
             let host = self.clone();

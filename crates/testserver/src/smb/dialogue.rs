@@ -194,8 +194,8 @@ impl Dialogue {
             (chain.session_id, chain.tree_id) = (request.session_id, request.tree_id);
             (chain.file, chain.failed) = (None, None);
         }
-        // A request after a failed part of its compound is refused without execution, and a retried one was
-        // already counted.
+        // A request after a failed part of its compound is refused without execution, and a retried request was already
+        // counted.
         let is_refused = chain.failed.is_some() && chain.file.is_none();
         if !is_refused && chain.async_id.is_none() {
             self.host.counts.add(self.id.thread, request.command.into());
@@ -272,7 +272,7 @@ impl Dialogue {
             return Err(Status::INVALID_PARAMETER.into());
         }
         if chain.session_id != 0 && self.channels.find(chain.session_id).is_none() {
-            // A client that names a session of another connection has its key, and expects a signed answer.
+            // The client of another connection's session has the session's key, and expects a signed answer.
             let session = self.host.session(chain.session_id);
             let signer = session.as_ref().and_then(|session| session.signer());
             self.foreign_signer = signer.map(|signer| (chain.session_id, signer.clone()));
@@ -486,7 +486,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Handles the end of the connection: ends every session without another channel, and closes its opens
+    /// Handles the end of the connection: ends every session without another channel, and closes the session's opens
     /// that are not durable.
     pub(crate) fn end(&mut self, moment: Moment) {
         for session in self.channels.take_sessions() {

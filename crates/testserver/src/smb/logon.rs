@@ -78,7 +78,7 @@ impl Channel {
         proven.ok_or(Status::USER_SESSION_DELETED)
     }
 
-    /// Returns the channel's signer, or until it has one, that of the session's first channel.
+    /// Returns the channel's signer; until there is one, the signer of the session's first channel.
     pub(crate) fn signer(&self) -> Option<&Arc<Signer>> {
         let of_session = || self.session.as_ref().and_then(|session| session.signer());
         self.signer.as_ref().or_else(of_session)
@@ -155,7 +155,7 @@ impl Channel {
         let keys = Keys::derive(dialect, negotiated.cipher, &session_key, self.preauth.value());
         let signer = Arc::new(Signer::new(negotiated.signing_algorithm(), &keys.signing));
         if let Some(session) = self.session.clone() {
-            // There is only one user, so it is the same one.
+            // There is only one user, so the user is the session's.
             self.cipher = session.join(connection.id)?;
         } else {
             let must_sign = options.signing == Signing::Required || client_mode & SIGNING_REQUIRED != 0;

@@ -70,7 +70,7 @@ pub(crate) mod command {
     ];
 }
 
-/// The connection can't continue: the received data is not SMB2, or breaks its rules so that no answer is
+/// The connection can't continue: the received data is not SMB2, or breaks the protocol so badly that no answer is
 /// possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Disconnect;
@@ -78,7 +78,7 @@ pub(crate) struct Disconnect;
 /// A parsed request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
-    /// From its header to the start of the next one in its compound.
+    /// The request's bytes, from its header to the start of the next header in its compound.
     pub(crate) part: &'a [u8],
     pub(crate) command: u16,
     pub(crate) charge: u16,
@@ -199,7 +199,7 @@ pub(crate) struct Frame {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     start: usize,
-    /// The session that signs it.
+    /// The session that signs the part.
     pub(crate) signer: Option<u64>,
 }
 

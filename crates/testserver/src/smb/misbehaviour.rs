@@ -18,7 +18,7 @@ pub(crate) enum After {
     Close,
 }
 
-/// Spoils the header of an answer before it is signed.
+/// Applies a fault to the header of an answer before the answer is signed.
 pub(crate) fn spoil_header(fault: Fault, header: &mut [u8]) {
     match fault.kind {
         Kind::WrongMessageId => header[30] ^= 0x40,

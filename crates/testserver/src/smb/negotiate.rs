@@ -24,7 +24,7 @@ pub(crate) const SMB1_ID: [u8; 4] = *b"\xffSMB";
 
 const BODY: usize = HEADER_BYTES;
 const SMB1_NEGOTIATE: u8 = 0x72;
-/// Any dialect from 2.1 on; a second NEGOTIATE selects it.
+/// Any dialect from 2.1 on; a second NEGOTIATE selects the dialect.
 const WILDCARD_DIALECT: u16 = 0x02ff;
 const SIGNING_ENABLED: u16 = 1;
 pub(super) const SIGNING_REQUIRED: u16 = 2;
@@ -124,7 +124,7 @@ impl Negotiated {
         Ok(negotiated)
     }
 
-    /// Answers an SMB 1 NEGOTIATE from a client that also speaks SMB 2 (MS-SMB2 3.3.5.3.1). It selects SMB
+    /// Answers an SMB 1 NEGOTIATE from a client that also speaks SMB 2 (MS-SMB2 3.3.5.3.1). The answer selects SMB
     /// 2.0.2, or leaves the choice of a newer dialect to a second NEGOTIATE.
     pub(super) fn negotiate_from_smb1(
         host: &Host,
@@ -333,7 +333,7 @@ fn security_mode(options: &Options) -> u16 {
     }
 }
 
-/// Returns the codes in a context, which starts with their number.
+/// Returns the codes in a context, which starts with the number of codes.
 fn codes(data: &[u8], from: usize) -> Result<Vec<u16>, Status> {
     let count = usize::from(u16_at(data, 0)?);
     (0..count).map(|index| u16_at(data, from + 2 * index)).collect()

@@ -56,8 +56,8 @@ struct Pipe {
 }
 
 impl Pipes {
-    /// Executes a request in the tree `owner`, and appends the body of its answer. `related`: the pipe of
-    /// the previous request in a compound; set to the pipe of this one.
+    /// Executes a request in the tree `owner`, and appends the body of its answer. `related`: the pipe of the previous
+    /// request in a compound; this request replaces it by its own pipe.
     pub(crate) fn carry_out(
         &mut self,
         request: &Request<'_>,
@@ -163,7 +163,7 @@ impl Pipes {
         Ok(place)
     }
 
-    /// Closes the pipes of a session, or of one of its trees.
+    /// Closes the pipes of the trees for which `theirs` is true.
     pub(crate) fn close_all(&mut self, theirs: impl Fn(u32) -> bool) {
         self.pipes.retain(|pipe| !theirs(pipe.owner));
     }

@@ -128,7 +128,7 @@ impl Session {
             return Err(Status::INVALID_PARAMETER);
         }
         if self.first.is_none() {
-            // Guests have no key with which a second connection could prove that it is theirs.
+            // Guests have no key with which a second connection could prove that the session is its own.
             return Err(Status::NOT_SUPPORTED);
         }
         Ok(())

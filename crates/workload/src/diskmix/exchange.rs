@@ -10,7 +10,8 @@ use super::facts::READ_RELATIONS;
 use super::positions::{alignment, relation, SEQUENTIAL};
 use crate::random::RandomStream;
 
-/// Tries per seeking request. With 10, "the same place" of writes is 2.7 % below its table; with 60, 1.4 %.
+/// Tries per seeking request. With 10, the number of writes at "the same place" is 2.7 % below its table; with 60, 1.4
+/// %.
 const TRIES_PER_SEEK: usize = 60;
 
 /// What determined the offset of a request.
@@ -28,7 +29,7 @@ pub(super) struct Chosen {
     pub(super) write: bool,
     pub(super) offset: u64,
     pub(super) bytes: u32,
-    /// Size of its file before the request.
+    /// Size of the request's file before the request.
     pub(super) file_bytes: u64,
     pub(super) by: By,
     /// Index of the previous request of this kind on its handle.
@@ -36,13 +37,13 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Returns the offsets of its first byte and after its last.
+    /// Returns the offsets of the request's first byte and of the byte after its last.
     pub(super) fn span(&self) -> (u64, u64) {
         (self.offset, self.offset + u64::from(self.bytes))
     }
 }
 
-/// Returns the distance of the relations from their table.
+/// Returns the distance of the relations from their table: the sum of the squared differences.
 fn distance(missing: &[i64]) -> i64 {
     missing.iter().map(|count| count * count).sum()
 }

@@ -246,9 +246,9 @@ pub(super) const PATH_QUERIES: f64 = 400.8;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
     pub(super) bytes: u64,
-    /// Offset of its first write.
+    /// Offset of the first write.
     pub(super) first: u64,
-    /// Sizes of its first consecutive writes; 4,096 after that, and the remainder at the end.
+    /// Sizes of the first consecutive writes; further writes have 4,096 bytes, and the last one the remainder.
     pub(super) pieces: &'static [u32],
 }
 

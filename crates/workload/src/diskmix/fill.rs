@@ -22,12 +22,12 @@ use std::collections::HashMap;
 
 /// End of the last octave for drawing: only a few requests are in it.
 const LAST_OCTAVE_END: u64 = 16_384;
-/// What is still due for one kind of request.
+/// Requests of one kind that are still due.
 #[derive(Debug)]
 struct Due {
     octaves: [i64; 8],
     relations: [i64; 7],
-    /// Sizes for requests that continue the previous one, and for those that seek.
+    /// Sizes for requests that continue the previous one (`sequential`) and for those that seek.
     sequential: Vec<u32>,
     seeking: Vec<u32>,
     /// The largest sizes, for bursts of large requests.
@@ -81,8 +81,8 @@ impl Due {
         due
     }
 
-    /// Subtracts what the script fixes. The relation between a fixed offset and one still to be chosen is not
-    /// yet known: those requests return to the header of a file.
+    /// Subtracts the requests that the script fixes. The relation between a fixed offset and one still to be chosen is
+    /// not known yet: such requests return to the header of a file.
     fn take_fixed(&mut self, steps: &[Rough], write: bool) {
         let mut lasts: HashMap<Slot, Option<(u64, u64)>> = HashMap::new();
         for step in steps {
@@ -329,7 +329,7 @@ struct Last {
     generation: u32,
 }
 
-/// Chooses what an application's script leaves open.
+/// Chooses the offsets and sizes that an application's script leaves open.
 pub(super) struct Filler<'a, D> {
     /// Sizes of the files of the workspace.
     documents: &'a D,

@@ -34,7 +34,8 @@ impl Scripted for Script {
 }
 
 impl DiskMix {
-    /// Returns the mix of one client: seed and client determine the order of its applications, and its data.
+    /// Returns the mix of one client. Seed and client determine the order of its applications, and the contents that it
+    /// writes.
     #[must_use]
     pub fn new(script: Arc<Script>, seed: u64, client: u32) -> Self {
         let mut random = RandomStream::of_thread(seed, client, ORDER_STREAM);

@@ -21,8 +21,8 @@ struct Part {
     large: bool,
 }
 
-/// Divides `total` by weights into integers, by largest remainders; the earlier of two equal ones comes
-/// first. No part exceeds its cap.
+/// Divides `total` in proportion to the weights into integers, by largest remainders; of two equal remainders, the
+/// earlier part comes first. No part exceeds its cap.
 fn apportion(total: u32, weights: &[u32], caps: &[u32]) -> Vec<u32> {
     let mut parts = vec![0; weights.len()];
     let mut left = total;
@@ -209,7 +209,7 @@ fn continues(group: &[Rough]) -> bool {
     matches!(group.first(), Some(Rough::Data(request)) if request.place == Place::Next)
 }
 
-/// Returns the requests of one kind as runs: a seeking one, and those that continue it.
+/// Returns the requests of one kind as runs: a seeking request, and the requests that continue it.
 fn groups(slot: Slot, write: bool, part: Part, first: bool, random: &mut RandomStream) -> Vec<Vec<Rough>> {
     let mut places: Vec<Place> = (0..part.requests)
         .map(|number| {

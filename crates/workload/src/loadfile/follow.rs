@@ -31,8 +31,8 @@ struct Open {
     path: PathId,
     /// Index of the step that opened the file.
     step: usize,
-    /// Whether the open required neither a file nor a directory, and its handle was used only for attributes: so a
-    /// rename starts.
+    /// Whether the open required neither a file nor a directory, and its handle was used only for attributes, as at the
+    /// start of a rename.
     looks: bool,
 }
 
@@ -40,7 +40,7 @@ struct Open {
 struct Follower {
     catalogue: FileCatalogue,
     ids: HashMap<String, PathId>,
-    /// Paths as spelled in the file, which has few and repeats them often.
+    /// Paths as spelled in the file, which contains few different paths and repeats them often.
     spelled: HashMap<String, PathId>,
     nodes: BTreeMap<PathId, Node>,
     handles: HashMap<u64, Open>,
@@ -52,7 +52,7 @@ struct Follower {
     setup: Setup,
     /// Whether a deltree of everything is deferred until another operation follows.
     tree_goes: bool,
-    /// Paths where a pass makes something beyond its initial files, and its initial paths that it removes.
+    /// Paths at which a pass makes something beyond its initial files, and initial paths that the pass removes.
     made: BTreeMap<PathId, Node>,
     removed: BTreeSet<PathId>,
 }
@@ -546,7 +546,7 @@ fn not_open(handle: u64) -> String {
     format!("handle {handle} is not open")
 }
 
-/// Returns whether a line may belong to the set-up: it makes something, or finds something missing.
+/// Returns whether a line may belong to the set-up: the line makes something, or finds something missing.
 fn builds(line: &Line<'_>) -> bool {
     match line.request {
         Request::Open { disposition, .. } => line.answer == Answer::NotThere || disposition != OPEN,
@@ -566,7 +566,7 @@ fn looks(line: &Line<'_>) -> bool {
     line.answer == Answer::NotThere || matches!(line.request, Request::QuerySpace)
 }
 
-/// Converts a path of the file to one below the client's directory, with `/` between its parts.
+/// Converts a path of the file to a path below the client's directory, with `/` between its parts.
 fn below_client(path: &str) -> Result<String, String> {
     let mut parts: Vec<&str> = path.split(['\\', '/']).filter(|part| !part.is_empty()).collect();
     let known = ["clients", "client1"];

@@ -80,7 +80,7 @@ pub struct LoadFile {
     counts: BTreeMap<&'static str, u64>,
     /// One pass, without the set-up.
     pass: Piece,
-    /// Restores the initial files of a pass, whatever is left, once everything is closed.
+    /// Restores the initial files of a pass, whatever exists, once everything is closed.
     recovery: Vec<FileAction>,
     /// Directories and files (with sizes in bytes) at the start of a pass; parent directories first.
     directories: Vec<PathId>,

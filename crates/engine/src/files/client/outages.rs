@@ -26,7 +26,7 @@ pub(crate) struct Outage {
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
     found: Vec<Outage>,
-    /// Number of connections made or given up at the last success. None before the first.
+    /// Number of connections made or given up by the last success. None before the first success.
     connections: Option<u64>,
     last_ns: u64,
     session_lost: bool,
@@ -41,7 +41,7 @@ impl Outages {
         self.session_lost = true;
     }
 
-    /// Records a success and the number of connections made and given up by then.
+    /// Records a success. `connections`: number of connections made or given up so far.
     pub(super) fn succeed(&mut self, connections: u64) {
         let now_ns = monotonic_ns();
         let before = self.connections.replace(connections);
@@ -58,7 +58,7 @@ impl Outages {
 }
 
 impl<S: Sessions> FilesClient<S> {
-    /// Makes the client survive outages: it waits for an absent server and checks its data.
+    /// Makes the client survive outages: it waits for an absent server and checks the data of its blocks.
     pub(crate) fn go_on_over_outages(&mut self) {
         self.waits_for_server = true;
         self.shared = SharedBlocks::of_one_that_flushes();

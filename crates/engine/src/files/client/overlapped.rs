@@ -24,7 +24,7 @@ pub(super) struct UnderWay {
 #[derive(Debug, Default)]
 pub(super) struct AllUnderWay {
     calls: Vec<UnderWay>,
-    /// Operations that ended with their session.
+    /// Operations that ended because their session was lost.
     lost: Vec<(u64, FileOp, Failure)>,
     next_number: u64,
     traffic: Traffic,
@@ -55,7 +55,7 @@ impl<S: Sessions> FilesClient<S> {
         self.client.begin(&call).await
     }
 
-    /// Waits for the next operation to end. Returns it, its result and the bytes moved.
+    /// Waits for the next operation to end. Returns the operation, its result and the bytes moved.
     async fn next_end(&mut self) -> Result<(UnderWay, Result<(u64, u64), Failure>), Failure> {
         let calls = &mut self.under_way.calls;
         loop {
@@ -205,7 +205,7 @@ impl<S: Sessions> Overlapping for FilesClient<S> {
                 }
                 Err(failure) => {
                     self.note_end(&Err(failure)).await;
-                    // Report the oldest; the others are lost with it.
+                    // Report the oldest operation; the others are lost with the session.
                     let oldest = self.under_way.lost.iter_mut().min_by_key(|(number, ..)| *number);
                     if let Some((_, _, told)) = oldest {
                         *told = failure;

@@ -13,7 +13,7 @@ use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::{write_block, Block, BlockFault, Slot, Versions};
 use std::collections::{HashMap, HashSet};
 
-/// First interval between attempts to lock; it doubles each time.
+/// First interval between attempts to lock; the interval doubles each time.
 const FIRST_LOOK_NS: u64 = 500_000;
 const LONGEST_LOOK_NS: u64 = 32_000_000;
 

@@ -15,7 +15,7 @@ pub(in crate::nfs) type SessionId = [u8; 16];
 /// Maximum number of waiting recalls per session. A further recall is dropped until a later conflict requests it again.
 pub(super) const MOST_WAITING: usize = 4096;
 
-/// A connection, as seen by others that must call its client.
+/// A connection, as used by other connections that must call its client.
 #[derive(Debug, Default)]
 pub(in crate::nfs) struct ConnectionHandle {
     /// Whether the connection carries the back channel of a session.
@@ -60,7 +60,7 @@ pub(super) struct Recall {
 pub(in crate::nfs) struct Back {
     pub(super) program: u32,
     pub(super) credential: Option<Credential>,
-    /// Sequence number of the last call in its slot.
+    /// Sequence number of the last call in the channel's slot.
     pub(super) number: u32,
     /// The outstanding call with its XID.
     pub(super) under_way: Option<(u32, Recall)>,

@@ -57,7 +57,7 @@ impl Clients {
         session.is_some_and(|id| self.sessions.contains_key(&id) && !self.path_is_down(&id))
     }
 
-    /// Queues a recall of a delegation `times` times, unless it is already known.
+    /// Queues a recall of a delegation `times` times, unless the recall is waiting, outstanding or accepted.
     pub(in crate::nfs) fn call_back(&mut self, delegation: &Delegation, times: usize) {
         let Delegation {
             client,
@@ -112,8 +112,8 @@ impl Clients {
         due
     }
 
-    /// Handles a client's reply to a call: `understood`, or a refusal, after which the next conflict
-    /// repeats the recall. Returns false if there was no such call.
+    /// Handles a client's reply to a callback: `understood`, or a refusal, after which the next conflict repeats the
+    /// recall. Returns false if the callback was not outstanding.
     pub(in crate::nfs) fn answered(
         &mut self,
         connection: &ConnectionHandle,

@@ -58,7 +58,7 @@ pub(super) struct Client {
     uid: u32,
     /// Whether the client has created a session.
     confirmed: bool,
-    /// Sequence number of its next CREATE_SESSION, and the reply to the last one.
+    /// Sequence number of the client's next CREATE_SESSION, and the reply to the last one.
     next: u32,
     last_created: Option<Box<[u8]>>,
     sessions: usize,
@@ -88,7 +88,7 @@ pub(in crate::nfs) struct Exchanged {
 pub(in crate::nfs) enum Creation {
     /// The session must be created.
     New,
-    /// The same request has already created it.
+    /// The same request has already created the session, with this reply.
     Repeated(Box<[u8]>),
 }
 
@@ -375,8 +375,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Checks whether a client may open or lock now: during the grace period only by reclaiming, and
-    /// reclaiming only if it had state before.
+    /// Checks whether a client may open or lock now: during the grace period only by reclaiming, and reclaiming only if
+    /// the client had state before.
     pub(in crate::nfs) fn may_claim(&mut self, number: u64, reclaims: bool, now_ns: u64) -> Outcome {
         let over = |grace: &Grace| grace.waited_for.is_empty() || now_ns >= grace.ends_ns;
         if self.grace.as_ref().is_some_and(over) {

@@ -49,8 +49,8 @@ impl Opens {
         Some(self.stateid(number))
     }
 
-    /// Returns the delegations of a file that clients other than `by` must return before a change. Revokes
-    /// those that were not returned within `limit_ns`.
+    /// Returns the delegations of a file that clients other than `by` must return before a change. Revokes delegations
+    /// that were not returned within `limit_ns`.
     pub(in crate::nfs) fn recall(
         &mut self,
         by: Option<u64>,

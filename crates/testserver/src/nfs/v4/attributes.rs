@@ -181,7 +181,7 @@ pub(super) fn asks_for_room(asked: Bitmap) -> bool {
 pub(super) struct Told {
     pub(super) file: FileHandle,
     pub(super) attributes: Attributes3,
-    /// Its file ID in the parent directory, if that is on another file system.
+    /// File ID in the parent directory, if that directory is on another file system.
     pub(super) mounted_on: u64,
     pub(super) room: Option<Room>,
     pub(super) most_file_bytes: u64,

@@ -62,8 +62,8 @@ pub(super) struct Compound<'a> {
     start: usize,
 }
 
-/// Executes the compound in a record, whose arguments are `arguments`, and appends the reply. Returns the
-/// operation by which it is counted; None: there is no reply yet, and the compound must be executed again.
+/// Executes the compound in a record, whose arguments are `arguments`, and appends the reply. Returns the operation by
+/// which the compound is counted; None: there is no reply yet, and the compound must be executed again.
 pub(in crate::nfs) fn answer_compound(
     (host, connection): (&Host, &Arc<ConnectionHandle>),
     asked: Asked,

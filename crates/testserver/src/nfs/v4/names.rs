@@ -92,7 +92,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// Handles SECINFO: only AUTH_SYS is available. It consumes the current file (RFC 8881, 2.6.3.1.1.8).
+    /// Handles SECINFO: only AUTH_SYS is available. The operation consumes the current file (RFC 8881, 2.6.3.1.1.8).
     pub(super) fn security_of_name(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let name = parse_name(reader)?;
         let at = self.file()?;

@@ -39,7 +39,7 @@ enum Claim<'a> {
     Name(&'a [u8]),
     Previous,
     File,
-    /// With the client's delegation, and a name if given.
+    /// With the client's delegation, and with a name if there is one.
     Delegation(Stateid, Option<&'a [u8]>),
 }
 
@@ -94,7 +94,7 @@ fn write_delegation(delegated: Option<Stateid>, writer: &mut Writer<'_>) {
     writer.u32(0).u32(0).u32(0).opaque(b"");
 }
 
-/// Checks that the attributes are those of a regular file.
+/// Fails unless the attributes are those of a regular file.
 fn need_file(attributes: &Attributes3) -> Outcome {
     match attributes.kind {
         REGULAR => Ok(()),
@@ -105,7 +105,7 @@ fn need_file(attributes: &Attributes3) -> Outcome {
 }
 
 impl<'a> Compound<'a> {
-    /// Replaces the special state ID `CURRENT` by the one that it stands for.
+    /// Returns the state ID that the special value `CURRENT` stands for; any other state ID unchanged.
     pub(super) fn resolved(&self, stateid: Stateid) -> Outcome<Stateid> {
         match stateid == Stateid::CURRENT {
             true => self.stateid.ok_or_else(|| Status4::BadStateid.into()),

@@ -35,7 +35,7 @@ impl ExportName {
         FileHandle::of(&bytes).ok_or_else(|| Status::ServerFault.into())
     }
 
-    /// Returns attributes for clients, with the file system ID. It starts at 1, because some clients treat 0 as
+    /// Returns attributes for clients, with the file system ID. IDs start at 1, because some clients treat 0 as
     /// missing.
     pub(crate) fn told(self, attributes: Attributes3) -> Attributes3 {
         Attributes3 {
@@ -62,7 +62,7 @@ impl Volume {
         }
     }
 
-    /// Returns the export number in a handle; None if it is from another start of the server or invalid.
+    /// Returns the export number in a handle; None if the handle is invalid or from another start of the server.
     pub(crate) fn number_in(handle: &FileHandle, server: u64) -> Option<usize> {
         let bytes = handle.as_bytes();
         let of_server = bytes.get(..8)? == server.to_be_bytes() && bytes.len() == HANDLE_BYTES;
@@ -103,7 +103,7 @@ impl Volume {
         self.export.told(self.files.attributes(slot))
     }
 
-    /// Returns the attributes of a file after a call, with those `before` it.
+    /// Returns the attributes of a file before and after a call.
     pub(crate) fn wcc(&self, slot: usize, before: &Attributes3) -> Wcc {
         Wcc {
             before: Some(before.before()),

@@ -3,7 +3,7 @@
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::Attributes3;
 
-/// Cookies of `.` and `..`; those of names are larger.
+/// Cookies of `.` and `..`; the cookies of names are larger.
 pub(crate) const OWN_COOKIE: u64 = 1;
 pub(crate) const PARENT_COOKIE: u64 = 2;
 /// Maximum length of a name, as on Linux file systems.
@@ -32,7 +32,7 @@ pub(crate) struct Caller {
 pub(crate) enum Made<'a> {
     Directory,
     SymbolicLink(&'a [u8]),
-    /// Its type (`ftype3`), and for a device its major and minor number.
+    /// Type of the object (`ftype3`), and for a device its major and minor number.
     Special(u32, (u32, u32)),
 }
 

@@ -35,7 +35,7 @@ pub(super) fn of_ended(command: u16, status: Status) -> Status {
 }
 
 impl Dialogue {
-    /// Parks a request until it is retried, and announces it as pending, unless that was done before.
+    /// Parks a request until it is retried. Announces it as pending, unless an earlier attempt has done so.
     pub(super) fn park(
         &mut self,
         bytes: &[u8],
@@ -103,7 +103,7 @@ impl Dialogue {
             true => parked.async_id == request.async_id,
             false => parked.message_id == request.message_id,
         };
-        // A request that has been answered meanwhile is gone, and gets no further answer.
+        // A request that has been answered meanwhile is no longer parked, and gets no further answer.
         let Some(place) = self.parked.iter().position(is_it) else {
             return;
         };
@@ -115,7 +115,7 @@ impl Dialogue {
             sealed: chain.sealed.and(parked.chain.sealed),
             ..parked.chain
         };
-        // A failure to encrypt will recur with the next message, which handles it.
+        // A failure to encrypt will recur with the next message, which then closes the connection.
         let _ = self.say(&cancelled, &chain, 0, Status::CANCELLED, out);
     }
 

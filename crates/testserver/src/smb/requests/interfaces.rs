@@ -11,8 +11,8 @@ const ANSWER_BYTES: u32 = 152;
 const ADDRESS_BYTES: usize = 128;
 /// Announces that several connections are useful: they are distributed over CPUs.
 const RSS_CAPABLE: u32 = 1;
-/// Any value: the speed is unknown, which the field can't express. Clients only use it to compare interfaces, and there
-/// is only one.
+/// Any value: the speed is unknown, which the field can't express. Clients only compare the speeds of interfaces, and
+/// there is only one interface.
 const LINK_BITS_PER_S: u64 = 10_000_000_000;
 const IP_4: u16 = 2;
 const IP_6: u16 = 23;

@@ -47,13 +47,13 @@ pub(crate) struct Kept {
     kept_ms: u32,
     /// When its connection was lost.
     left_ns: Option<u64>,
-    /// Offset, overwritten data and previous end of the last write, for a fault that undoes it.
+    /// Offset, overwritten data and previous end of the file at the last write, for a fault that undoes the write.
     overwritten: Option<(u64, Vec<u8>)>,
 }
 
 impl Volume {
-    /// Makes a new open durable if possible; returns the timeout in milliseconds. `wanted_ms` 0: the client
-    /// leaves it to the server.
+    /// Makes a new open durable if possible; returns the timeout in milliseconds. `wanted_ms` 0: the server chooses the
+    /// timeout.
     pub(crate) fn keep(
         &mut self,
         file: FileId,

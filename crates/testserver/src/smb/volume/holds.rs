@@ -93,7 +93,7 @@ fn as_oplock(state: u8) -> u8 {
 enum Step {
     Nothing,
     MustWait,
-    /// A notification was sent; whether it needs an acknowledgement.
+    /// A notification was sent; true: it needs an acknowledgement.
     Told(bool),
 }
 
@@ -125,7 +125,8 @@ impl Held {
         Step::Told(true)
     }
 
-    /// Acknowledges a break. Returns false if `state` exceeds what was left, or there was no break.
+    /// Acknowledges a break. Returns false if `state` exceeds the caching that the break left, or if there was no
+    /// break.
     fn acknowledge(&mut self, state: u8) -> bool {
         let suits = self.breaking.is_some_and(|breaking| state & !breaking.to == 0);
         if suits {
@@ -146,7 +147,7 @@ pub(crate) struct Granted {
 }
 
 impl Volume {
-    /// Breaks all caching of `node` but `keep` for all opens except `own` and its lease. Returns true if an
+    /// Breaks all caching of `node` except `keep`, for all opens except `own` and its lease. Returns true if an
     /// acknowledgement must arrive first.
     pub(super) fn take_away(&mut self, node: usize, own: Own, keep: u8, moment: Moment) -> bool {
         if self.fault == Some(Kind::NoBreaks) {
@@ -207,8 +208,8 @@ impl Volume {
         }
     }
 
-    /// Breaks the leases of a changed directory, except `by`, the lease of the client that changed it
-    /// (MS-FSA 2.1.4.12: the parent's oplock). No acknowledgement is awaited, as with a changed file.
+    /// Breaks the leases of a changed directory, except `by`, the lease of the client that made the change (MS-FSA
+    /// 2.1.4.12: the parent's oplock). As with a changed file, no acknowledgement is awaited.
     pub(super) fn take_directory_away(&mut self, directory: usize, by: Option<LeaseName>, moment: Moment) {
         if matches!(self.fault, Some(Kind::NoBreaks | Kind::NoDirectoryBreaks)) {
             return;
@@ -220,8 +221,8 @@ impl Volume {
         }
     }
 
-    /// Returns the connection for notifications of a lease: the one that used it last, or if that is gone,
-    /// another one with an open under it (MS-SMB2 3.3.4.7).
+    /// Returns the connection for notifications of a lease: the one that used the lease last, or if that is gone,
+    /// another one with an open under the lease (MS-SMB2 3.3.4.7).
     fn connection_of(&self, lease: usize) -> ConnectionId {
         let last = self.leases[lease].connection;
         let node = self.leases[lease].node;

@@ -102,7 +102,7 @@ pub(crate) struct Open {
     /// The client's lease on the parent directory: changes through this open don't break it.
     parent_lease: Option<LeaseName>,
     cursor: Cursor,
-    /// Number of changes reported to the watcher of this directory; None: it is not watched.
+    /// Number of changes reported to the watcher of this directory; None: no watcher.
     told_changes: Option<u64>,
     /// Durability, if granted.
     kept: Option<Kept>,
@@ -318,8 +318,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Truncates the file if the size is below its end. Does nothing otherwise, because space is not allocated in
-    /// advance.
+    /// Truncates the file if the size is below the file's end. Does nothing otherwise, because space is not allocated
+    /// in advance.
     pub(crate) fn set_allocation(&mut self, open: usize, bytes: u64, moment: Moment) -> Result<(), Status> {
         self.need(open, right::WRITE_DATA)?;
         if bytes < self.facts(open).end {

@@ -61,7 +61,7 @@ impl LockSequence {
 }
 
 impl Volume {
-    /// Returns whether the request was already executed. If not, clears the index for it.
+    /// Returns whether the request was already executed. If not, clears the request's index.
     pub(crate) fn is_repeated(&mut self, open: usize, sequence: LockSequence) -> bool {
         let locked = &mut self.opens[open].locked;
         let is_repeated = locked.contains(&sequence);

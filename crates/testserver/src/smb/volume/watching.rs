@@ -37,8 +37,8 @@ impl Volume {
         self.note_change(directory, false, by, moment);
     }
 
-    /// Records a change of a name in a directory, or of the file behind it. `by`: the lease on the
-    /// directory that the changing client has named as its own.
+    /// Records a change of a name in a directory, or of the file with that name. `by`: the changing client's lease on
+    /// the directory.
     pub(super) fn note_change(
         &mut self,
         directory: usize,

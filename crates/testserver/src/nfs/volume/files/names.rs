@@ -89,7 +89,7 @@ impl Files {
         }
     }
 
-    /// Creates anything but a regular file.
+    /// Creates an object other than a regular file.
     pub(crate) fn make(
         &mut self,
         at: usize,
