@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
-    /// Random and independent, as users arrive.
+    /// Arrivals at random, independent of each other, as of many users.
     Poisson,
     Uniform,
 }
@@ -31,7 +31,7 @@ pub enum Arrival {
         rate_per_s: f64,
         /// Distribution of the arrivals.
         law: Law,
-        /// Maximum number of arrivals that wait for a connection. Further ones are dropped and counted.
+        /// Maximum number of arrivals that wait for a connection. Further arrivals are dropped and counted.
         queue: usize,
     },
 }
@@ -53,7 +53,7 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// Returns the time over which the first operations of all client threads are spread.
+    /// Returns the time over which the first operations of all client threads are spread; 0: all start at once.
     pub(crate) fn interval_ns(self) -> u64 {
         match self {
             Self::Closed { .. } => 0,
@@ -66,7 +66,7 @@ impl Pace {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DueTimes {
     pace: Pace,
-    /// Minimum time between two starts by the rate limit; 0: no limit.
+    /// Minimum time between two starts that the rate limit requires; 0: no limit.
     bound_ns: u64,
     meant_ns: u64,
     released_ns: u64,
@@ -117,7 +117,7 @@ impl DueTimes {
         }
     }
 
-    /// Returns how many operations were due before `end_ns` but not started.
+    /// Returns the number of operations that were due before `end_ns` but not started.
     pub(crate) fn overdue(&self, end_ns: u64) -> u64 {
         match self.pace {
             Pace::Paced { interval_ns } if self.meant_ns < end_ns => {

@@ -34,7 +34,7 @@ struct Limits {
 #[derive(Debug)]
 struct OpenTurn {
     schedule: Rc<RefCell<Schedule>>,
-    /// Arrival that was taken but not started.
+    /// Due time of an arrival that was taken but not started.
     taken_ns: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct ClientThread {
     executor: Executor,
     limits: Limits,
     due: DueTimes,
-    /// None: the thread's own pace applies.
+    /// Open arrivals; None: the thread's own pace applies.
     open: Option<OpenTurn>,
     state: Rc<ClientState>,
     tally: Rc<RefCell<Tally>>,
@@ -106,7 +106,7 @@ impl ClientThread {
     async fn next_due(&mut self, protocol: &mut impl Protocol, end_ns: u64) -> Option<(u64, u64)> {
         let mut due_ns = self.due.next_ns();
         if self.open.is_some() {
-            // Wait before taking an arrival: a connection that must pause must not hold one back.
+            // Wait before taking an arrival: a connection that must pause must not delay an arrival.
             let now_ns = self.wait_until(protocol, due_ns, end_ns).await?;
             let turn = self.open.as_mut()?;
             due_ns = turn.schedule.borrow_mut().take(now_ns)?;
@@ -193,7 +193,7 @@ impl ClientThread {
         self.close(&digest, end_ns);
     }
 
-    /// Returns how long the client pauses after an operation. The client may leave instead.
+    /// Returns the length of the pause after an operation. After too many errors, makes the client leave.
     fn pause_after(&self, result: &Result<(), Failure>, elapsed_ns: u64, instant_failures: &mut u64) -> u64 {
         let Err(failure) = result else {
             *instant_failures = 0;

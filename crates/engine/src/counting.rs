@@ -93,7 +93,7 @@ pub(crate) struct FilesCount {
     pub reconnects: u64,
 }
 
-/// Counters that other threads may read during the level. One writer, so plain stores.
+/// Counters that other threads may read during the level. There is only one writer, so plain stores suffice.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub operations: AtomicU64,
@@ -111,21 +111,21 @@ pub(crate) struct Tally {
     window: Window,
     mix: MixTally,
     faults: Vec<FaultCount>,
-    /// Nearly always one or two rows.
+    /// Usually one or two rows.
     handshakes: Vec<HandshakeCount>,
     streams: StreamCount,
-    /// Sampled bodies by result of decoding.
+    /// Number of sampled bodies by the result of decoding.
     decoded: [u64; Decoded::ALL.len()],
     live: Arc<Live>,
     bytes_in_total: u64,
     bytes_moved_total: u64,
     errors_total: u64,
-    /// End of the latest operation, since the start of the level.
+    /// End of the latest operation, relative to the start of the level.
     ended_ns: u64,
 }
 
 impl Tally {
-    /// Creates a tally for `clients`, counted by their index.
+    /// Creates a tally for `clients`, which are then counted by their index.
     pub(crate) fn new(
         window: Window,
         classes: &[String],
@@ -402,7 +402,7 @@ impl Tally {
         self.mix.overdue_at_end += operations;
     }
 
-    /// Adds the digest of a client thread's first operations. The order of a client's threads does not
+    /// Adds the digest of a client thread's first operations to that of its client. The order of the threads does not
     /// matter.
     pub(crate) fn add_digest(&mut self, client: usize, digest: u64) {
         let number = self.mix.by_client[client].client;
@@ -419,7 +419,8 @@ impl Tally {
         generator.loop_lag = loop_lag;
     }
 
-    /// Sets how long connections waited for the engine thread, and the thread for a CPU.
+    /// Sets the time for which connections waited for the engine thread, and the time for which the thread waited for a
+    /// CPU.
     pub(crate) fn set_waiting(&mut self, ready_work: ReadyWork, run_delay_ns: Option<u64>) {
         self.mix.generator.ready_work_ns = Some(ready_work.ready_ns);
         self.mix.generator.run_delay_ns = run_delay_ns;

@@ -10,7 +10,7 @@ pub(crate) struct OperationsDigest {
 }
 
 impl OperationsDigest {
-    /// Creates a digest of `operations` operations of one thread. 0: no digest.
+    /// Creates a digest of the first `operations` operations of one thread; 0: no digest.
     pub(crate) fn new(operations: u32, thread: usize) -> Self {
         let hasher = || {
             let mut hasher = DefaultHasher::new();

@@ -11,14 +11,14 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Headers of the first response.
+/// Headers of the level's first response.
 #[derive(Debug, Default)]
 pub(crate) struct FirstAnswer {
     pub server: OnceCell<String>,
     pub location: OnceCell<String>,
 }
 
-/// Engine threads share only live counters and the start time during a level.
+/// State of one engine thread. During a level, engine threads share only live counters and the start time.
 #[derive(Debug)]
 pub(crate) struct EngineThread {
     pub mix: Arc<Mix>,

@@ -133,7 +133,7 @@ impl JobControl {
         self.closed_from.load(Ordering::Acquire) > gate
     }
 
-    /// Returns when the level of the last opened gate begins.
+    /// Returns the start of the levels at the last opened gate.
     pub(crate) fn begins_ns(&self) -> u64 {
         self.begins_ns.load(Ordering::Relaxed)
     }
@@ -168,7 +168,7 @@ pub struct FileJob {
     pub most_ns: u64,
     /// Maximum calls per second of all clients. Required for targets on other machines.
     pub max_rate_per_s: Option<f64>,
-    /// Clients of this process. None: all.
+    /// Clients that this process runs. None: all.
     pub part: Option<PartSpec>,
     /// Unique per job, and equal on all its nodes.
     pub nonce: u64,
@@ -194,7 +194,7 @@ pub struct StepsSpec {
     pub drop_caches: bool,
 }
 
-/// Tally of each level. None: no client of this process took part.
+/// Tallies of the levels. None: no client of this process took part.
 pub type JobLevels = Vec<Option<MixTally>>;
 
 /// Why a job failed, and at which step.

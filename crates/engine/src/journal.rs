@@ -37,7 +37,7 @@ pub struct Entry {
     pub client: u32,
     /// Number among the client's files, from 0.
     pub file: u32,
-    /// Bytes acknowledged as written.
+    /// Bytes, from the beginning of the file, that writes acknowledged.
     pub written_bytes: u64,
     /// Bytes, from the beginning of the file, that a flush acknowledged.
     pub flushed_bytes: u64,
@@ -138,8 +138,8 @@ impl Journal {
         entries.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends the clients within one second. All acknowledged files are then in the entries. Returns the
-    /// failure of each client that did not end by itself; a second call returns none.
+    /// Ends the clients within one second. The entries then contain all acknowledged files. Returns the failure of each
+    /// client that did not end by itself; a second call returns none.
     pub fn end(&self) -> Vec<Failure> {
         self.page.ends_ns.store(monotonic_ns(), Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

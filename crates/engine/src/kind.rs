@@ -22,13 +22,13 @@ use std::fmt::{self, Debug};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Data needed to open a target that appears in no record.
+/// Data that is needed to open a target and is not recorded.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Secrets {
     /// The user's consent token.
     pub consent_token: Option<String>,
-    /// Password of the user as whom clients log on.
+    /// Password of the user in the target's section.
     pub password: Option<String>,
     /// Client certificate for servers that ask for one.
     pub identity: Option<Identity>,
@@ -51,10 +51,10 @@ pub enum OpenError {
     Target(TargetError),
 }
 
-/// Data of a level outside its document.
+/// Data for a level that is not in its document.
 #[derive(Debug, Clone, Default)]
 pub struct Material {
-    /// Workspaces of the clients, from level to level.
+    /// Workspaces of the clients, kept from level to level.
     pub workspaces: Workspaces,
     /// A load file to replay.
     pub load_file: Option<Arc<LoadFile>>,
@@ -125,7 +125,7 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// Reads what remains of a journal. None for targets without files.
+    /// Reads the remains of a journal. None for targets without files.
     fn read_back(
         &self,
         _spec: &JournalSpec,

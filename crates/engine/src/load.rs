@@ -31,7 +31,7 @@ pub enum LoadError {
     /// The process may not open enough files.
     #[error("connections and the tool itself need {needed} file descriptors, but this process may have only {limit}: raise the hard limit (ulimit -Hn)")]
     Files {
-        /// For the level's connections and the tool itself.
+        /// Number of files for the level's connections and the tool itself.
         needed: u64,
         limit: u64,
     },
@@ -49,7 +49,7 @@ pub enum LoadError {
 /// State of a running level.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Snapshot {
-    /// Since the start of the level; 0 during preparation.
+    /// Time since the start of the level; 0 during preparation.
     pub elapsed_s: f64,
     /// Clients that are ready or have failed.
     pub clients_prepared: u64,
@@ -113,7 +113,7 @@ impl Load {
                     // Stop if one thread fails: the level would not be the requested one.
                     shared.stop.store(true, Ordering::Relaxed);
                 }
-                // The receiver only disappears if no one wants the result.
+                // Sending only fails if no one waits for the result any more.
                 let _ = sender.send(part);
             });
         }

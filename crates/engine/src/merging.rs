@@ -26,7 +26,7 @@ pub(crate) fn sum_of_known(ours: &mut Option<u64>, theirs: Option<u64>) {
         .or(theirs);
 }
 
-/// Takes the larger. Unknown is smaller than any value.
+/// Takes the larger value. For an `Option`, None is smaller than any value.
 pub(crate) fn max<T: Ord>(ours: &mut T, theirs: T) {
     if theirs > *ours {
         *ours = theirs;

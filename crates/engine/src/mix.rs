@@ -38,17 +38,17 @@ pub struct Mix {
     /// Request streams per client.
     pub threads: usize,
     pub part: Part,
-    /// Length and measured part.
+    /// Length of the level, and its measured part.
     pub window: Window,
     /// Maximum random delay of a client's start.
     pub delay_ns: u64,
     pub(crate) pace: Pace,
-    /// None: each client thread has its own pace.
+    /// Open arrivals of the level; None: each client thread has its own pace.
     pub(crate) open: Option<OpenArrivals>,
     pub timeout_ns: u64,
     /// Seed of every random stream.
     pub seed: u64,
-    /// Unique to this level.
+    /// Number that is unique to this level.
     pub nonce: u64,
     /// Errors after which a client leaves; None: never.
     pub leave_after_errors: Option<u32>,
@@ -149,7 +149,7 @@ impl Mix {
         })
     }
 
-    /// Returns the engine threads of this process, each with at least one client.
+    /// Returns the number of engine threads of this process; each has at least one client.
     pub(crate) fn threads_here(&self) -> usize {
         self.engine_threads.clamp(1, self.part.clients)
     }

@@ -90,14 +90,14 @@ impl OpenTarget {
         self.inner.look(nonce, sessions)
     }
 
-    /// Runs a job until `end` stops it. Returns None for a target without files, and for a remote one if
-    /// nothing limits the rate.
+    /// Runs a job until `end` stops it. Returns None for a target without files, and for a remote target without a rate
+    /// limit.
     #[must_use]
     pub fn carry_out(&self, job: &FileJob, end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         (self.is_loopback() || job.max_rate_per_s.is_some()).then(|| self.inner.carry_out(job, end))?
     }
 
-    /// Returns a remedy for a failure of a job.
+    /// Returns a hint for a failure of a job.
     #[must_use]
     pub fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
         self.inner.advice_on(failure)

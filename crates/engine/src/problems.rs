@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt;
 
-/// Maximum of any time in a document: one day.
+/// Upper bound on every time in a document: one day.
 const MAX_LENGTH_S: f64 = 86_400.0;
 
 /// Problem of keys that contradict each other. The control plane explains the contradiction before it makes a document.

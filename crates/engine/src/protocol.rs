@@ -16,7 +16,7 @@ pub struct Performed {
     pub bytes_read: u64,
     /// Application bytes handed over for writing.
     pub bytes_written: u64,
-    /// All bytes received that the protocol can see.
+    /// All bytes received, as far as the protocol can see them.
     pub bytes_in: u64,
     /// All bytes sent.
     pub bytes_out: u64,
@@ -46,8 +46,8 @@ pub trait Protocol {
     /// Performs `op`, whose intended start is `start_ns` of the monotonic clock.
     fn perform(&mut self, op: &Self::Op, start_ns: u64) -> impl Future<Output = Performed>;
 
-    /// Waits until `due_ns` with no operation under way. Meanwhile, protocols with server-initiated messages
-    /// listen.
+    /// Waits until `due_ns` while no operation is under way. Protocols with server-initiated messages handle them
+    /// meanwhile.
     fn idle_until(&mut self, executor: &Executor, due_ns: u64) -> impl Future<Output = ()> {
         executor.sleep_until(due_ns)
     }

@@ -22,15 +22,15 @@ impl Default for ResponseTimes {
 }
 
 impl ResponseTimes {
-    /// Counts one response. Only for the single writer.
+    /// Counts one response. To be called only by the single writer.
     pub(crate) fn record(&self, ns: u64) {
         let count = &self.0[bucket(ns)];
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
-/// Returns the overall 99th percentile in nanoseconds, at most an eighth too high, or None for too few
-/// answers.
+/// Returns the 99th percentile over all engine threads in nanoseconds, at most an eighth too high; None if there are
+/// too few answers.
 pub(crate) fn p99_ns<'a>(of: impl Iterator<Item = &'a ResponseTimes>) -> Option<u64> {
     let mut counts = vec![0u64; BUCKETS];
     for times in of {

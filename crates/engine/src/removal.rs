@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct LeftOver {
     pub client: usize,
     pub share: String,
-    /// Path from the root of the share.
+    /// Path of the workspace from the root of the share.
     pub directory: String,
     /// Why the removal of the workspace failed; None: removal was not tried.
     pub why: Option<String>,

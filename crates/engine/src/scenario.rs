@@ -21,7 +21,7 @@ pub struct FilesSpec {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TreeSpec {
-    /// The topmost directory, below the scenario's own.
+    /// Name of the topmost directory in the scenario's own directory.
     pub name: String,
     /// Number of subdirectories of each directory above the lowest level.
     pub directories: u32,
@@ -81,7 +81,7 @@ pub enum StepAction {
         tree: TreeSpec,
         /// Pattern with `*` and `?`, which the shell expands.
         pattern: String,
-        /// `ls -l`.
+        /// Whether to list attributes: `ls -l`.
         long: bool,
     },
     /// `find -type f`: lists every directory with attributes.
@@ -101,7 +101,7 @@ pub enum StepAction {
     /// `rm -r`. `lenient`: missing files are not an error.
     RemoveTree {
         tree: TreeSpec,
-        /// For use after a scenario that ended early.
+        /// Whether missing files are permitted, as after a scenario that ended early.
         lenient: bool,
     },
     /// `mkfile`: writes the last byte, and then zeros from the start.
@@ -122,7 +122,7 @@ pub enum StepAction {
     /// `rm`.
     RemoveFile {
         file: String,
-        /// As for `RemoveTree`.
+        /// Whether a missing file is permitted.
         lenient: bool,
     },
 }

@@ -56,7 +56,7 @@ impl Source {
     fn next_ns(&mut self, last_ns: u64) -> u64 {
         match self {
             Self::Poisson { mean_ns, random } => {
-                // In (0, 1], in steps of 2^-53.
+                // Greater than 0 and at most 1, in steps of 2^-53.
                 let drawn = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
                 last_ns.saturating_add((-drawn.ln() * *mean_ns).round() as u64)
             }
@@ -90,7 +90,7 @@ pub(crate) struct Schedule {
     length_ns: u64,
     window: std::ops::Range<u64>,
     sources: Vec<Source>,
-    /// Each source's next arrival, relative to the start of the level and before its end.
+    /// Next arrival of each source, relative to the start of the level; only arrivals before the level's end.
     coming: BinaryHeap<Reverse<(u64, usize)>>,
     /// Arrivals that are due and wait for a connection.
     queue: VecDeque<u64>,
@@ -154,7 +154,7 @@ impl Schedule {
         Some(due_ns)
     }
 
-    /// Queues or drops the arrivals up to `until_ns`, which found no connection free.
+    /// Queues or drops the arrivals up to `until_ns`, for which no connection was free.
     fn let_wait(&mut self, until_ns: u64) {
         while let Some(due_ns) = self.arrive(until_ns) {
             if self.queue.len() < self.most_waiting {

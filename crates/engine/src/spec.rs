@@ -84,8 +84,7 @@ pub struct MixSpec {
     /// The part of the level that this process runs; None: all.
     pub part: Option<PartSpec>,
     pub arrival: Arrival,
-    /// Maximum operations per second of the whole level: a safety limit, divided among the clients. Not a
-    /// pace.
+    /// Maximum operations per second of the whole level, divided among the clients. A safety limit, not a pace.
     pub max_rate_per_s: Option<f64>,
     /// Operations of the whole level after which it ends early; None: only its length ends it.
     pub operations: Option<u64>,
@@ -125,8 +124,7 @@ impl WindowSpec {
 impl MixSpec {
     /// Parses a document.
     ///
-    /// # Errors
-    /// The path of the first invalid place, or another version.
+    /// # Errors The path of the first invalid value, or an unknown version of the document.
     pub fn parse(text: &str) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let value: Option<Value> = match serde_json::from_str(text) {

@@ -63,11 +63,11 @@ impl StallWatch {
     }
 }
 
-/// All clocks at one moment, and how long the thread has waited for a CPU so far.
+/// Readings of all clocks at one moment, and the total time for which the thread has waited for a CPU.
 #[derive(Debug, Clone, Copy)]
 struct Clocks {
     monotonic_ns: u64,
-    /// Includes time that the machine was suspended.
+    /// Time since boot, including the time for which the machine was suspended.
     boot_ns: u64,
     /// Calendar time, which is corrected after a pause that the machine did not notice.
     calendar_ns: u64,

@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 
 /// Polling interval of `Start::wait`.
 const LOOK_NS: u64 = 1_000_000;
-/// Time from readiness of all to the start, so that all have polled by then.
+/// Time between the readiness of all clients and the start, long enough for all threads to poll.
 const NOTICE_NS: u64 = 5_000_000;
 
-/// Barrier that sets the start once all have arrived.
+/// Barrier that sets the start once all clients have arrived.
 #[derive(Debug)]
 pub(crate) struct Start {
     rule: StartRule,
@@ -56,7 +56,7 @@ impl Start {
         self.moment.get().map(|moment| moment.0)
     }
 
-    /// Returns the start in seconds since 1970.
+    /// Returns the level's start in seconds since 1970, or None if it is not known yet.
     pub(crate) fn unix_s(&self) -> Option<f64> {
         self.moment.get().map(|moment| moment.1)
     }

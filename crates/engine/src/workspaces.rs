@@ -25,15 +25,15 @@ impl Default for Workspaces {
 #[derive(Debug, Default)]
 struct Known {
     ledgers: HashMap<usize, Ledger>,
-    /// Clients whose workspace was begun and is not completely removed.
+    /// Clients whose workspaces were begun and have not been removed completely.
     standing: BTreeSet<usize>,
     begun: bool,
 }
 
 impl Workspaces {
-    /// Prefix of the directory that each load makes in a share, with one directory per client. The rest of
-    /// the name is unique to the load, so that loads on the same share, concurrent or after one that was
-    /// killed, don't touch each other's files.
+    /// Prefix of the directory that each load makes in a share, with one directory per client. The rest of the name is
+    /// unique to the load, so that loads on the same share don't touch each other's files, whether they run at the same
+    /// time or one was killed.
     pub const DIRECTORY: &str = "serverdyno-clients";
 
     /// Returns the workspaces of the load of that name.

@@ -30,9 +30,9 @@ pub enum Disposition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Caching {
     pub read: bool,
-    /// Unsent writes.
+    /// Whether unsent writes may be cached.
     pub write: bool,
-    /// The handle after the application's close.
+    /// Whether the handle may be kept after the application's close.
     pub handle: bool,
 }
 
@@ -65,7 +65,7 @@ impl Caching {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseKey(pub u128);
 
-/// Caching that an open asks for.
+/// Caching that an open requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ask {
     Nothing,
@@ -85,7 +85,7 @@ pub struct Open<'a> {
     pub directory: bool,
     /// Whether the file is deleted on its last close.
     pub delete_on_close: bool,
-    /// Caching asked for.
+    /// Requested caching.
     pub ask: Ask,
 }
 
@@ -93,7 +93,7 @@ pub struct Open<'a> {
 /// writes durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Stability {
-    /// Possibly only in the server's memory.
+    /// The data may be only in the server's memory.
     #[default]
     Unstable,
     /// The data, and the metadata needed to read it, is on stable storage.
@@ -139,7 +139,7 @@ pub enum Call<'a> {
     QueryHandle {
         handle: Handle,
     },
-    /// Queries the times of an open file. The reply is `Info`, as for `QueryHandle`; times are not kept.
+    /// Queries the times of an open file. The reply is `Info`, as for `QueryHandle`, and does not contain the times.
     QueryTimes {
         handle: Handle,
     },
@@ -186,7 +186,7 @@ pub struct Info {
     /// protocol has none.
     pub change: u64,
     pub bytes: u64,
-    /// Allocated space.
+    /// Allocated space in bytes.
     pub allocated_bytes: u64,
     pub directory: bool,
     pub read_only: bool,
@@ -210,7 +210,7 @@ pub enum Reply {
     /// Reply to `Open`.
     Opened {
         handle: Handle,
-        /// Caching granted.
+        /// Granted caching.
         granted: Caching,
         /// Whether this open created the file.
         created: bool,

@@ -57,7 +57,7 @@ pub struct Stored {
 pub struct Piggyback {
     /// Attributes of the file that the call was about.
     pub attributes: Option<Attributes>,
-    /// Durability of a write or flush. None: the server loses data only together with the session.
+    /// Durability of a write or flush. None: the server loses data only if it also loses the session.
     pub stored: Option<Stored>,
 }
 
@@ -92,10 +92,10 @@ pub struct Traffic {
     pub connections: u64,
 }
 
-/// Durable and persistent handles over all sessions of a client.
+/// Counts of durable and persistent handles over all sessions of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeptHandles {
-    /// Opens that asked for a durable handle.
+    /// Opens that requested a durable handle.
     pub asked: u64,
     /// Durable handles granted.
     pub granted: u64,
@@ -103,7 +103,7 @@ pub struct KeptHandles {
     pub persistent: u64,
     /// Handles restored on a new connection, per reconnection.
     pub regained: u64,
-    /// Granted handles that the server did not keep, or that could not be reclaimed.
+    /// Granted handles that the server did not keep, or that could not be restored.
     pub lost: u64,
     /// Calls sent again after a connection was lost without an answer.
     pub sent_again: u64,
@@ -165,8 +165,8 @@ pub trait FileClient {
         std::future::ready(None)
     }
 
-    /// Performs a whole call if the client is synchronous, and passes read data to `data`. None: nothing was
-    /// done, so use `begin`.
+    /// Performs a whole call if the client is synchronous, and passes read data to `data`. Returns None if the client
+    /// is not: then use `begin`.
     fn call_at_once(
         &mut self,
         _call: &Call<'_>,
@@ -178,7 +178,7 @@ pub trait FileClient {
     /// Waits for the next event. Requires an outstanding call or a possible break.
     fn next(&mut self) -> impl Future<Output = Result<Event<'_>, Failure>>;
 
-    /// Reads directly into `into` if the client is synchronous. None: nothing was done, so use `begin`.
+    /// Reads directly into `into` if the client is synchronous. Returns None if the client is not: then use `begin`.
     fn read_into(
         &mut self,
         _handle: Handle,
@@ -208,7 +208,7 @@ pub trait FileClient {
         false
     }
 
-    /// Cuts the connection, to measure the cost of recovery. Does nothing without one.
+    /// Cuts the connection, to measure the cost of recovery. Does nothing if there is none.
     fn cut(&mut self) {}
 
     /// Ends the session as far as possible. Ignores failures.
@@ -256,10 +256,10 @@ pub trait Files: Sized {
         read_in_pieces(self, handle, offset, into)
     }
 
-    /// Waits until `due_ns`. Handles breaks and timed cache work meanwhile.
+    /// Waits until `due_ns`. Handles breaks and due deferred closes meanwhile.
     fn idle_until(&mut self, due_ns: u64) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Writes back and closes everything, then ends the session even after failures, which are returned.
+    /// Writes back and closes everything, then ends the session, even after a failure. Returns the first failure.
     fn finish(&mut self) -> impl Future<Output = Result<(), Failure>>;
 }
 

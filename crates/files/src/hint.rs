@@ -3,7 +3,7 @@
 
 use dyno_measure::{Detail, Failure, Fault, ProtocolStatus};
 
-/// The failure that a hint is for.
+/// The failure to which a hint applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause<R> {
     /// The server refused the session at this step, or for this reason.

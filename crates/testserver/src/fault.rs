@@ -11,7 +11,7 @@ const GARBAGE_BYTES: usize = 1024;
 
 /// Faults of one protocol.
 pub trait FaultKind: Copy + PartialEq + 'static {
-    /// The fault that every server has: delayed answers.
+    /// The fault that every protocol has: delayed answers.
     const DELAY: Self;
 
     /// Returns all faults with their names.
@@ -89,7 +89,7 @@ macro_rules! faults {
 }
 pub(crate) use faults;
 
-/// Returns the number in `text` if `text` otherwise equals `example`. The number must not be zero.
+/// Returns the number in `text` if the rest of `text` equals that of `example`. The number must be positive.
 fn value_in(text: &str, example: &str) -> Option<u32> {
     let Some((name, example_value)) = example.split_once('=') else {
         return (text == example).then_some(1);

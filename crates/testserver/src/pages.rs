@@ -169,7 +169,7 @@ fn held(pages: &BTreeMap<u64, Vec<u8>>) -> u64 {
 
 fn place(offset: u64) -> (u64, usize) {
     let page_bytes = PAGE_BYTES as u64;
-    // The remainder is below 64 KiB.
+    // Does not truncate: the remainder is below 64 KiB.
     (offset / page_bytes, (offset % page_bytes) as usize)
 }
 

@@ -26,13 +26,12 @@ const OUTAGE: Duration = Duration::from_millis(50);
 pub trait Service: Sized + Send + Sync + 'static {
     type Options;
 
-    /// Returns the listening address, the number of threads, and a description of invalid options.
+    /// Returns the listening address, the number of threads, and why the options are invalid, if they are.
     fn outline(options: &Self::Options) -> (SocketAddr, usize, Option<&'static str>);
 
     /// Creates the state before the first thread starts.
     ///
-    /// # Errors
-    /// A file can't be created, or the kernel refuses something.
+    /// # Errors A file can't be created, or a system call fails.
     fn new(options: &Self::Options) -> io::Result<Self>;
 
     /// Starts threads that serve this address. Returns the actual address, which differs for port 0.
@@ -41,7 +40,7 @@ pub trait Service: Sized + Send + Sync + 'static {
     /// The address is unavailable, a CPU does not exist or is not allowed, or no thread can be created.
     fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr>;
 
-    /// Discards what a restart loses, while no thread runs. Returns the number of files that lost data.
+    /// Discards the data that a restart loses, while no thread runs. Returns the number of files that lost data.
     fn lose(&self) -> u64 {
         0
     }
@@ -58,7 +57,7 @@ pub struct Server<S: Service>(Arc<Running<S>>);
 struct Running<S> {
     service: Arc<S>,
     address: SocketAddr,
-    /// None: stopped permanently.
+    /// None after a permanent stop.
     threads: Mutex<Option<Threads>>,
     stopped: Condvar,
     one_restart_at_a_time: Mutex<()>,
@@ -172,7 +171,7 @@ impl<S: Service> Running<S> {
 
     fn restart_for_ever(&self, length: Duration) {
         while self.pause(lock(&self.threads), length).is_some() {
-            // If another process keeps the port, the next round tries again.
+            // If another process keeps the port, the next restart tries again.
             let _ = self.restart(OUTAGE);
         }
     }

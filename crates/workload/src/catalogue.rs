@@ -6,10 +6,10 @@ use crate::{ClassId, Tree};
 
 /// The class of the dynamic page.
 const PAGE_CLASS: &str = "dynamic";
-/// Suffix of the classes over TLS if there are others without.
+/// Suffix of the classes over TLS if there are also classes without TLS.
 const OVER_TLS: &str = " over TLS";
 
-/// The correct answer to a request for one path.
+/// The correct answer to requests for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     Found {
@@ -30,7 +30,7 @@ pub enum Expect {
 pub struct Entry {
     /// Absolute path on the server, beginning with a slash.
     pub path: String,
-    /// The class of requests for this path.
+    /// Class of the requests for this path.
     pub class: ClassId,
     pub expect: Expect,
     /// Whether to use TLS, if other entries don't.
@@ -47,8 +47,8 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Returns the catalogue of [`crate::WebbenchStatic`]: first the files of `tree` in order, then the
-    /// missing ones.
+    /// Returns the catalogue of [`crate::WebbenchStatic`]: first the files of `tree` in order, then the paths that must
+    /// not exist.
     ///
     /// Computes the content digests of `tree` if necessary.
     #[must_use]

@@ -21,7 +21,7 @@ const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
 const FIRST_FILE: u32 = 2;
 const SLOT: Slot = Slot(0);
-/// Separates a client's random stream for turns from its others.
+/// Separates a client's random stream for turns from the client's other streams.
 const TURNS_STREAM: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct ContentionOptions {
     pub files: u32,
     pub blocks: u32,
     pub block_bytes: u32,
-    /// Percentage of turns that write; the others only read.
+    /// Percentage of turns that write; the other turns only read.
     pub writes_percent: u32,
 }
 

@@ -46,7 +46,7 @@ pub enum Presence {
 /// The action. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileAction {
-    /// Open `path` with the free number `slot`. If the path is rightly missing, `slot` stays free.
+    /// Open `path` as the free slot `slot`. If the path must be missing and is, `slot` stays free.
     Open {
         slot: Slot,
         path: PathId,
@@ -57,11 +57,11 @@ pub enum FileAction {
     Close {
         slot: Slot,
     },
-    /// Close a file that may be lost already.
+    /// Close a file that may have been lost already.
     LetGo {
         slot: Slot,
     },
-    /// Read; fewer bytes at the end of the file are correct.
+    /// Read; a read that reaches the end of the file may return fewer bytes.
     Read {
         slot: Slot,
         offset: u64,
@@ -163,13 +163,13 @@ pub enum FileAction {
         path: PathId,
         presence: Presence,
     },
-    /// Make or empty a file, write all of it at once, and close it.
+    /// Make or empty a file, write its whole content at once, and close it.
     WriteFile {
         path: PathId,
         bytes: u32,
         generation: u32,
     },
-    /// Open a file, read it at once, and close it.
+    /// Open a file, read its whole content at once, and close it.
     ReadFile {
         path: PathId,
         bytes: u32,
@@ -219,7 +219,7 @@ impl FileAction {
     }
 }
 
-/// The names that a workload on files uses.
+/// Names of classes, paths and patterns of a workload on files.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FileCatalogue {
     /// Names of the classes, in the order of their ids: "open", "read" ...
@@ -253,6 +253,6 @@ pub trait FileWorkload: crate::Workload<Op = FileOp> {
     /// Returns the number of complete passes.
     fn passes(&self) -> u64;
 
-    /// Returns the operations of an undisturbed pass.
+    /// Returns the number of operations in a pass without failures.
     fn pass_operations(&self) -> u64;
 }

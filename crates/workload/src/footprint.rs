@@ -43,7 +43,7 @@ pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
 }
 
 impl Sizes {
-    /// Performs an action step by step; returns the bytes read.
+    /// Performs an action step by step; returns the number of bytes read.
     fn all(&mut self, action: &FileAction) -> u64 {
         action.steps().map(|step| self.act(&step)).sum()
     }

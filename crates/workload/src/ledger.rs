@@ -206,7 +206,7 @@ pub struct Mismatch {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     client: u32,
-    /// Level of subsequent writes.
+    /// Level to which subsequent writes belong.
     mix: u32,
     files: HashMap<u32, Contents>,
     next_file: u32,
@@ -234,19 +234,19 @@ impl Ledger {
         self.mix = mix;
     }
 
-    /// Returns the level of current writes.
+    /// Returns the level to which writes currently belong.
     #[must_use]
     pub fn mix(&self) -> u32 {
         self.mix
     }
 
-    /// Returns the client.
+    /// Returns the number of the client.
     #[must_use]
     pub fn client(&self) -> u32 {
         self.client
     }
 
-    /// Forgets every file. File numbers are not reused.
+    /// Forgets all files. Does not reuse their numbers.
     pub fn clear(&mut self) {
         self.files.clear();
         self.paths.clear();
@@ -303,7 +303,7 @@ impl Ledger {
         there.map(|(path, id)| (path, self.known_bytes(id)))
     }
 
-    /// Returns the total number of extents: the cost of the ledger.
+    /// Returns the total number of extents: the measure of the ledger's memory.
     #[must_use]
     pub fn extents(&self) -> usize {
         self.files.values().map(|file| file.extents.len()).sum()
@@ -412,7 +412,7 @@ impl Ledger {
         id
     }
 
-    /// Adds an unknown file without a path. Numbers wrap after 2^32 files.
+    /// Adds an unknown file without a path; returns its number. Numbers wrap after 2^32 files.
     fn unknown_file(&mut self) -> u32 {
         while self.files.contains_key(&self.next_file) {
             self.next_file = self.next_file.wrapping_add(1);
@@ -433,8 +433,8 @@ impl Ledger {
         }
     }
 
-    /// Frees a slot. If no close has succeeded before and data may not have been sent, the whole file
-    /// becomes unknown.
+    /// Frees a slot. If the file was not closed successfully and data may not have been sent, the whole content becomes
+    /// unknown.
     fn leave(&mut self, place: usize) {
         let Some(id) = self.slots.get_mut(place).and_then(Option::take) else {
             return;

@@ -18,12 +18,11 @@ const FIRST_FILE: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataOptions {
     pub files: u32,
-    /// Size of each file, which is written and read at once.
+    /// Size of each file, which is written and read in one operation.
     pub bytes: u32,
     /// Whether all clients' files are in one directory; otherwise, each client has its own.
     pub shared: bool,
-    /// Number of looks at the directory before a client reads its files; 0: it stats the files once, and
-    /// lists nothing.
+    /// Number of looks at the directory before a client reads its files; 0: only stats the files once, without listing.
     pub looks: u32,
 }
 
@@ -304,7 +303,7 @@ mod tests {
         client.next(&Outcome::START);
         client.next(&FAILED);
         assert_eq!(classes(&mut client, 7), [0, 1, 1, 2, 2, 3, 3]);
-        // The first file may be partly written.
+        // The first file may have been written in part.
         let either = |file| FileAction::Delete {
             path: PathId(FIRST_FILE + file),
             presence: Presence::Either,

@@ -52,7 +52,7 @@ pub fn played(
 }
 
 impl InMemory {
-    /// Performs an action step by step; returns the bytes read.
+    /// Performs an action step by step; returns the number of bytes read.
     fn all(&mut self, action: &FileAction) -> u64 {
         action.steps().map(|step| self.act(&step)).sum()
     }

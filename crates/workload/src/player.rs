@@ -46,7 +46,7 @@ pub struct Player<S> {
     pub(crate) order: Vec<usize>,
     /// Index into `order`.
     piece: usize,
-    /// Index into the steps of the piece and then its restore, or into its recovery while `recovers`.
+    /// Index into the steps of the piece followed by its restore, or, while `recovers`, into its recovery.
     next: usize,
     recovers: bool,
     /// Whether a file is open, by slot.
@@ -110,7 +110,7 @@ impl<S: Scripted> Player<S> {
         &self.script.pieces()[self.order[self.piece]]
     }
 
-    /// Records the result of the last operation.
+    /// Records the outcome of the last operation.
     fn note(&mut self, last: &Outcome) {
         let Some(action) = self.last.take() else { return };
         match action {

@@ -9,7 +9,7 @@ use crate::content::{least_bytes, Extension};
 
 /// Supported format of the data file.
 const FORMAT: u32 = 1;
-/// Sum of the weights of all classes: they are percentages.
+/// Sum of the weights of all classes, which are percentages.
 pub(crate) const WEIGHTS_TOTAL: u32 = 100;
 /// Limit of files per class: file names have four digits.
 const MOST_FILES_OF_A_CLASS: u32 = 10_000;
@@ -25,7 +25,7 @@ pub enum Known {
     Seen,
     /// Calculated from seen numbers.
     Derived,
-    /// Remembered, but not confirmed by any source that could be read.
+    /// Remembered, but not confirmed by any source that can be read today.
     Memory,
     Choice,
 }
@@ -85,7 +85,7 @@ impl Contents {
         }
     }
 
-    /// Returns the number of different paths of the class, whether their files must or must not exist.
+    /// Returns the number of different paths of the class, including paths that must not exist.
     #[must_use]
     pub fn paths(&self) -> u32 {
         match self {
@@ -173,7 +173,7 @@ pub struct ClassTable {
     /// The classes, in the order of their ids.
     #[serde(rename = "class")]
     pub classes: Vec<Class>,
-    /// Description of each source, by the key in [`Number::source`].
+    /// Description of each source, by the key that [`Number::source`] contains.
     pub sources: BTreeMap<String, String>,
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{File, Tree};
 
-/// Limit of the problems reported per tree; more give no new information.
+/// Maximum number of problems reported per tree; more would give no new information.
 pub const MOST_PROBLEMS_REPORTED: usize = 20;
 /// Mode of the files: readable by a server's workers, which run as another user.
 const FILE_MODE: u32 = 0o644;

@@ -6,7 +6,7 @@ use crate::random::RandomStream;
 use crate::{ClassId, Get, Outcome, Workload};
 use std::sync::Arc;
 
-/// Always requests the one path of [`crate::Catalogue::single_url`].
+/// Always requests the only path of [`crate::Catalogue::single_url`].
 #[derive(Clone, Copy, Debug)]
 pub struct SingleUrl;
 

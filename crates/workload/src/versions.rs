@@ -22,7 +22,7 @@ pub const LEAST_BLOCK_BYTES: u32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     pub writer: u32,
-    /// 0 for the new file, then incremented by each write.
+    /// Version number: 0 for the new file, then incremented by each write.
     pub number: u64,
 }
 
@@ -89,14 +89,13 @@ impl Versions {
         self.seen.get(&block).map(|seen| seen.number)
     }
 
-    /// Records a version that was written and answered.
+    /// Records that the server has acknowledged a write of this version.
     pub fn written(&mut self, block: Block, version: Version) {
         self.seen.insert(block, version);
     }
 }
 
-/// Writes a block of this size, [`LEAST_BLOCK_BYTES`] to [`MOST_BYTES_AT_ONCE`], and replaces the content of
-/// `into`.
+/// Fills `into` with a block of `bytes` bytes, limited to [`LEAST_BLOCK_BYTES`] to [`MOST_BYTES_AT_ONCE`].
 pub fn write_block(into: &mut Vec<u8>, block: Block, version: Version, bytes: u32) {
     let bytes = (bytes.max(LEAST_BLOCK_BYTES) as usize).min(MOST_BYTES_AT_ONCE);
     let body = Writing {

@@ -38,7 +38,7 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Res
         .iter()
         .map(|&number| of_client(spec, number).file)
         .collect();
-    // Use one client, because another session per file would interfere.
+    // Use one client for all files, because several sessions would interfere with each other.
     let by_first = Job { part: None, ..*job };
     let removed = by_first.by_several(1, 1, first, |_, client| remove(client.files, files.clone()));
     phases.push(seeks?);
@@ -95,7 +95,7 @@ fn phase(measured: Measured) -> MixTally {
     }
 }
 
-/// Page-aligned buffer as in Bonnie: copies to unaligned buffers cost more.
+/// Page-aligned buffer, as in Bonnie: copies to unaligned buffers take longer.
 #[derive(Debug)]
 struct Pages {
     room: Vec<u8>,
@@ -132,7 +132,7 @@ impl DerefMut for Pages {
     }
 }
 
-/// One client's use of its file.
+/// One client while it works on its file.
 struct Worker<C> {
     client: JobClient<C>,
     check: ContentCheck,
@@ -159,7 +159,7 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
-    /// Opens the file and starts a phase together with all others.
+    /// Opens the file, and starts a phase together with all other clients.
     async fn open_together(&mut self, disposition: Disposition) -> Result<(Handle, Measured), Failure> {
         self.client.go_on()?;
         let opened = self.open(disposition).await;

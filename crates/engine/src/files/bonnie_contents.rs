@@ -21,7 +21,7 @@ const CHARACTERS: usize = 128;
 pub(super) struct ContentCheck {
     is_on: bool,
     pub(super) checked: Checked,
-    /// Chunk `number` as written by the phase "write".
+    /// Content of chunk `number` after the phase "write".
     chunk: Vec<u8>,
     number: Option<u64>,
     /// Versions written by all seekers of the client.
@@ -78,7 +78,8 @@ impl ContentCheck {
         self.judge(right, data)
     }
 
-    /// Returns chunk `number`. Each chunk increments one more word than the one before.
+    /// Returns the content of chunk `number` after the phase "write". In each chunk, one more word is incremented than
+    /// in the chunk before.
     fn expected(&mut self, number: u64) -> &[u8] {
         if self.number != Some(number) {
             let words = (self.chunk.len() / WORD_BYTES) as u64;
@@ -163,7 +164,7 @@ pub(super) struct Standing {
     writing: u32,
 }
 
-/// Versions of one chunk. Version 0 is that of the phase "write".
+/// Versions of one chunk. Version 0 is the content after the phase "write".
 #[derive(Debug, Default)]
 struct Chunk {
     digests: Vec<u64>,
@@ -215,7 +216,7 @@ impl Versions {
         }
     }
 
-    /// Returns the newest version with this data, whether writes overlapped, and the chunk's state.
+    /// Returns the newest version with this data, whether writes have overlapped, and the chunk's state.
     fn find(&self, number: u64, data: &[u8]) -> (Option<usize>, bool, Standing) {
         let chunks = self.chunks();
         let Some(chunk) = chunks.get(&number) else {

@@ -40,7 +40,7 @@ struct ClientSection {
     keep_workspace: bool,
 }
 
-/// How clients use files.
+/// Options of clients that use files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FilesOptions {
     /// None: operations go directly to the server.

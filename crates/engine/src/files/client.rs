@@ -58,7 +58,7 @@ pub(crate) struct FilesClient<S: Sessions> {
     outages: Outages,
     /// Whether the client waits for an absent server, for at most the timeout of an operation.
     waits_for_server: bool,
-    /// When to cut the connection.
+    /// Time at which to cut the connection.
     cut_ns: Option<u64>,
 }
 

@@ -31,7 +31,7 @@ const LOOK_NS: u64 = 2_000_000;
 /// Clients of one engine thread that still have to log on, by number.
 pub(crate) struct Queue<S: Sessions> {
     waiting: RefCell<VecDeque<ClientTask<S>>>,
-    /// When a client last completed a step.
+    /// Time at which a client last completed a step.
     step_ns: Cell<u64>,
 }
 
@@ -156,7 +156,7 @@ impl<S: Sessions> ClientTask<S> {
         whole && left.is_ok()
     }
 
-    /// Logs on, unless the server stalled for earlier clients.
+    /// Logs on, unless the server has already stalled for earlier clients.
     async fn log_on(&mut self, queue: &Queue<S>, until_ns: u64) -> Result<(), Failure> {
         if queue.stands_still(self.step_ns()) {
             return Err(Fault::ResponseTimeout.into());
@@ -311,7 +311,7 @@ impl<S: Sessions> Drop for ClientTask<S> {
         files.sessions = self.client.sessions().to_vec();
         files.connections = self.client.connections();
         files.reconnects = self.client.reconnects();
-        // Only borrowed if this thread is panicking.
+        // The tally is only borrowed here if this thread is panicking.
         if let Ok(mut tally) = self.engine.tally.try_borrow_mut() {
             tally.add_files(files);
         }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 
-/// Interval at which a client checks for the others.
+/// Interval at which a waiting client checks whether the gate is open.
 const LOOK_NS: u64 = 200_000;
 /// Interval at which a rate-limited client checks whether the job continues.
 const LOOK_WHILE_BOUND_NS: u64 = NS_PER_S / 10;
@@ -120,7 +120,7 @@ pub(super) struct JobClient<C> {
     /// Duration of each call, if measured.
     times: Option<Histogram>,
     agreed: fn(&C) -> Option<SessionFacts>,
-    /// Minimum interval between two calls, and when the next may start. 0: no limit.
+    /// Minimum interval between two calls (0: no limit), and the time at which the next call may start.
     interval_ns: u64,
     due_ns: u64,
     gate: Arc<Gate>,

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::iter;
 use std::rc::Rc;
 
-/// Limit for all shares, which are asked concurrently.
+/// Time limit for all shares, which are checked concurrently.
 const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 
 /// Default recycle bins of Samba (`vfs_recycle`) and of two appliance makers.
@@ -27,7 +27,7 @@ struct Answer {
     recycle_bin: Option<(&'static str, u32)>,
 }
 
-/// Limit for ending the sessions once all were open.
+/// Time limit for ending the sessions after all were open.
 const LEAVING_NS: u64 = NS_PER_S;
 
 /// Checks every share, as clients with `identity`. Opens at least `together` sessions at once: those beyond one per
@@ -163,7 +163,7 @@ async fn count(client: &mut impl Files, directory: &str, pattern: &str) -> Resul
 
 /// Samba's total and free space if its `dfree command` returns nothing (`source3/smbd/dfree.c`).
 const SAMBA_KNOWS_NOTHING: (u64, u64) = (2 << 20, 1 << 20);
-/// Larger than any volume (an exbibyte): the value is negative or meaningless.
+/// Larger than any volume (an exbibyte): a larger value is negative or meaningless.
 const MOST_BYTES: u64 = 1 << 60;
 
 /// Returns the free space if it is plausible. Some servers report a total of zero, or more free space than total space.

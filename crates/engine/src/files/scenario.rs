@@ -76,7 +76,7 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Resul
     Ok(levels)
 }
 
-/// Writes and drops this machine's page cache.
+/// Writes back and drops this machine's page cache.
 fn drop_caches() -> std::io::Result<()> {
     rustix::fs::sync();
     std::fs::write("/proc/sys/vm/drop_caches", "3")
@@ -144,7 +144,7 @@ impl Names {
     }
 }
 
-/// A step under way.
+/// A step in progress.
 struct Step<S: Sessions> {
     client: JobClient<S::Client>,
     spec: StepSpec,

@@ -25,7 +25,7 @@ struct TargetSection {
     url: String,
     shares: Vec<String>,
     network_namespace: Option<PathBuf>,
-    /// The following are for tests. None: the server's preference, and both switches on.
+    /// This field and those below are for tests. None: the server's preference; both switches are on.
     max_read_bytes: Option<u32>,
     max_write_bytes: Option<u32>,
     readdirplus: Option<bool>,

@@ -209,7 +209,7 @@ impl Sessions for SmbSessions {
     }
 }
 
-/// Returns the negotiated parameters that affect the meaning of figures.
+/// Returns the negotiated parameters that affect the comparison of figures.
 fn session_facts(agreed: &NegotiatedSession) -> BTreeMap<String, Value> {
     let facts = [
         ("dialect", json!(agreed.dialect.name())),

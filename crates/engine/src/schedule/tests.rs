@@ -162,8 +162,8 @@ fn mean_waits_are_those_of_m_d_1_and_m_m_1_at_three_loads() {
     }
 }
 
-/// Erlang's formulas for four connections at a load of 0.8 each: C gives the probability of waiting, B that
-/// of loss.
+/// Erlang's formulas for four connections at a load of 0.8 each: C gives the probability that a request waits, B that
+/// it is lost.
 #[test]
 fn several_connections_wait_and_lose_as_erlang_says() {
     let (connections, offered) = (4, 3.2);
@@ -192,7 +192,7 @@ fn several_connections_wait_and_lose_as_erlang_says() {
 
 #[test]
 fn every_arrival_is_done_or_dropped_or_overdue() {
-    // Arrivals are twice the capacity, and ten may wait.
+    // Requests arrive at twice the capacity, and ten may wait.
     let overloaded = mix(5, 1.0, 2000.0, "uniform", 10);
     let served = serve(&overloaded, 1, |_| MS);
     let ArrivalCounts {

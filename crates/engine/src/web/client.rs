@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 pub(crate) struct WebCatalogue<R> {
     pub(super) requests: Vec<R>,
     pub(super) expects: Vec<Expect>,
-    /// Paths of pages without their queries, by the index of the path; empty for other entries.
+    /// Paths of pages without their queries, by the index of the path; empty for paths of other documents.
     pub(super) pages: Vec<Box<str>>,
     pub(super) stated: Option<Stated>,
     pub(super) is_head: bool,
@@ -134,7 +134,7 @@ impl<T: Transport> Protocol for Web<T> {
     }
 }
 
-/// Returns the result of an operation with its cost.
+/// Returns the result of an operation, with its traffic and connections.
 pub(super) fn performed(class: ClassId, result: Result<(), Failure>, cost: &Exchange) -> Performed {
     Performed {
         class,

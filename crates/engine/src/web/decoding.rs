@@ -79,10 +79,9 @@ impl SampledBody {
         Some(check)
     }
 
-    /// Returns the result for a complete response with this status.
+    /// Returns the result of decoding for a complete response with this status; None if its body was not decoded.
     ///
-    /// # Errors
-    /// The body can't be decoded.
+    /// # Errors The body can't be decoded.
     pub(super) fn judge(&self, status: u16) -> Result<Option<Decoded>, Failure> {
         let decoding = self.0.as_ref().and_then(|look| look.decoding.as_ref());
         decoding.map_or(Ok(None), |(check, _)| check.judge(status))
@@ -135,7 +134,7 @@ impl Body for SampledBody {
     }
 }
 
-/// Returns a foreign value as text for a message: plain ASCII of bounded length.
+/// Returns a value from the server as text for a message: printable ASCII of bounded length.
 fn quoted(value: &[u8]) -> String {
     let plain = |byte: &u8| {
         if byte.is_ascii_graphic() {

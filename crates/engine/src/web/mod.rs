@@ -41,7 +41,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use streams::{AnswerBody, WebStreams};
 
-/// Separates the random stream for a client thread's TLS requests from that for plain ones.
+/// Separates a client thread's random stream for requests over TLS from that for requests without TLS.
 const OVER_TLS: u64 = u64::from_le_bytes(*b"over tls");
 
 #[derive(Debug, Clone)]
@@ -127,7 +127,7 @@ pub(crate) struct WebClientOptions {
     pub pipeline: Option<usize>,
     /// Whether to reuse connections.
     pub keep_alive: bool,
-    /// Close with a reset instead of an ordinary close.
+    /// Whether to close connections with a reset instead of an ordinary close.
     pub reset: bool,
     /// Whether to use a new socket for every connection, even on loopback, where sockets could be reused.
     pub fresh_sockets: bool,
@@ -138,7 +138,8 @@ pub(crate) struct WebClientOptions {
 }
 
 impl WebClientOptions {
-    /// Returns the connections of a client with this number of threads, several of which may share one.
+    /// Returns the number of connections of a client with this number of threads, several of which may share a
+    /// connection.
     fn connections_of_client(&self, threads: usize) -> usize {
         threads.div_ceil(self.streams.or(self.pipeline).unwrap_or(1).max(1))
     }
@@ -217,7 +218,7 @@ pub(crate) struct WebWork {
     over_tls: Arc<[bool]>,
     /// Whether a request may be sent twice.
     repeat: bool,
-    /// Properties of the requests that advice depends on.
+    /// Properties of the requests on which hints depend.
     asking: Asking,
     /// Whether requests ask for a content coding. In sessions, each step decides.
     asks_coding: bool,
@@ -343,8 +344,8 @@ impl WebWork {
         }
     }
 
-    /// Spawns the client threads of one engine thread once the start of the level is known. `protocol` makes
-    /// the HTTP client of a client thread, by the numbers of client and thread.
+    /// Spawns the client threads of one engine thread once the start of the level is known. `protocol` makes the HTTP
+    /// client of a client thread, from the numbers of client and thread.
     fn spawning<P: Protocol<Op = Get> + 'static>(
         &self,
         engine: Rc<EngineThread>,
@@ -425,8 +426,8 @@ impl ClientContext {
         )
     }
 
-    /// Returns one client thread over connections of `transport`. `apart`: separates the random
-    /// streams of the clients that one thread has.
+    /// Returns one client thread over connections of `transport`. `apart`: separates the random streams if a thread has
+    /// several clients.
     fn web<T: Transport>(
         &self,
         catalogue: &Arc<WebCatalogue<Box<[u8]>>>,

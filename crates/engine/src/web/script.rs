@@ -60,7 +60,7 @@ impl StepSection {
         crate::spec::nanoseconds(self.think_s)
     }
 
-    /// Returns the shape of the request before all values are known. `common`: fixed fields of every step.
+    /// Returns the shape of the request before all values are known. `common`: fields that every step sends.
     fn shape(&self, common: &[(String, String)]) -> Shape {
         let plain = common
             .iter()
@@ -152,7 +152,7 @@ impl Finder {
     }
 }
 
-/// Returns the readable last line of the library's multi-line message about an expression.
+/// Returns the last line of the regular-expression library's message, which is the readable one.
 fn last_line(text: &str) -> &str {
     let line = text.lines().last().unwrap_or(text);
     line.strip_prefix("error: ").unwrap_or(line)
@@ -376,7 +376,7 @@ fn of_value(fault: Fault, name: ValueName) -> Failure {
 /// Collects the values that a step needs while the answer arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Taking {
-    /// None: nothing is needed.
+    /// The step; None: nothing is needed.
     step: Option<Arc<Step>>,
     /// Values found in fields so far, by index among the step's values.
     in_fields: Vec<Option<Vec<u8>>>,

@@ -20,7 +20,7 @@ pub(crate) enum Slot {
     Client,
     /// The number of the client's thread, from 1.
     Thread,
-    /// How many sessions this thread has started.
+    /// The number of sessions that this thread has started.
     Round,
 }
 
@@ -188,7 +188,7 @@ impl Template {
                     number.as_bytes()
                 }
             };
-            // A path that starts with a value must still be a path: no URL of another host.
+            // A path that starts with a value must still be a path, not a URL of another host.
             let begins_path = *place == Place::Path && out.is_empty();
             if begins_path && (*encoded || !value.starts_with(b"/")) {
                 return Err(*name);
@@ -205,7 +205,7 @@ impl Template {
     }
 }
 
-/// Encodes all characters but the unreserved ones (RFC 3986, section 2.3).
+/// Percent-encodes all characters except the unreserved ones (RFC 3986, section 2.3).
 fn percent_encode(value: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in value {

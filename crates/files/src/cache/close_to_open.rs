@@ -102,7 +102,7 @@ impl<C: FileClient> Cache<C> {
         reply
     }
 
-    /// Returns the key of a new read lease to ask for in an open for reading, if `delegations` is set.
+    /// Returns the key of a new read lease to request, if the open is for reading and `delegations` is set.
     fn wanted_lease(&mut self, open: &Open<'_>) -> Option<LeaseKey> {
         let reads = open.access == Access::Read && !is_plain(open);
         (self.options.delegations && reads).then(|| self.tables.new_lease())

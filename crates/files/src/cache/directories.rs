@@ -120,7 +120,7 @@ impl<C: FileClient> Cache<C> {
         self.leases_directories() && self.known(key) == Some(None)
     }
 
-    /// Returns the leased directory of a path, before the server is asked about that path.
+    /// Returns the leased directory that contains a path. To be called before the server is asked about the path.
     pub(super) fn asked_in_parent_of(&self, key: &str) -> Option<Asked> {
         let id = self.tables.directory_at(parent_of(key)?)?;
         self.asked_of(id)
@@ -206,8 +206,8 @@ impl<C: FileClient> Cache<C> {
         Ok(self.tables.directory_at(&key))
     }
 
-    /// Returns the folded paths of names that a call may change. Changes by later write-backs are recorded
-    /// when these end.
+    /// Returns the folded paths of names that a call may change. Changes by later write-backs are recorded when the
+    /// write-backs end.
     pub(super) fn changed_by(&self, call: &Call<'_>) -> [Option<String>; 2] {
         let of_handle = |handle| {
             let open = self.tables.open_handle_of(handle).ok()?;

@@ -322,8 +322,8 @@ impl<C: FileClient> Cache<C> {
     }
 }
 
-/// Stores fetched data in pages. `whole`: all requested data arrived. After a short read, keeps only whole
-/// pages, and nothing if no caller waits.
+/// Stores fetched data in pages. `whole`: all requested data arrived. After a short read, stores only whole pages, and
+/// none if no caller waits.
 fn fetched(
     tables: &mut Tables,
     id: FileId,

@@ -4,7 +4,7 @@ use super::pages;
 use super::policy::{AttributeAges, Policy};
 use crate::call::Caching;
 
-/// Client implementation to imitate below the cache.
+/// Client implementation whose calls the cache imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redirector {
     /// Windows XP, as in the captures of 2004. A growing file is extended by writing its last byte, then its
@@ -30,12 +30,12 @@ pub struct CacheOptions {
     pub most_bytes: u64,
     /// Maximum number of handles with a deferred close (`DormantFileLimit`). Default: 45.
     pub most_deferred: u32,
-    /// How long closes are deferred (`ScavengerTimeLimit`). Default: 10 s.
+    /// Time for which closes are deferred (`ScavengerTimeLimit`). Default: 10 s.
     pub deferred_age_ns: u64,
-    /// Maximum size of a read below the cache, in whole pages. Default: 61,440, so that a bulk read of 65,534
-    /// bytes becomes 61,440 + 4,096.
+    /// Maximum size of a read sent to the server, in whole pages. Default: 61,440, so that a bulk read of 65,534 bytes
+    /// becomes 61,440 + 4,096.
     pub read_run_bytes: u32,
-    /// Maximum size of a write below the cache. Default: 65,536.
+    /// Maximum size of a write sent to the server. Default: 65,536.
     pub write_run_bytes: u32,
     /// Read-ahead for sequential reads. A plain redirector keeps this much in flight, at most a quarter of
     /// the memory. Default: 0, because the client in the captures fetched only the requested pages.
@@ -111,7 +111,7 @@ pub struct CacheCounts {
     /// Reads without caching, because the server does not allow caching of that file.
     pub reads_through: u64,
     pub writes_kept: u64,
-    /// Writes without caching.
+    /// Writes sent without caching.
     pub writes_through: u64,
     /// Pages fetched by reads, read-ahead and partial overwrites.
     pub pages_fetched: u64,

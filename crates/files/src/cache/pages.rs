@@ -11,13 +11,12 @@ use std::rc::Rc;
 
 /// Page size, as in the captures.
 pub(super) const PAGE_BYTES: u64 = PAGE as u64;
-/// Marks the end of the list of use.
+/// Marks the end of the LRU list.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The server has the data, or would lose it only together with the session. Only clean pages are in the list of
-    /// use.
+    /// The server has the data, or would lose it only together with the session. Only clean pages are in the LRU list.
     Clean,
     Dirty,
     /// Written to a server that may still lose the data.
@@ -34,7 +33,7 @@ struct Slot {
     sent: u64,
     /// Bytes of the page written since it was last clean.
     written: Range<usize>,
-    /// Neighbours in the list of use.
+    /// Neighbours in the LRU list.
     newer: u32,
     older: u32,
 }
@@ -86,7 +85,7 @@ impl Pages {
         self.places.get(file, page).is_some()
     }
 
-    /// Returns a page and marks it as last used.
+    /// Returns a page and marks it as most recently used.
     pub(super) fn get(&mut self, file: FileId, page: u64) -> Option<&[u8; PAGE]> {
         let place = self.places.get(file, page)?;
         self.touch(place);
@@ -194,12 +193,12 @@ impl Pages {
         self.most / 8
     }
 
-    /// Whether many pages are dirty.
+    /// Returns whether many pages are dirty.
     pub(super) fn many_dirty(&self) -> bool {
         self.dirty.len() >= self.many()
     }
 
-    /// Whether many pages are unstable.
+    /// Returns whether many pages are unstable.
     pub(super) fn many_unstable(&self) -> bool {
         self.unstable.len() >= self.many()
     }
@@ -267,7 +266,7 @@ impl Pages {
         }
     }
 
-    /// Drops the data of run `number`, which is lost.
+    /// Drops the data of run `number`, because the server lost it.
     pub(super) fn forget_sent(&mut self, file: FileId, pages: Range<u64>, number: u64) {
         for run in self.as_sent(file, pages, number) {
             self.forget(file, run);
@@ -293,7 +292,7 @@ impl Pages {
         self.dirty.len() + self.unstable.len() + more <= self.most / 2
     }
 
-    /// Number of dirty and unstable pages per file.
+    /// Returns the number of dirty and unstable pages per file.
     fn held_by_file(&self) -> BTreeMap<FileId, usize> {
         let mut held = BTreeMap::new();
         for (file, pages) in self.dirty.files().chain(self.unstable.files()) {
@@ -344,7 +343,7 @@ impl Pages {
         }
     }
 
-    /// Returns the slot of a page, marked as last used, and whether the page was created.
+    /// Returns the slot of a page, marked as most recently used, and whether the page was created.
     fn place(&mut self, file: FileId, page: u64) -> (u32, bool) {
         match self.places.get(file, page) {
             Some(place) => {

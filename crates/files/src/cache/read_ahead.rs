@@ -17,9 +17,9 @@ const WINDOW_BYTES: u64 = 256 << 10;
 const MOST_READS: usize = 8;
 
 enum Source {
-    /// From pages, up to this offset.
+    /// The data is in pages, up to this offset.
     Pages(u64),
-    /// From the server.
+    /// The data must be read from the server.
     Server,
 }
 
@@ -108,8 +108,8 @@ impl<C: FileClient> Cache<C> {
         Ok(Source::Server)
     }
 
-    /// Returns the runs of pages that are neither present nor in transit. Pages beyond the server's end are
-    /// created as zeros.
+    /// Returns the runs of pages that are neither present nor in transit. Creates pages beyond the end of the file at
+    /// the server as zeros.
     pub(super) fn missing(&mut self, id: FileId, bytes: Range<u64>) -> Vec<Range<u64>> {
         let server_end = self.tables.file(id).server_end;
         let mut runs: Vec<Range<u64>> = Vec::new();

@@ -13,7 +13,7 @@ enum Verifiers {
     #[default]
     None,
     One(Verifier),
-    /// Different verifiers, so earlier writes may be lost.
+    /// Different verifiers: the server has restarted in between, so earlier writes may be lost.
     Several,
 }
 
@@ -33,7 +33,7 @@ impl Verifiers {
         match (self, flushed) {
             (Self::One(verifier), Some(stored)) => verifier == stored.verifier,
             (Self::Several, _) => false,
-            // Without a verifier, the server loses data only together with the session.
+            // Without a verifier, the server loses data only if it also loses the session.
             (_, None) | (Self::None, _) => true,
         }
     }
@@ -58,7 +58,7 @@ pub(super) struct SentRuns {
 }
 
 impl SentRuns {
-    /// Adds a run sent in `writes` writes.
+    /// Adds a run that was sent in `writes` writes.
     pub(super) fn add(&mut self, number: u64, pages: Range<u64>, writes: usize) {
         self.runs.push(SentRun {
             number,

@@ -26,7 +26,7 @@ impl<C: FileClient> Cache<C> {
         self.options.redirector == Redirector::Plain && self.options.read_ahead_bytes > 0
     }
 
-    /// Returns whether a call reads or writes the file with transfers in progress, in the same direction.
+    /// Returns whether a call reads or writes the file with transfers in progress, in the direction of these transfers.
     pub(super) fn goes_along(&self, call: &Call<'_>) -> bool {
         let (Call::Read { handle, .. } | Call::Write { handle, .. }) = *call else {
             return false;

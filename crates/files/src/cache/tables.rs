@@ -19,7 +19,7 @@ const MOST_CLOSED: usize = 4096;
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) key: String,
-    /// Server's file number; 0 for none.
+    /// Server's file number; 0 if it has none.
     pub(super) number: u64,
     /// Validity of cached data, for close-to-open rules.
     pub(super) validity: Option<Validity>,
@@ -46,7 +46,7 @@ pub(super) struct File {
     pub(super) ahead_to: u64,
     /// Write-back failure, to be reported by the next call on the file.
     pub(super) failed: Option<Failure>,
-    /// Fetch failure, to be reported to the waiting read or write.
+    /// Failure of a fetch, to be reported to the waiting read or write.
     pub(super) fetch_failed: Option<Failure>,
     /// Whether the size at the server is uncertain.
     pub(super) doubtful: bool,
@@ -115,7 +115,7 @@ impl File {
         }
     }
 
-    /// Records a change by this client, with attributes from the reply.
+    /// Records a change by this client, with the attributes from the reply.
     pub(super) fn changed_by_us(&mut self, piggyback: &Piggyback) {
         let Some(validity) = &mut self.validity else {
             return;
@@ -149,8 +149,8 @@ impl File {
         self.going.iter().any(|run| meets(run, &bytes))
     }
 
-    /// Returns whether read data may be cached. Not while a range is locked: Windows caches "unless locked"
-    /// (KB Q165966), and the captures show every read of a locked document.
+    /// Returns whether read data may be cached. It may not while a range is locked: Windows caches "unless locked" (KB
+    /// Q165966), and the captures show every read of a locked document.
     pub(super) fn keeps_reads(&self) -> bool {
         self.caching.read && self.locks.iter().all(|lock| lock.local)
     }
@@ -305,7 +305,7 @@ impl Tables {
         self.by_path.remove(key);
     }
 
-    /// Returns other files opened by the same path, which may be the same file.
+    /// Returns other entries opened by the same path, which may be the same file.
     pub(super) fn siblings(&self, id: FileId) -> Vec<FileId> {
         let key = &self.file(id).key;
         let same = |(place, file): (usize, &Option<File>)| {
@@ -372,7 +372,7 @@ impl Tables {
         self.by_lease.insert(key, id);
     }
 
-    /// Ends the lease. Only close-to-open rules apply.
+    /// Ends the lease: from now on, only close-to-open rules apply.
     pub(super) fn release(&mut self, id: FileId) {
         let file = self.file_mut(id);
         let Some(validity) = &mut file.validity else {

@@ -10,7 +10,7 @@ pub(super) struct Validity {
     change: u64,
     /// Time of the last request for the version. None: ask before use.
     checked_ns: Option<u64>,
-    /// How long the confirmation is valid.
+    /// Time for which the confirmation is valid.
     age_ns: u64,
     /// Time of the last look-up of the file's path, and how long the look-up is valid.
     named_ns: u64,
@@ -46,7 +46,7 @@ impl Validity {
         self.change
     }
 
-    /// Returns whether cached data may be used without asking.
+    /// Returns whether cached data may be used without asking the server.
     pub(super) fn is_fresh(&self, now_ns: u64) -> bool {
         self.checked_ns
             .is_some_and(|checked_ns| self.held || now_ns < checked_ns.saturating_add(self.age_ns))

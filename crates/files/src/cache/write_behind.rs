@@ -71,7 +71,7 @@ impl<C: FileClient> Cache<C> {
         may && self.tables.file(open.file).keeps_writes()
     }
 
-    /// Extends a file as Windows XP does: writes one byte at the new end, then queries the allocation. A full
+    /// Extends a file as Windows XP does: writes one byte at the new end, then queries the allocation. This way, a full
     /// volume is detected here, not at the close.
     async fn extend(&mut self, open: &OpenHandle, offset: u64, data: &[u8]) -> Result<(), Trouble> {
         let end = offset + data.len() as u64;
@@ -229,7 +229,7 @@ impl<C: FileClient> Cache<C> {
                 Err(refused) => failure = failure.or(Some(refused)),
             }
         }
-        // The handle is still open, so the file still exists despite breaks.
+        // The handle is still open, so the file still exists even after breaks.
         if let Some(failure) = failure {
             self.refresh(open.file, open.wire).await?;
             return Err(failure.into());

@@ -6,7 +6,7 @@ pub enum FlushCall {
     #[default]
     Fsync,
     Fdatasync,
-    /// No call.
+    /// None: a flush does nothing.
     Nothing,
 }
 

@@ -83,7 +83,7 @@ pub struct Session {
     next_call: u64,
     counts: Counts,
     traffic: Traffic,
-    /// Kernel clock tick of the task's current turn.
+    /// Tick of the kernel's coarse clock in which the task's current turn began.
     turn: Timespec,
 }
 
@@ -377,7 +377,7 @@ impl Session {
         Ok(Reply::Done)
     }
 
-    /// Locks belong to the open file, so clients in one process exclude each other.
+    /// Sets or releases a lock. Locks belong to the open file, so clients in one process exclude each other.
     fn lock(&mut self, handle: Handle, offset: u64, bytes: u64, kind: libc::c_int) -> Result<Reply, Failure> {
         self.count(Kind::Lock);
         let wrong = |_| Failure::from(Fault::OtherIo);
@@ -482,7 +482,7 @@ fn is_aligned(offset: u64, bytes: usize) -> bool {
     offset % ALIGNMENT as u64 == 0 && bytes % ALIGNMENT == 0
 }
 
-/// Extends a buffer to hold `bytes` aligned for `O_DIRECT`. Returns the start offset.
+/// Extends a buffer so that it has room for `bytes` bytes aligned for `O_DIRECT`. Returns the start offset.
 fn aligned(buffer: &mut Vec<u8>, bytes: usize) -> usize {
     if buffer.len() < bytes + ALIGNMENT {
         buffer.resize(bytes + ALIGNMENT, 0);

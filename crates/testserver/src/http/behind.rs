@@ -18,7 +18,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 const PATHS: &[u8] = b"/cgi-bin/";
 const MAX_BODY_BYTES: usize = 1 << 20;
 const MAX_FIELDS: usize = 64;
-/// Fields that concern a single connection, or that this server writes itself (RFC 9110, section 7.6.1).
+/// Header fields that concern a single connection (RFC 9110, section 7.6.1), or that this server writes itself.
 const OF_A_CONNECTION: [&str; 5] = [
     "connection",
     "keep-alive",
@@ -155,7 +155,7 @@ struct Answer {
     keeps_connection: bool,
 }
 
-/// Parses an answer; returns None while it is incomplete. `ended`: no more data will arrive.
+/// Parses an answer; returns None if the answer is incomplete. `ended`: no more data will arrive.
 fn read(bytes: &[u8], ended: bool) -> Result<Option<Answer>, Failure> {
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_FIELDS];
     let mut head = httparse::Response::new(&mut []);

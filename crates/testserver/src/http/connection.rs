@@ -16,7 +16,7 @@ use dyno_net::Socket;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// How long a refused client may continue sending.
+/// Time for which a refused client may continue sending.
 const LINGER_NS: u64 = NS_PER_S;
 
 /// Serves a connection to its end.
@@ -30,7 +30,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, endpoint: Endpoint
     let wire = match &worker.shared.tls {
         Some(tls) if endpoint.secure => match tls.accept(socket, &worker.buffer).await {
             Ok(channel) => Wire::secure(channel),
-            // There was no request. The generator counts the failure on its side.
+            // The handshake failed, so there was no request. The generator counts the failure on its side.
             Err(_) => return,
         },
         _ => Wire::Plain(socket),

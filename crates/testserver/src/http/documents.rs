@@ -38,7 +38,7 @@ pub(crate) struct Endpoint {
 pub(crate) struct Document {
     pub(crate) status: Status,
     pub(crate) content_type: &'static str,
-    /// Further header fields by name.
+    /// Header fields by name, in addition to type and length.
     pub(crate) fields: Vec<(&'static str, String)>,
     /// From the first constant field to the end of the body: one buffer, sent in one call.
     bytes: Bytes,

@@ -51,7 +51,7 @@ impl Options {
         }
     }
 
-    /// Returns the TLS settings for the listeners. The handshake offers HTTP/2 if it is enabled.
+    /// Returns the TLS settings for the listeners. If HTTP/2 is enabled, the handshake offers it.
     pub(super) fn tls_server(&self) -> Result<Option<TlsServer>, String> {
         let Some(tls) = &self.tls else {
             return Ok(None);

@@ -103,7 +103,7 @@ impl Wire {
         }
     }
 
-    /// Returns whether the client is known to send nothing more.
+    /// Returns whether the kernel has reported that the client will send nothing more.
     pub(crate) fn end_reported(&self) -> bool {
         self.with_socket(Socket::end_reported).unwrap_or(true)
     }

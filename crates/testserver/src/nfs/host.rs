@@ -79,7 +79,7 @@ impl Host {
         self.counts.add(thread, procedure as usize);
     }
 
-    /// Counts a compound by the number of its main operation, or as 0 if that is unknown.
+    /// Counts a compound by the number of its main operation, or as operation 0 if the main one is unknown.
     pub(super) fn count_compound(&self, thread: usize, operation: u32) {
         self.counts.add(thread, PROCEDURES + operation as usize);
     }

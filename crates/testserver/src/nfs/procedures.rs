@@ -25,7 +25,7 @@ const RIGHTS_OF_FILE: u32 = 0x01 | 0x04 | 0x08;
 const RIGHT_TO_EXECUTE: u32 = 0x20;
 const EXECUTABLE: u32 = 0o111;
 
-/// Context of a request, in addition to its arguments.
+/// Context of a request: everything except its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) caller: Caller,

@@ -55,7 +55,7 @@ impl Replies {
         self.order.push_back((now_ns, name));
     }
 
-    /// Returns the number of repeated replies.
+    /// Returns the number of cached replies that were sent again.
     pub(crate) fn given_again(&self) -> u64 {
         self.given_again
     }

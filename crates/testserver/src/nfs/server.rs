@@ -42,7 +42,7 @@ impl Server {
         counts
     }
 
-    /// Returns the number of repeated replies to repeated calls.
+    /// Returns the number of cached replies that were sent again, over NFSv3 and NFSv4.
     #[must_use]
     pub fn replies_given_again(&self) -> u64 {
         let exports = self.service().exports.iter();

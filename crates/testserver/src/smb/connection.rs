@@ -208,7 +208,8 @@ impl Inbox {
         let Some(bytes) = self.message_bytes() else {
             return Ok(None);
         };
-        // The type in the first byte must be 0. As part of the number, any other value makes it too large.
+        // The type in the first byte must be 0. Any other type, as the high byte of the length, makes the length too
+        // large.
         if !(SMB1_HEADER_BYTES..=MOST_MESSAGE_BYTES).contains(&bytes) {
             return Err(Ended);
         }

@@ -60,7 +60,7 @@ struct Chain {
     has_begun: bool,
 }
 
-/// A request must wait.
+/// Returned instead of a result if a request must wait.
 struct Waits;
 
 impl Dialogue {
@@ -372,7 +372,7 @@ impl Dialogue {
         }
     }
 
-    /// Checks that the request belongs to a session, and is protected as that session requires.
+    /// Checks that the request belongs to a session, and is signed or encrypted as the session requires.
     fn check_protection(&self, request: &Request<'_>, chain: &Chain) -> Result<(), Status> {
         let channel = self.channels.find(chain.session_id);
         let channel = channel.ok_or(Status::USER_SESSION_DELETED)?;

@@ -265,7 +265,7 @@ impl Channels {
         proven.filter_map(|channel| channel.session).collect()
     }
 
-    /// Executes one step of a log-on. The first one sets `session_id`.
+    /// Executes one step of a log-on. The first step sets `session_id`.
     pub(super) fn set_up(
         &mut self,
         connection: &ConnectionFacts<'_>,
@@ -283,7 +283,7 @@ impl Channels {
             channel.session()?;
         }
         if let Some(channel) = known.filter(|_| !connection.is_sealed) {
-            // A reauthentication is signed with the channel's key.
+            // The request for a reauthentication is signed with the channel's key.
             channel.check_signature(request)?;
         }
         let bound = match u8_at(part, BODY + 2)? & BINDS != 0 {

@@ -10,7 +10,7 @@ pub(crate) const PROTOCOL_ID: [u8; 4] = *b"\xfeSMB";
 pub(crate) const TRANSFORM_ID: [u8; 4] = *b"\xfdSMB";
 /// Length of a header; wire offsets count from its start.
 pub(crate) const HEADER_BYTES: usize = 64;
-/// Size of the length before every message.
+/// Size of the length field before every message.
 pub(crate) const FRAME_BYTES: usize = 4;
 
 /// Size of an IOCTL response before its output.
@@ -149,7 +149,7 @@ pub(crate) struct AnswerHeader {
     pub(crate) credits: u16,
     pub(crate) related: bool,
     pub(crate) message_id: u64,
-    /// Set if an interim response was sent before.
+    /// Async ID of the request, if an interim response was sent before.
     pub(crate) async_id: Option<u64>,
     pub(crate) tree_id: u32,
     pub(crate) session_id: u64,

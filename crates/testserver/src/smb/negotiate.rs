@@ -76,7 +76,7 @@ impl Negotiated {
         }
     }
 
-    /// Returns whether a session may have several connections like this one (MS-SMB2 3.3.5.4).
+    /// Returns whether a session may have several connections with these properties (MS-SMB2 3.3.5.4).
     pub(super) fn has_channels(&self) -> bool {
         self.dialect >= Some(Dialect::Smb300) && self.client_capabilities & CAP_MULTI_CHANNEL != 0
     }

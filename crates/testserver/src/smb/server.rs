@@ -83,7 +83,7 @@ impl Service for Host {
         Ok(address)
     }
 
-    /// Files and persistent handles stay, as in a cluster after a failover; all other handles are lost.
+    /// Closes all handles except persistent ones. Files and persistent handles stay, as in a cluster after a failover.
     fn lose(&self) -> u64 {
         for volume in &self.volumes {
             volume.lock().restart(Self::moment());

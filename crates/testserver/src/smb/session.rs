@@ -25,7 +25,7 @@ pub(crate) enum Tree {
     Pipes,
 }
 
-/// Properties negotiated by the first connection, which every other one must share.
+/// Properties negotiated by the first connection, which all other connections of a session must share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) dialect: Option<Dialect>,

@@ -14,16 +14,16 @@ use crate::random::RandomStream;
 /// %.
 const TRIES_PER_SEEK: usize = 60;
 
-/// What determined the offset of a request.
+/// The rule that determined the offset of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Script,
-    /// The previous request, which it continues.
+    /// The request continues the previous one.
     Before,
     Draw,
 }
 
-/// Offset, as in the tables, and size of a request.
+/// Size of a request, and its offset as in the tables.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) write: bool,

@@ -38,8 +38,8 @@ fn column<const N: usize>(rows: &[OffsetRow; N], application: usize) -> [i64; N]
     rows.map(|row| i64::from(row.counts[application]))
 }
 
-/// Applications whose sequential requests are small and whose seeking reads are large, as the bytes that
-/// passed the client's cache in capture 4 show. Derived.
+/// Applications whose sequential requests are small and whose seeking reads are large. Derived from the bytes that
+/// passed the client's cache in capture 4.
 const SMALL_ONES_CONTINUE: [bool; 8] = [false, false, false, false, true, true, false, true];
 
 impl Due {
@@ -207,7 +207,8 @@ impl Due {
         self.octaves[place.octave] -= 1;
         self.relations[place.relation] -= 1;
         let count = u32::try_from((place.to - place.from) / place.step + 1).expect("some thousand");
-        // Forward in small steps, back in large ones: forward steps are more frequent.
+        // Take the smallest of three draws: forward skips are then small and backward skips large. Forward skips are
+        // more frequent.
         let steps = (0..3).map(|_| random.below(count)).min().unwrap_or(0);
         place.from + place.step * u64::from(steps)
     }
@@ -324,7 +325,7 @@ impl Files {
 struct Last {
     /// Start and end, as in the tables.
     classic: Option<(u64, u64)>,
-    /// The real end, which differs with true offsets.
+    /// The actual end, which differs from the tables with true offsets.
     end: u64,
     generation: u32,
 }
@@ -336,7 +337,7 @@ pub(super) struct Filler<'a, D> {
     true_offsets: bool,
     files: Files,
     lasts: HashMap<(Slot, bool), Last>,
-    /// Number of write runs so far: each has its own generation.
+    /// Number of write runs so far. Each run has its own generation.
     runs: u32,
 }
 

@@ -15,8 +15,7 @@ use crate::{FileAction, FileCatalogue, FileOp, Intent, PathId, Presence};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Seed of the scripts, and so the version of the workload. With another seed, figures are no longer
-/// comparable.
+/// Seed of the scripts, and therefore the version of the workload. Figures with another seed are not comparable.
 const SCRIPT_SEED: u64 = 3;
 
 /// Indices of pieces after the applications.

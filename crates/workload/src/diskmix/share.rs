@@ -13,7 +13,7 @@ use crate::{FileAction, Slot};
 /// Upper bound on the slots of an application.
 const MOST_SLOTS: usize = 64;
 
-/// Share of one burst.
+/// The requests assigned to one burst.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     requests: u32,
@@ -197,7 +197,7 @@ pub(super) fn write_out(application: usize, steps: &[Rough], random: &mut Random
         let ask = Rough::Act(FileAction::QueryFile { slot });
         groups.extend((0..asks[burst]).map(|_| vec![ask]));
         shuffle(&mut groups, random);
-        // Requests that continue the one before the burst precede seeking ones.
+        // Requests that continue the last request before the burst precede seeking requests.
         groups.sort_by_key(|group| !continues(group));
         out.extend(groups.into_iter().flatten());
         burst += 1;

@@ -5,11 +5,10 @@
 use super::facts::SizeRow;
 use crate::random::RandomStream;
 
-/// Returns the remaining sizes of an application without those that its script fixes, in ascending order.
+/// Returns the sizes of an application's table that remain without those that the script fixes, in ascending order.
 ///
-/// # Panics
-/// The script fixes sizes that the table doesn't have, or the remaining bytes can't be made of the remaining
-/// sizes: an error in the script, which the tests find.
+/// # Panics The script fixes sizes that are not in the table, or the remaining sizes can't add up to the remaining
+/// bytes: an error in the script, which the tests find.
 pub(super) fn free_sizes(
     rows: &[SizeRow],
     application: usize,

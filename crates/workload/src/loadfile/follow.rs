@@ -61,9 +61,9 @@ struct Follower {
 #[derive(Default)]
 struct Setup {
     over: bool,
-    /// The step after the last one at which all files made were closed.
+    /// Index after the step at which all files made were last closed.
     end: usize,
-    /// Number of names at that time.
+    /// Number of names at the end of the set-up.
     names: usize,
     made: Vec<PathId>,
     /// The nodes at the end of the set-up.
@@ -187,7 +187,7 @@ impl Follower {
         Ok(id)
     }
 
-    /// Returns the required answer, if the recorded one agrees with the files made so far.
+    /// Returns whether the path must exist. Fails if the recorded answer contradicts the files made so far.
     fn presence(&mut self, path: &str, there: bool) -> Result<Presence, String> {
         let id = self.path(path)?;
         match (there, self.nodes.contains_key(&id)) {
@@ -401,7 +401,7 @@ impl Follower {
 
     fn make_directory(&mut self, path: &str) -> Result<(), String> {
         let id = self.path(path)?;
-        // dbench queries its own directories whether they exist or not.
+        // dbench queries its own directories, which may or may not exist.
         let presence = if self.nodes.contains_key(&id) {
             Presence::Either
         } else {
@@ -457,7 +457,7 @@ impl Follower {
             .map(|open| FileAction::Close { slot: open.slot })
             .collect();
         restore.extend(self.way_back(&self.nodes, Presence::There));
-        // Everything that may wrongly exist or be missing.
+        // Everything that may exist or be missing after an error.
         let mut anything = self.setup.nodes.clone();
         anything.retain(|path, _| !self.removed.contains(path));
         anything.extend(&self.made);

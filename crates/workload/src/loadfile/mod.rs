@@ -33,7 +33,7 @@ const BUILD_BYTES: u32 = 65_536;
 /// A line that can't be parsed, or contradicts earlier lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineProblem {
-    /// Counted from 1; 0: the whole file.
+    /// Number of the line, from 1; 0: the whole file.
     pub line: usize,
     pub problem: String,
 }
@@ -42,7 +42,7 @@ pub struct LineProblem {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LoadFileError {
     pub problems: Vec<LineProblem>,
-    /// Number of problems left out.
+    /// Number of further problems, which are not reported.
     pub more: usize,
 }
 
@@ -104,7 +104,7 @@ impl LoadFile {
         self.counts.values().sum()
     }
 
-    /// Returns the number of operations by kind, under the file's own names.
+    /// Returns the number of operations by kind, with the names in the file.
     #[must_use]
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
@@ -129,7 +129,7 @@ impl LoadFile {
     }
 }
 
-/// Class of the operations between two passes, after those of actions.
+/// Class of the operations between two passes; it follows the classes of actions.
 const RESTORE: ClassId = ClassId(ACTION_CLASSES.len() as u8);
 
 fn build_file(path: PathId, bytes: u64) -> impl Iterator<Item = FileAction> {

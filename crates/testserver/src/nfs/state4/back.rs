@@ -21,7 +21,7 @@ pub(in crate::nfs) struct ConnectionHandle {
     /// Whether the connection carries the back channel of a session.
     is_bound: AtomicBool,
     sessions: Mutex<Vec<SessionId>>,
-    /// Wakes the connection's task to send calls.
+    /// Wakes the connection's task to send callbacks.
     pub(super) wakeup: Wakeup,
 }
 
@@ -38,7 +38,7 @@ impl ConnectionHandle {
         self.is_bound.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the sessions whose calls use this connection.
+    /// Returns the sessions whose back channel uses this connection.
     pub(super) fn sessions(&self) -> Vec<SessionId> {
         lock(&self.sessions).clone()
     }

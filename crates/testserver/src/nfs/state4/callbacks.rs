@@ -24,7 +24,7 @@ pub(in crate::nfs) struct Due {
 }
 
 impl Clients {
-    /// Binds the calls of a session to a connection. Returns whether the session accepts calls.
+    /// Binds the back channel of a session to a connection. Returns whether the session has a back channel.
     pub(in crate::nfs) fn bind(&mut self, id: &SessionId, connection: &Arc<ConnectionHandle>) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
@@ -45,7 +45,7 @@ impl Clients {
         true
     }
 
-    /// Returns whether a session's calls have no connection.
+    /// Returns whether the back channel of a session has no connection.
     pub(in crate::nfs) fn path_is_down(&self, id: &SessionId) -> bool {
         let back = self.sessions.get(id).and_then(|session| session.back.as_ref());
         back.is_some_and(Back::is_down)

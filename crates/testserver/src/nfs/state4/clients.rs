@@ -125,7 +125,7 @@ impl Clients {
         }
     }
 
-    /// Forgets all clients, as a restart does; those with a confirmed session may reclaim.
+    /// Forgets all clients, as a restart does. Clients with a confirmed session may reclaim.
     pub(in crate::nfs) fn restart(&mut self, now_ns: u64) {
         let confirmed = self.clients.values().filter(|client| client.confirmed);
         let known: HashSet<Box<[u8]>> = confirmed.map(|client| client.owner.clone()).collect();

@@ -10,7 +10,7 @@ use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::FileHandle;
 use std::collections::{HashMap, HashSet};
 
-/// Limit for all clients together.
+/// Limit of states of all clients together.
 const MOST_STATES: usize = 1 << 20;
 
 pub(in crate::nfs) const READ: u32 = 1;
@@ -38,7 +38,7 @@ impl Stateid {
         version: 1,
         other: [0; 12],
     };
-    /// The state ID that CLOSE returns, which is invalid.
+    /// The invalid state ID that CLOSE returns.
     pub(in crate::nfs) const INVALID: Self = Self {
         version: u32::MAX,
         other: [0; 12],
@@ -52,9 +52,9 @@ pub(in crate::nfs) type Owner = (u64, Box<[u8]>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) enum Recall {
     No,
-    /// Time of the first recall.
+    /// Time of the first recall, in nanoseconds.
     Since(u64),
-    /// Not returned in time, and therefore invalid.
+    /// The delegation was not returned in time, and is invalid.
     Revoked,
 }
 

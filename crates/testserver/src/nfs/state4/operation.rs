@@ -1,6 +1,6 @@
 //! Operations of a compound by number and name (RFC 8881, 16.2).
 
-/// One more than the highest number.
+/// Highest number of an operation, plus one.
 pub(in crate::nfs) const OPERATIONS: usize = 59;
 pub(in crate::nfs) const ILLEGAL: u32 = 10_044;
 

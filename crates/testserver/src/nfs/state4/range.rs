@@ -7,7 +7,7 @@ use dyno_nfs::status::Status;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) struct Range {
     pub(in crate::nfs) begin: u64,
-    /// Exclusive; `u64::MAX`: unlimited.
+    /// End of the range (exclusive); `u64::MAX`: unlimited.
     pub(in crate::nfs) end: u64,
     pub(in crate::nfs) write: bool,
 }

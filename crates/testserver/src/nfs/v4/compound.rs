@@ -175,7 +175,7 @@ impl Compound<'_> {
         }
     }
 
-    /// Executes one operation. Returns the whole reply if it is cached from an earlier transmission.
+    /// Executes one operation. Returns the reply to the whole compound if it is cached from an earlier transmission.
     fn next(
         &mut self,
         number: u32,
@@ -314,7 +314,7 @@ impl Compound<'_> {
         }
     }
 
-    /// Returns the remaining space for results, in bytes.
+    /// Returns the number of bytes that the results may still take.
     pub(super) fn room_bytes(&self, out: &[u8]) -> usize {
         let most = self.in_slot.map_or(usize::MAX, |used| match used.keeps {
             true => used.channel.reply_bytes.min(used.channel.kept_bytes) as usize,

@@ -8,7 +8,7 @@ use dyno_nfs::wire::{Malformed, Reader, Writer};
 
 /// Upper bound on the length of data, which no record reaches.
 const MOST_DATA_BYTES: usize = 2 << 20;
-/// End-of-file flag, length and padding.
+/// Size of a READ result around its data: end-of-file flag, length and padding.
 const AROUND_DATA_BYTES: usize = 16;
 
 impl Compound<'_> {

@@ -22,9 +22,9 @@ const WISHES: u32 = 0x0003_ff00;
 const NOT_WANTED: [u32; 2] = [0x0400, 0x0500];
 const READ: u32 = 1;
 const WRITE: u32 = 2;
-/// `OPEN_DELEGATE_READ`.
+/// Delegation type `OPEN_DELEGATE_READ`.
 const FOR_READING: u32 = 1;
-/// Locks can be split and merged, as in POSIX.
+/// Result flag of OPEN (`OPEN4_RESULT_LOCKTYPE_POSIX`): locks can be split and merged, as in POSIX.
 const POSIX_LOCKS: u32 = 4;
 const MOST_TESTED: u32 = 4096;
 

@@ -17,7 +17,7 @@ use dyno_nfs::wire::{Attributes3, FileHandle, Wcc};
 
 const HANDLE_BYTES: usize = 24;
 
-/// An export of one start of a server: the prefix of handles.
+/// Identity of an export during one start of a server: the prefix of its file handles.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExportName {
     server: u64,

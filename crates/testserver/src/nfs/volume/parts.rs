@@ -10,7 +10,7 @@ pub(crate) const PARENT_COOKIE: u64 = 2;
 pub(crate) const MOST_NAME_BYTES: u32 = 255;
 pub(crate) const MOST_LINKS: u32 = 32_000;
 
-/// Status of a refused request.
+/// A refusal of a request, with its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Refused(pub(crate) Status);
 
@@ -27,7 +27,7 @@ pub(crate) struct Caller {
     pub(crate) gid: u32,
 }
 
-/// The object to create, if not a regular file.
+/// An object to create that is not a regular file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Made<'a> {
     Directory,

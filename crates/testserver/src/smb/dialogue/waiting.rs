@@ -54,7 +54,7 @@ impl Dialogue {
             let credits = self.credits.grant(request.credits);
             self.say(request, &chain, credits, Status::PENDING, out)?;
         }
-        // Locks and changes are awaited without limit, breaks are not.
+        // Requests wait for locks and changes without limit, but not for breaks.
         let patience_ns = self.host.options.break_timeout_ns;
         let deadline_ns = moment.ns.saturating_add(patience_ns);
         self.parked.push(Parked {
@@ -67,7 +67,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Sends a status of a parked request: pending, or ended without execution.
+    /// Sends the status of a parked request: pending, or ended without execution.
     fn say(
         &mut self,
         request: &Request<'_>,

@@ -30,7 +30,7 @@ struct Contexts {
     parent: Option<u128>,
     maximal_access: bool,
     number: bool,
-    /// Whether an earlier version of a file is requested; there is none.
+    /// Whether an earlier version of the file is requested. The server has none.
     from_the_past: bool,
     durable: Option<Durable>,
 }
@@ -137,8 +137,8 @@ pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>
     Ok(Status::SUCCESS)
 }
 
-/// Makes an open durable if that is requested and allowed; returns the timeout in milliseconds, and whether
-/// the handle is persistent.
+/// Makes an open durable if durability is requested and allowed; returns the timeout in milliseconds, and whether the
+/// handle is persistent.
 fn keep(
     asking: &Asking<'_>,
     volume: &mut Volume,

@@ -10,7 +10,7 @@ use crate::smb::volume::{Facts, Volume, CLUSTER_BYTES};
 const OF_FILE: u8 = 1;
 const OF_FILE_SYSTEM: u8 = 2;
 const SECTOR_BYTES: u64 = 512;
-/// Names keep their case and are in Unicode (MS-FSCC 2.5.1).
+/// File system attributes: names keep their case and are in Unicode (MS-FSCC 2.5.1).
 const FILE_SYSTEM_ATTRIBUTES: u32 = 0x0000_0006;
 const DEVICE_DISK: u32 = 7;
 const LONGEST_NAME_UNITS: u32 = 255;
@@ -123,7 +123,7 @@ fn short_name(name: &[u16], out: &mut Vec<u8>) -> Result<(), Status> {
     Ok(())
 }
 
-/// Appends the streams: a file has one without a name, a directory none.
+/// Appends the streams: a file has a single one without a name, a directory has none.
 fn streams(facts: &Facts, out: &mut Vec<u8>) {
     if facts.is_directory() {
         return;

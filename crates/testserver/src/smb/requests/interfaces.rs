@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 const ANSWER_BYTES: u32 = 152;
 const ADDRESS_BYTES: usize = 128;
-/// Announces that several connections are useful: they are distributed over CPUs.
+/// Capability flag: several connections are useful, because they are distributed over CPUs.
 const RSS_CAPABLE: u32 = 1;
 /// Any value: the speed is unknown, which the field can't express. Clients only compare the speeds of interfaces, and
 /// there is only one interface.

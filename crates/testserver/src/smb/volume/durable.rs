@@ -14,11 +14,11 @@ use crate::smb::status::Status;
 const KEPT_MS: u32 = 60_000;
 /// Maximum timeout, as in Windows and Samba.
 const KEPT_MOST_MS: u32 = 300_000;
-/// Distance from which a channel sequence counts as older, because the counter wraps; older writes and
-/// attribute changes are refused.
+/// Distance from which a channel sequence counts as older, because the counter wraps. Writes and attribute changes with
+/// an older sequence are refused.
 const OLDER: u16 = 0x8000;
 
-/// Connection of an open whose connection is lost.
+/// The connection of an open that has lost its own.
 const NOBODY: ConnectionId = ConnectionId { thread: 0, serial: 0 };
 
 /// Names by which the owner reconnects to an open.
@@ -119,7 +119,7 @@ impl Volume {
         if let (Some((offset, data)), Some(Kind::UndoneWrites)) = (undone, fault) {
             let (node, space) = (open.node, self.space.clone());
             if let Some(pages) = self.nodes[node].pages_mut() {
-                // The overwritten data had space before.
+                // Can't fail: the overwritten data had space before.
                 let _ = pages.write(offset, &data, &space);
             }
         }
@@ -206,7 +206,7 @@ impl Volume {
         }
     }
 
-    /// Closes opens without a connection whose caching becomes invalid by a change of `node`.
+    /// Closes opens without a connection whose cached data becomes invalid by a change of `node`.
     pub(super) fn close_outdated(&mut self, node: usize, own: Own, keep: u8, moment: Moment) {
         for open in self.nodes[node].opens.clone() {
             if self.is_left(open) && own != self.own(open) && self.held(open).state & !keep != 0 {
@@ -242,8 +242,8 @@ impl Volume {
         }
     }
 
-    /// Compares the client's channel sequence with the open's (3.3.5.2.10): refuses late changes from an
-    /// older one.
+    /// Compares the client's channel sequence with that of the open (3.3.5.2.10): refuses changes with an older
+    /// sequence.
     pub(crate) fn check_channel_sequence(
         &mut self,
         open: usize,

@@ -98,14 +98,14 @@ enum Step {
 }
 
 impl Held {
-    /// Breaks all caching but `keep`.
+    /// Breaks all caching except `keep`.
     fn take_away(&mut self, keep: u8, is_oplock: bool, moment: Moment, patience_ns: u64) -> Step {
         if let Some(breaking) = self.breaking {
             if moment.ns < breaking.since_ns.saturating_add(patience_ns) {
                 let enough = self.state & !keep == 0;
                 return if enough { Step::Nothing } else { Step::MustWait };
             }
-            // MS-SMB2 3.3.6.1, 3.3.6.5: without an acknowledgement the holder loses everything.
+            // MS-SMB2 3.3.6.1, 3.3.6.5: without an acknowledgement, the holder loses all caching.
             *self = Self::default();
         }
         if self.state & !keep == 0 {

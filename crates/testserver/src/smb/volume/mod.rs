@@ -73,7 +73,7 @@ pub(crate) enum Notice {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) ns: u64,
-    /// In 100 ns since 1601.
+    /// Time in units of 100 ns since 1601.
     pub(crate) filetime: u64,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Open {
     connection: ConnectionId,
     session: u64,
     tree: u32,
-    /// Granted bits of `right`.
+    /// Granted access rights: bits of `right`.
     pub(crate) access: u32,
     share: u32,
     /// Whether the open affects neither sharing nor caching.
@@ -163,11 +163,11 @@ impl Volume {
         &self.space
     }
 
-    /// Returns the index of an open, if it belongs to the client.
+    /// Returns the index of an open, if the open belongs to the client.
     pub(crate) fn find(&self, file: FileId, opener: &Opener) -> Result<usize, Status> {
         let open = self.opens.get(file.0).filter(|open| open.serial == file.1);
         let own = open.filter(|open| {
-            // Any connection of the session may use it.
+            // Any connection of the session may use the open.
             (open.session, open.tree) == (opener.session, opener.tree)
         });
         own.map(|_| file.0).ok_or(Status::FILE_CLOSED)
