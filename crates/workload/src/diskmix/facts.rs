@@ -207,16 +207,16 @@ const fn operation(
 
 /// Operations without data, by application. Seen (capture 2), except for four kinds:
 ///
-/// * Opens for attributes, closes, path queries: derived. For each rename, the redirector of Windows 2000 added two path
-///   queries, an open and a close (in capture 2, applications that rename have these in addition to those that capture
-///   4 has without its redirector's share). With 26 renames, 28 opens for attributes become 2, 721 closes 695, and 452.8
-///   path queries 400.8.
+/// * Opens for attributes, closes, path queries: derived. For each rename, the redirector of Windows 2000 added two
+///   path queries, an open and a close (in capture 2, applications that rename have these in addition to those that
+///   capture 4 has without its redirector's share). With 26 renames, 28 opens for attributes become 2, 721 closes 695,
+///   and 452.8 path queries 400.8.
 /// * Found or missing, for path queries and finds: derived from capture 4, whose redirector added one path query per
 ///   delete and two per rename. Without these, 163 path queries and 111 finds have no match, and 217 path queries have
 ///   one. In capture 2, 238 path queries have one; the table has 226, between the two.
 /// * File queries: 515 (capture 2). The number of those for times is derived from capture 4, in which 29 were sent to
-///   the server. Queries for sizes were sent there only if there was no oplock (the locked papers), or if Windows itself
-///   had extended a file.
+///   the server. Queries for sizes were sent there only if there was no oplock (the locked papers), or if Windows
+///   itself had extended a file.
 /// * Set times: seen (capture 4).
 #[rustfmt::skip]
 pub(super) const OPERATIONS: [OperationRow; 18] = [
