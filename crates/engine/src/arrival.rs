@@ -1,7 +1,7 @@
 //! Due times of a client thread's operations, by its pace and the limit on the request rate.
 //!
-//! The pace says when a client wants to send. Response time counts from that moment, so lateness of a paced
-//! client is response time. The limit protects other people's servers. Delays by the limit do not count as
+//! The pace determines when a client wants to send. Response time counts from that moment, so the lateness of a paced
+//! client is part of its response times. The limit protects other people's servers. Delays by the limit do not count as
 //! response time, and never cause a burst afterwards.
 
 use serde::{Deserialize, Serialize};

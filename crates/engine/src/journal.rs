@@ -1,5 +1,6 @@
-//! The journal of a power cut: files written and flushed until the server is gone, and what it acknowledged.
-//! It is kept where no power is cut. `files/journal.rs` writes the files.
+//! The journal of a power cut: a list of files that are written and flushed until the server is gone, with what the
+//! server acknowledged. The journal must be kept on a machine whose power is not cut. `files/journal.rs` writes the
+//! files.
 
 use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};

@@ -1,4 +1,4 @@
-//! Merges two parts of a level, by rules that are attributes of the tally's fields (`tally.rs`). The order
+//! Merges two parts of a level, by rules that are attributes of the tally's fields (`tally.rs`). The order of merging
 //! does not matter.
 
 use dyno_measure::Histogram;

@@ -1,4 +1,4 @@
-//! A level in integers: its clients, the ones that this process runs, their start times and due times.
+//! A level in integers: its clients, the part of them that this process runs, their start times and due times.
 
 use crate::arrival::{Arrival, DueTimes, OpenArrivals, Pace};
 use crate::spec::{nanoseconds, MixSpec, StartRule};

@@ -1,7 +1,7 @@
-//! Problems of a document, collected to report all at once, each with its key's path.
+//! Problems of a document, collected so that all are reported at once, each with the path of its key.
 //!
-//! Not a validation library: the rules that matter here compare keys or depend on the target, so any library
-//! would need functions for them too.
+//! Not a validation library: the important rules compare keys or depend on the target, so any library would need
+//! functions for them too.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

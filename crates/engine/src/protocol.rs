@@ -1,4 +1,4 @@
-//! The contract of a protocol: one operation at a time per client thread. Each protocol has its own file.
+//! The interface of a protocol: one operation at a time per client thread. Each protocol has its own file.
 
 use dyno_http::coding::Decoded;
 use dyno_http::{Handshake, Streams};

@@ -1,6 +1,6 @@
-//! Live response times of a level: counts in buckets an eighth of their value wide.
+//! Live response times of a level: counts in buckets whose width is an eighth of their value.
 //!
-//! One writer and no lock. Results use HDR histograms of the window instead.
+//! There is one writer and no lock. Results use HDR histograms of the window instead.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,8 @@
-//! Detects whether this process stood still under load: stopped by a signal, paused with its machine, or its
-//! clock set.
+//! Detects whether this process stood still under load: stopped by a signal, paused with its machine, or its clock was
+//! set.
 //!
-//! A separate thread reads the clocks ten times per second and adds up its lateness. Time ready to run
-//! without a CPU is not counted: a busy machine is no stall, and run delay reports it.
+//! A separate thread reads the clocks ten times per second and adds up its lateness. Time for which the thread was
+//! ready to run but had no CPU is not counted: a busy machine is not a stall, and run delay reports it.
 //!
 //! The control plane decides what a stall means for a level.
 

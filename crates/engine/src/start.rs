@@ -1,4 +1,4 @@
-//! The start of a level for all engine threads: once all are ready, or by a command after that.
+//! The start of a level for all engine threads: as soon as all clients are ready, or by a later command.
 
 use crate::spec::StartRule;
 use dyno_measure::{monotonic_ns, unix_s, NS_PER_S};

@@ -1,14 +1,14 @@
-//! The client cache, as in a workstation's redirector: it caches data and handles as far as the server allows
-//! (oplocks, leases), gathers writes, and gives everything back on request. [`CacheOptions`] configures it;
-//! the default is the disk mix's client of 2004.
+//! The client cache, as in a workstation's redirector: it caches data and handles as far as the server allows (oplocks,
+//! leases), gathers writes, and writes back and closes everything on request. [`CacheOptions`] configures it; the
+//! default is the disk mix's client of 2004.
 //!
-//! Guarantee: later calls of any client see a completed call, if the server keeps the promises of its
-//! oplocks. (Servers break level II, and R leases without W, without waiting for an answer, so such a break
-//! takes effect only on arrival.) A failed write-back is reported by the next call on that file, at the
-//! latest by its close, flush or [`Files::finish`].
+//! Guarantee: later calls of any client see a completed call, if the server keeps the promises of its oplocks. (Servers
+//! break level II, and R leases without W, without waiting for an answer, so these breaks take effect only on arrival.)
+//! A failed write-back is reported by the next call on that file, at the latest by its close, flush or
+//! [`Files::finish`].
 //!
-//! This file passes each call to the module for its kind. These look in `tables`, use `pages`, and call the
-//! server through `exchange`, which also receives breaks.
+//! This file passes each call to the module for its kind. The modules look up handles in `tables`, use `pages`, and
+//! call the server through `exchange`, which also receives breaks.
 
 mod breaks;
 mod close_to_open;

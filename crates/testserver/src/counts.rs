@@ -1,4 +1,4 @@
-//! Number of answered requests per thread of a server and kind of request.
+//! Counts of answered requests, per thread of a server and kind of request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Contents of a file: pages of 64 KiB that exist once written, with a memory limit for all files.
+//! Contents of a file: pages of 64 KiB, which exist only once they are written, and a memory limit for all files.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Start, restart and stop of a server with any protocol: one thread per CPU.
 //!
-//! `Service` of each protocol defines what the threads do.
+//! The protocol's `Service` defines the work of the threads.
 
 use crate::common::lock;
 use crate::threads::Threads;

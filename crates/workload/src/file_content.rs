@@ -1,8 +1,7 @@
-//! Contents of files: incompressible, seeded, and known to any reader.
+//! Contents of files: incompressible, seeded, and computable by any reader.
 //!
-//! Contents are slices of one pool of random bytes, so that a write needs no copy and a check is one
-//! comparison. Its period is a prime number of bytes: no two blocks of a file are alike at the block sizes
-//! that servers inspect.
+//! Contents are slices of one pool of random bytes, so that a write needs no copy and a check is one comparison. The
+//! pool's period is a prime number of bytes: no two blocks of a file are alike at the block sizes that servers inspect.
 
 use crate::random::RandomStream;
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
-//! Space that a client's files need: plays a pass of its workload on sizes only. For contents, see
-//! `played.rs`.
+//! Space that a client's files need: plays a pass of the client's workload, but only with sizes. `played.rs` plays
+//! contents.
 
 use crate::{FileAction, FileWorkload, Intent, Outcome, PathId};
 use std::collections::HashMap;

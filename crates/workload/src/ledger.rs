@@ -1,14 +1,12 @@
-//! Expected contents of each file of one client: updated by the operations that succeeded, and compared with
-//! what is read back.
+//! Expected contents of each file of one client: updated by the operations that succeeded, and compared with the data
+//! read back.
 //!
-//! A file is a list of extents, each written by one generation of one level, zero, or unknown. Runs that
-//! continue each other are one extent, so the ledger of a workspace stays at some thousand entries. Content
-//! that can no longer be known (a failed write, a session lost before data was sent) is unknown and never
-//! reported as wrong.
+//! A file is a list of extents, each written by one generation of one level, zero, or unknown. Runs that continue each
+//! other are one extent, so the ledger of a workspace stays at some thousand entries. Content becomes unknown after a
+//! failed write, or if the session was lost before data was sent; unknown content is never reported as wrong.
 //!
-//! The ledger persists from level to level with the workspace. Each level writes its own contents, and the
-//! ledger has the level of each extent: a lost write leaves the data of an earlier level, which is reported
-//! as wrong.
+//! The ledger persists from level to level with the workspace. Each level writes its own contents, and the ledger has
+//! the level of each extent: a lost write leaves the data of an earlier level, which is reported as wrong.
 //!
 //! The engine queries the server, and checks lengths and answers.
 

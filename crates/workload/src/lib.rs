@@ -1,7 +1,7 @@
-//! The behaviour of a client: pure, seeded generators of operations, and the tree of files that they request.
+//! The behaviour of a client: pure, seeded generators of operations, and the tree of files that the operations request.
 //!
-//! The same seed gives the same operations on every machine, in every version and with every protocol; golden
-//! digests in the tests verify it. Re-created from published parameters, not from the original programs.
+//! The same seed gives the same operations on every machine, in every version and with every protocol; golden digests
+//! in the tests verify this. The workloads are re-created from published parameters, not from the original programs.
 //!
 //! Nothing here uses sockets, waits, measures time or counts.
 

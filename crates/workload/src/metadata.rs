@@ -1,10 +1,9 @@
-//! Metadata: each client creates small files, stats them, reads them and removes them, each for all its files
-//! before the next phase: the phases of mdtest, repeatedly. Between creating and reading, it may look at the
-//! directory several times: it lists it, looks up a missing name, and stats all its files.
+//! Metadata: each client repeatedly goes through the phases of mdtest. It creates small files, stats them, reads them
+//! and removes them; each phase ends for all files before the next one starts. Between creating and reading, the client
+//! may look at the directory several times: it lists the directory, looks up a missing name, and stats all its files.
 //!
-//! An operation is on a file as a whole: `create` opens, writes and closes it, `read` opens, reads and closes
-//! it. Clients don't wait for each other between phases. Due times and the client's cache are outside this
-//! module.
+//! An operation handles a whole file: `create` opens, writes and closes it, `read` opens, reads and closes it. Clients
+//! don't wait for each other between phases. Due times and the client's cache are outside this module.
 
 use crate::upkeep::{self, make_directory, make_file};
 use crate::{ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Outcome, PathId, Presence, Workload};

@@ -1,7 +1,7 @@
 //! The WebBench workloads with dynamic content: static documents and the dynamic page, both in part over TLS.
 //!
-//! Each request draws whether to use TLS, then whether it is dynamic, each with a published share, then a
-//! document as in the static workload. `dyno-page` has the page.
+//! For each request, two draws with published shares decide whether to use TLS and whether the request is dynamic. For
+//! a static request, a document is drawn as in the static workload. `dyno-page` has the page.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The document tree on a disk: writes it for a server under test, and verifies it.
 //!
-//! The caller chooses the place and its owner.
+//! The caller chooses the directory and the owner of the files.
 
 use std::fs::{self, Permissions};
 use std::io;

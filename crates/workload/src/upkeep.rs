@@ -1,4 +1,5 @@
-//! Actions that make and remove a client's workspace, whatever exists there. Workloads determine its files.
+//! Actions that make and remove a client's workspace, whatever exists there. Each workload determines the files of its
+//! workspace.
 
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 

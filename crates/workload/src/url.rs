@@ -1,4 +1,4 @@
-//! Workloads for a user's own server: the same path repeatedly, or several by weight.
+//! Workloads for a user's own server: the same path repeatedly, or several paths by weight.
 //!
 //! The target has the URL's host and port, and checks whether load is permitted.
 

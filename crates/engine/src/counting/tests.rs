@@ -1,4 +1,4 @@
-//! Which operations a tally counts.
+//! Tests which operations a tally counts.
 
 use super::*;
 use dyno_workload::ClassId;

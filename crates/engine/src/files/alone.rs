@@ -1,5 +1,4 @@
-//! Runs clients outside of levels: requests to a server, journals, Bonnie and scenarios. `client_task.rs`
-//! runs load.
+//! Runs clients outside of levels: checks of a server, journals, Bonnie and scenarios. `client_task.rs` runs load.
 
 use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
 use crate::job::JobControl;

@@ -1,4 +1,4 @@
-//! Life of a file client: logs on, makes or finds its workspace, waits for the others, works, and cleans up.
+//! Life of a file client: it logs on, makes or finds its workspace, waits for the other clients, works, and cleans up.
 //! `client.rs` performs its operations.
 
 use super::client::FilesClient;

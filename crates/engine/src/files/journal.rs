@@ -1,7 +1,7 @@
-//! The journal of a power cut: writes until the server is gone, then reads what remains.
+//! The journal of a power cut: writes files until the server is gone, then reads the remains.
 //!
-//! Writes are unstable if the protocol allows it, because the flush is under test. `crate::journal` has the
-//! journal's data.
+//! Writes are unstable if the protocol allows it, because the flush is under test. `crate::journal` has the journal's
+//! data.
 
 use super::alone::{alone, apart, each_client};
 use super::program::Program;

@@ -149,7 +149,7 @@ impl Workload for NoOperations {
     fn next(&mut self, _last: &Outcome) {}
 }
 
-/// Ends every operation as a success.
+/// A client whose operations all succeed.
 struct NullClient {
     executor: Executor,
     delay_ns: u64,

@@ -1,5 +1,5 @@
-//! Sample of the responses to inspect: the first one, for some of its headers, and a few whose bodies are
-//! decoded to check them. It is small to save time, and covers the whole level.
+//! Sample of the responses to inspect: the first response, for some of its headers, and a few more whose bodies are
+//! decoded to check them. The sample is small to save time, and covers the whole level.
 
 use crate::engine_thread::FirstAnswer;
 use dyno_http::coding::{ContentCheck, Decoded};

@@ -1,7 +1,7 @@
-//! Templates with placeholders: `${name}` inserts a value, `${name:url}` percent-encodes it, and `$${` stands
-//! for a plain `${`.
+//! Templates with placeholders: `${name}` inserts a value, `${name:url}` percent-encodes it, and `$${` stands for a
+//! plain `${`.
 //!
-//! Values come from a server, so one that would end its part of the request is not sent.
+//! Values come from a server, so a value that would end its part of the request is not sent.
 
 use dyno_measure::ValueName;
 use std::collections::BTreeMap;

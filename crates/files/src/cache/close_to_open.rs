@@ -1,12 +1,12 @@
-//! Close-to-open consistency (RFC 1813, 4.11), as NFS clients use if the server grants nothing. Every open
-//! asks the server and drops cached data of another version. A close sends all writes (`handles.rs`) and
-//! makes them durable (`durable.rs`). Between them, cached data is used until its attributes expire.
+//! Close-to-open consistency (RFC 1813, 4.11), which NFS clients use if the server grants nothing. Every open queries
+//! the attributes and drops cached data of another version. A close sends all writes (`handles.rs`) and makes them
+//! durable (`durable.rs`). Between open and close, cached data is used until its attributes expire.
 //!
-//! Files are identified by the server's file number, so pages survive the close. Handles survive only under a
-//! lease (`CacheOptions::delegations`); until it is revoked, nothing of the file expires.
+//! Files are identified by the server's file number, so pages survive the close. Handles survive only under a lease
+//! (`CacheOptions::delegations`); until it is revoked, cached data of the file does not expire.
 //!
-//! Attributes of directories are not cached: a name's entry is valid for its age, without a check whether the
-//! directory has changed.
+//! Attributes of directories are not cached: a name's entry is valid for its age, without a check whether the directory
+//! has changed.
 
 use super::handles::{empties, is_plain};
 use super::pages::FileId;

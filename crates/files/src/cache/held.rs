@@ -1,4 +1,4 @@
-//! Data types for open handles above and below the cache, deferred closes, and locks.
+//! Data types: the server's handles, the applications' handles, deferred closes, and locks.
 
 use super::pages::FileId;
 use crate::call::{Access, Handle};

@@ -1,4 +1,4 @@
-//! What is cached of one directory: numbers of names that match a pattern, and look-ups.
+//! Cache of one directory: numbers of names that match a pattern, and results of look-ups.
 
 use crate::call::Info;
 use std::collections::HashMap;

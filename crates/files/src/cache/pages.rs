@@ -1,5 +1,5 @@
-//! Pages in memory: which exist, which are dirty, and their order of use. Bytes beyond the end of a file are
-//! zero, which callers ensure.
+//! Pages in memory: which pages exist, which are dirty, and the order of their last use. Callers ensure that bytes
+//! beyond the end of a file are zero.
 
 pub(super) use super::page_set::FileId;
 use super::page_set::PageSet;

@@ -1,5 +1,5 @@
-//! Runs of a file sent to a server that may still lose them, and what a flush covers: only writes answered
-//! before it started. Each run has a number, and each page stores the number with which it was last sent
+//! Runs of a file sent to a server that may still lose them. A flush covers only runs whose writes were answered before
+//! the flush started. Each run has a number, and each page stores the number of the run in which it was last sent
 //! (`pages.rs`).
 
 use crate::call::Stability;

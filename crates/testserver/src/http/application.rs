@@ -1,5 +1,5 @@
-//! A small application with log-in, for testing sessions: a form with a token, a log-in that sets a cookie,
-//! and an account and orders that require it. It is stateless: tokens and cookies are digests under a
+//! A small application with log-in, for testing sessions: a form with a token, a log-in that sets a cookie, and an
+//! account and orders that require the cookie. The application is stateless: tokens and cookies are digests under a
 //! random key per server start. docs/sessions.md describes the steps.
 //!
 //! It is not secure: any user name with the password `secret` is accepted.

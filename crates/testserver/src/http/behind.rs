@@ -1,8 +1,7 @@
-//! Forwarded requests: this server as a reverse proxy in front of others on loopback, for paths without a
-//! document.
+//! Forwards requests below `/cgi-bin/` to backends on loopback, as a reverse proxy.
 //!
-//! Each thread has its own connections and uses the backends in turn, over HTTP/1.0, so that no answer is
-//! chunked. Answers are bounded. Request bodies, HTTP/2, caching and remote backends are not supported.
+//! Each thread has its own connections and uses the backends in turn, over HTTP/1.0, so that no answer is chunked.
+//! Answers are bounded. Request bodies, HTTP/2, caching and remote backends are not supported.
 
 use super::opening::Persistence;
 use super::request::MAX_HEAD_BYTES;

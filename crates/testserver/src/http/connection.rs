@@ -1,4 +1,4 @@
-//! One connection: receives requests and sends answers in order, until one side ends it.
+//! One connection: receives requests and sends answers in order, until either side closes the connection.
 //!
 //! `responder.rs` sends the answers, `misbehaviour.rs` wrong ones.
 

@@ -1,8 +1,8 @@
-//! Duplicate request cache: replies to calls that may not be repeated. A client that did not receive a
-//! reply repeats the call and gets the same reply (RFC 1813, 4.3). Bounded in number and time.
+//! Duplicate request cache: replies to calls that may not be repeated. A client that did not receive a reply repeats
+//! the call and gets the same reply (RFC 1813, 4.3). The cache is bounded in number and time.
 //!
-//! A call is identified by all its contents, with its XID and its caller, but not by its connection: a
-//! client may repeat a call on another one.
+//! A call is identified by its contents, including its XID and caller, but not by its connection: a client may repeat a
+//! call on another connection.
 
 use dyno_measure::NS_PER_S;
 use std::collections::hash_map::RandomState;

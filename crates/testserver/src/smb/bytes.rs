@@ -1,5 +1,5 @@
-//! Little-endian numbers of messages, read in place or appended. Reading never panics; missing bytes are an
-//! invalid parameter.
+//! Reads little-endian numbers of messages in place, and appends them. Reading never panics: missing bytes are reported
+//! as an invalid parameter.
 
 use super::status::Status;
 

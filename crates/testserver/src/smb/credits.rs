@@ -1,5 +1,4 @@
-//! Message IDs that a client may use (MS-SMB2 3.3.1.1, 3.3.1.2): each one once, and only as many as
-//! granted.
+//! Message IDs that a client may use (MS-SMB2 3.3.1.1, 3.3.1.2): each ID once, and only as many as were granted.
 
 use std::collections::VecDeque;
 

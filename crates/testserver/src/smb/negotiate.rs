@@ -1,4 +1,5 @@
-//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities and contexts; and its validation.
+//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities and contexts; and the later validation of the
+//! negotiation.
 
 use super::bytes::{length, slice, u128_at, u16_at, u32_at, u8_at, Put};
 use super::host::Host;

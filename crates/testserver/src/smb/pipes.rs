@@ -1,5 +1,5 @@
-//! IPC$ with a single pipe, `srvsvc`, and a single operation, the list of shares (MS-SRVS 3.1.4.8 over
-//! DCE/RPC, C706 12.6), so that clients can list them.
+//! IPC$ with a single pipe, `srvsvc`, and a single operation, which lists the shares (MS-SRVS 3.1.4.8 over DCE/RPC,
+//! C706 12.6).
 //!
 //! Other interfaces, fragments, and authentication within RPC are not supported.
 

@@ -1,5 +1,5 @@
-//! Counts of one pass of a script, as for the captures: operations by kind, sizes, and the relations between
-//! successive requests of a handle.
+//! Counts one pass of a script in the same way as the captures were counted: operations by kind, sizes, and the
+//! relations between successive requests of a handle.
 //!
 //! `facts.rs` has the targets, `accept.rs` compares.
 

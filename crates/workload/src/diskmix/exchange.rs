@@ -1,8 +1,8 @@
-//! Fits the relations between successive requests to their table: seeking requests exchange their offsets.
-//! This changes neither the counts per octave nor sizes.
+//! Fits the relations between successive requests to their table: seeking requests exchange their offsets. The counts
+//! per octave and the sizes stay the same.
 //!
-//! Sequential drawing gives too few forward skips and too many backward ones: possible skips depend on the
-//! earlier requests, and an application's last requests can no longer meet what is due.
+//! Offsets drawn one after the other have too few forward skips and too many backward ones: the possible skips depend
+//! on the earlier requests, and an application's last requests can no longer have the relations that are still due.
 //!
 //! `fill.rs` draws the offsets.
 

@@ -1,8 +1,8 @@
 //! Chooses the offsets and sizes that a script leaves open, so that their totals match the tables.
 //!
-//! Sizes are drawn without replacement from the tables, so their counts and bytes are exact. Offsets are
-//! drawn by how often each octave, and each relation to the previous request, is still due. Whatever is
-//! impossible at a place (such as beyond the end of the file) is compensated elsewhere, and finally by
+//! Sizes are drawn without replacement from the tables, so their counts and bytes are exact. Offsets are drawn in
+//! proportion to how often each octave, and each relation to the previous request, is still due. If a choice is
+//! impossible (for example, beyond the end of the file), it is compensated by later requests, and finally by
 //! `exchange.rs`.
 //!
 //! `share.rs` determines the order of requests.
@@ -485,8 +485,8 @@ fn choose(
     all
 }
 
-/// Returns an offset with up to two more hexadecimal digits, of which the original may have kept only these three, if
-/// the request stays within the file.
+/// Returns `offset` with one or two more hexadecimal digits, as it may have been before the recording cut it to three,
+/// if the request then stays within the file; otherwise `offset`.
 fn true_offset(offset: u64, bytes: u64, file_bytes: u64) -> u64 {
     let digits = [256, 16].into_iter().map(|factor| offset * factor);
     let mut within = digits.filter(|longer| offset >= 256 && longer + bytes <= file_bytes);

@@ -48,7 +48,7 @@ impl DiskMix {
             _ => SEED_READ,
         };
         let order = (0..PIECES).map(piece).collect();
-        // Any generation but the workspace's own, which is 0.
+        // The first write has this generation plus one, so never 0, which is the workspace's.
         let generation = random.below(u32::MAX);
         Self::of_pieces(script, order, generation)
     }

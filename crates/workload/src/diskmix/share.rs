@@ -1,5 +1,5 @@
-//! Distributes what a script leaves open among its bursts: the numbers of reads, writes and file queries of
-//! each, how many continue the previous one, and their order.
+//! Distributes the requests that a script leaves open among its bursts: the number of reads, writes and file queries of
+//! each burst, the number of those that continue the previous request, and their order.
 //!
 //! `fill.rs` chooses offsets and sizes.
 

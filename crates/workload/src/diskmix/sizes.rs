@@ -1,4 +1,4 @@
-//! Sizes of requests: integers within the rows of a table of sizes that add up to its bytes.
+//! Sizes of requests: integers within the rows of a table of sizes, whose sum is the table's number of bytes.
 //!
 //! `fill.rs` assigns sizes to requests.
 

@@ -1,7 +1,7 @@
-//! Calls to clients (RFC 8881, 2.10.3.1): the session and connection over which a client is called, and
-//! when. Each session has one slot, so one outstanding call.
+//! Callbacks to clients (RFC 8881, 2.10.3.1): chooses the session, the connection and the time of a callback. Each
+//! session has one slot, so one outstanding callback.
 //!
-//! `../v4/callbacks.rs` encodes these calls.
+//! `../v4/callbacks.rs` encodes callbacks.
 
 use super::back::{Back, ConnectionHandle, Recall, MOST_WAITING};
 use super::clients::{Clients, SessionId};

@@ -1,4 +1,5 @@
-//! NFSv4 attributes (RFC 8881, 5): a bitmap of the present ones, and their values in its order.
+//! NFSv4 attributes (RFC 8881, 5): a bitmap of the attributes that are present, and their values in the order of the
+//! bits.
 
 use crate::nfs::options::LEASE_S;
 use crate::nfs::state4::status::{Outcome, Refused4};

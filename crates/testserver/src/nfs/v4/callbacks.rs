@@ -1,5 +1,4 @@
-//! Calls to clients: CB_COMPOUND with CB_SEQUENCE and CB_RECALL (RFC 8881, 20.2 and 20.9), and their
-//! replies.
+//! Callbacks: CB_COMPOUND with CB_SEQUENCE and CB_RECALL (RFC 8881, 20.2 and 20.9), and their replies.
 
 use crate::nfs::state4::callbacks::Due;
 use dyno_nfs::wire::{Body, Malformed, Message, Program, Reader, Writer};

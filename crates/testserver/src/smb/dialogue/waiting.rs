@@ -1,4 +1,4 @@
-//! Parked requests, which wait for other clients: stored, retried, cancelled.
+//! Requests that are parked to wait for other clients: stores, retries and cancels them.
 
 use super::{Chain, Dialogue, ERROR_BODY};
 use crate::smb::message::{command, flag, AnswerHeader, Disconnect, Frame, Request};
