@@ -109,7 +109,7 @@ impl Schedule {
         start_ns: u64,
         clients: impl ExactSizeIterator<Item = usize>,
     ) -> Self {
-        // The queue's share in proportion to the clients, rounded up.
+        // This thread's share of the queue, in proportion to its clients, rounded up.
         let most_waiting = (open.queue as u128 * clients.len() as u128).div_ceil(mix.clients as u128);
         let mut schedule = Self {
             start_ns,

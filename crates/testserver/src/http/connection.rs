@@ -143,7 +143,7 @@ impl<'a> Connection<'a> {
                 Received::Unread => continue,
                 Received::InBuffer(count) => count,
             };
-            // A short read has emptied the socket, so the next `recv` can be saved.
+            // After a short read the socket is empty, unless the kernel has reported the end. This saves a `recv`.
             self.drained = received < buffer.len() && !self.responder.wire.end_reported();
             let data = &buffer[..received];
             if self.unread.is_empty() {

@@ -64,7 +64,7 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.records.filled(count);
-                    // A short read has emptied the socket. A reported end is not reported again.
+                    // After a short read the socket is empty, unless the kernel has reported the end: it does so only once.
                     count == room_bytes || self.socket.end_reported()
                 }
             };

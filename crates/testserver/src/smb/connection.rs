@@ -88,7 +88,7 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.inbox.end += count;
-                    // A short read has emptied the socket. A reported end is not reported again.
+                    // After a short read the socket is empty, unless the kernel has reported the end: it does so only once.
                     let is_rest = count == room_bytes || self.socket.end_reported();
                     self.carry_out().await?;
                     is_rest

@@ -21,7 +21,7 @@ const MOST_OPERATIONS: u32 = 64;
 const MOST_KEPT_BYTES: u32 = 8192;
 /// Minimum size of a request and of a reply; a session with less is refused.
 const LEAST_BYTES: u32 = 1024;
-/// Size of a READ or WRITE message without its data, at most.
+/// Upper bound on the size of a READ or WRITE message without its data.
 const AROUND_BYTES: u32 = 8192;
 // Directions of a connection (`channel_dir_from_server4`): the fore channel only, or both channels.
 const FORE: u32 = 1;
