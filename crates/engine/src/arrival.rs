@@ -53,7 +53,7 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// Returns the time over which the first operations of all client threads are spread; 0: all start at once.
+    /// Returns the time over which the pace spreads the first operations of all client threads.
     pub(crate) fn interval_ns(self) -> u64 {
         match self {
             Self::Closed { .. } => 0,

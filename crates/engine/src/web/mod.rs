@@ -119,7 +119,7 @@ fn below(target: &Target, mut catalogue: Catalogue) -> Catalogue {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WebClientOptions {
-    /// HTTP version of the requests.
+    /// HTTP version in request lines.
     pub version: Version,
     /// HTTP/2: threads of a client per connection; None: HTTP/1.
     pub streams: Option<usize>,

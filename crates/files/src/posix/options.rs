@@ -6,7 +6,7 @@ pub enum FlushCall {
     #[default]
     Fsync,
     Fdatasync,
-    /// None: a flush does nothing.
+    /// No system call: a flush does nothing.
     Nothing,
 }
 

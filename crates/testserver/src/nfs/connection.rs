@@ -64,7 +64,7 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.records.filled(count);
-                    // After a short read the socket is empty, unless the kernel has reported the end: it does so only once.
+                    // After a short read the socket is empty, unless its end was reported, which happens only once.
                     count == room_bytes || self.socket.end_reported()
                 }
             };

@@ -88,7 +88,7 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.inbox.end += count;
-                    // After a short read the socket is empty, unless the kernel has reported the end: it does so only once.
+                    // After a short read the socket is empty, unless its end was reported, which happens only once.
                     let is_rest = count == room_bytes || self.socket.end_reported();
                     self.carry_out().await?;
                     is_rest
