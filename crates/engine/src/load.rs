@@ -90,7 +90,8 @@ pub struct Load {
 impl Load {
     /// Starts a level on its own threads. The level begins when all clients are ready, or at the time that `go` sets.
     ///
-    /// # Errors Too few file descriptors.
+    /// # Errors
+    /// Too few file descriptors.
     pub fn start(prepared: &PreparedMix) -> Result<Self, LoadError> {
         let mix = prepared.mix();
         let connections = prepared.work().connections(mix.part.clients, mix.threads);

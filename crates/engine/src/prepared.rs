@@ -25,7 +25,8 @@ pub struct OpenTarget {
 impl OpenTarget {
     /// Opens the target of a document: resolves its address once, and verifies that the target permits load.
     ///
-    /// # Errors See `OpenError`.
+    /// # Errors
+    /// See `OpenError`.
     pub fn open(protocol: &str, section: Value, secrets: &Secrets) -> Result<Self, OpenError> {
         let Some(kind) = kinds::kind(protocol) else {
             let mut problems = Problems::default();

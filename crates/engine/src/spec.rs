@@ -124,7 +124,8 @@ impl WindowSpec {
 impl MixSpec {
     /// Parses a document.
     ///
-    /// # Errors The path of the first invalid value, or an unknown version of the document.
+    /// # Errors
+    /// The path of the first invalid value, or an unknown version of the document.
     pub fn parse(text: &str) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let value: Option<Value> = match serde_json::from_str(text) {

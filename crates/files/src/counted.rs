@@ -130,7 +130,7 @@ pub struct Counted<C> {
     calls: Calls,
     outstanding: FxHashMap<CallId, CallKind>,
     breaks: Breaks,
-    /// Arrival of each unanswered break.
+    /// Arrival time of each unanswered break.
     unanswered: HashMap<Grant, u64>,
 }
 

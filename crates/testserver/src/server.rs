@@ -31,7 +31,8 @@ pub trait Service: Sized + Send + Sync + 'static {
 
     /// Creates the state before the first thread starts.
     ///
-    /// # Errors A file can't be created, or a system call fails.
+    /// # Errors
+    /// A file can't be created, or a system call fails.
     fn new(options: &Self::Options) -> io::Result<Self>;
 
     /// Starts threads that serve this address. Returns the actual address, which differs for port 0.
@@ -118,7 +119,8 @@ impl<S: Service> Server<S> {
     /// Restarts the server as after `kill -9`: closes every connection, loses unstable data, and stays down for
     /// `outage`. Stable files remain. Returns the number of files that lost data, once the server is up again.
     ///
-    /// # Errors Another process keeps the port, or no thread can be created.
+    /// # Errors
+    /// Another process keeps the port, or no thread can be created.
     pub fn restart(&self, outage: Duration) -> io::Result<u64> {
         self.0.restart(outage)
     }

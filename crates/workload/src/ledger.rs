@@ -281,7 +281,8 @@ impl Ledger {
 
     /// Compares what was read from `slot` with what was written; returns the number of bytes whose content is known.
     ///
-    /// # Errors The contents differ.
+    /// # Errors
+    /// The contents differ.
     pub fn check(&self, slot: Slot, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         self.file_of(slot)
             .map_or(Ok(0), |id| self.check_file(id, offset, data))
@@ -289,7 +290,8 @@ impl Ledger {
 
     /// Like [`Self::check`], but for the file at `path`, however it was read.
     ///
-    /// # Errors The contents differ.
+    /// # Errors
+    /// The contents differ.
     pub fn check_path(&self, path: PathId, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         let id = self.paths.get(&path).copied().flatten();
         id.map_or(Ok(0), |id| self.check_file(id, offset, data))

@@ -81,7 +81,8 @@ impl SampledBody {
 
     /// Returns the result of decoding for a complete response with this status; None if its body was not decoded.
     ///
-    /// # Errors The body can't be decoded.
+    /// # Errors
+    /// The body can't be decoded.
     pub(super) fn judge(&self, status: u16) -> Result<Option<Decoded>, Failure> {
         let decoding = self.0.as_ref().and_then(|look| look.decoding.as_ref());
         decoding.map_or(Ok(None), |(check, _)| check.judge(status))

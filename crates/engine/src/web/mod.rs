@@ -229,7 +229,8 @@ pub(crate) struct WebWork {
 impl WebWork {
     /// Builds the requests of a level.
     ///
-    /// # Errors Problems of the steps of a session, one sentence each.
+    /// # Errors
+    /// Problems of the steps of a session, one sentence each.
     pub(crate) fn new(
         targets: Targets,
         workload: WebWorkload,

@@ -80,7 +80,7 @@ impl Place {
     fn takes(self, value: &[u8]) -> bool {
         match self {
             Self::Path => value.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#'),
-            // RFC 9110, section 5.5.
+            // RFC 9110, section 5.5: no control characters except the tab.
             Self::Field => value
                 .iter()
                 .all(|byte| *byte == b'\t' || (*byte >= 0x20 && *byte != 0x7f)),
@@ -156,7 +156,8 @@ impl Template {
 
     /// Writes the text with the values of a user.
     ///
-    /// # Errors The name of a value that is missing, or not permitted in this part of the request.
+    /// # Errors
+    /// The name of a value that is missing, or not permitted in this part of the request.
     pub(crate) fn write(&self, user: &User, out: &mut Vec<u8>) -> Result<(), ValueName> {
         out.clear();
         for part in &self.0 {

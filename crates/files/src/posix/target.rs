@@ -52,7 +52,8 @@ pub struct DirectoryTarget {
 impl DirectoryTarget {
     /// Opens the directory at the absolute `path`. If it is remote, checks the consent file.
     ///
-    /// # Errors See `TargetError`.
+    /// # Errors
+    /// See `TargetError`.
     pub fn open(path: &Path, options: Options, token: Option<&str>) -> Result<Self, TargetError> {
         if !path.is_absolute() {
             let text = format!("{} is not an absolute path of a directory", path.display());

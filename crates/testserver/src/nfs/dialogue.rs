@@ -61,7 +61,8 @@ impl Dialogue {
 
     /// Creates a dialogue with a private server without sockets, for fuzzing.
     ///
-    /// # Errors Those of `Server::start`.
+    /// # Errors
+    /// Those of `Server::start`.
     pub fn alone(options: &Options) -> io::Result<Self> {
         let host = crate::server::new(options)?;
         Ok(Self::new(Arc::new(host), 0, Transport::Tcp))
@@ -78,7 +79,8 @@ impl Dialogue {
     /// Executes the call in a record and appends the reply, with its record mark, to `out`. Also accepts the reply to a
     /// callback.
     ///
-    /// # Errors The record is neither a call nor an expected reply: the connection can't continue.
+    /// # Errors
+    /// The record is neither a call nor an expected reply: the connection can't continue.
     pub fn answer(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<After, Malformed> {
         if self.connection.is_bound() && is_reply(record) {
             self.host.take_answer(&self.connection, record)?;

@@ -22,7 +22,8 @@ impl Host {
     /// None: an NFSv3 client. Returns a guard that prevents new delegations while it lives; None: the server grants no
     /// delegations.
     ///
-    /// # Errors JUKEBOX (DELAY in NFSv4): a delegation must be returned first.
+    /// # Errors
+    /// JUKEBOX (DELAY in NFSv4): a delegation must be returned first.
     pub(super) fn make_way(
         &self,
         by: Option<u64>,
@@ -89,7 +90,8 @@ impl Host {
 
     /// Handles the reply to a callback.
     ///
-    /// # Errors The record does not answer a callback.
+    /// # Errors
+    /// The record does not answer a callback.
     pub(super) fn take_answer(&self, connection: &ConnectionHandle, record: &[u8]) -> Result<(), Malformed> {
         let (xid, understood) = parse_answer(record)?;
         match self.clients().answered(connection, xid, understood) {

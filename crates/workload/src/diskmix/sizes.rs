@@ -5,10 +5,12 @@
 use super::facts::SizeRow;
 use crate::random::RandomStream;
 
-/// Returns the sizes of an application's table that remain without those that the script fixes, in ascending order.
+/// Returns the sizes that remain of an application's table after the sizes that the script fixes are removed, in
+/// ascending order.
 ///
-/// # Panics The script fixes sizes that are not in the table, or the remaining sizes can't add up to the remaining
-/// bytes: an error in the script, which the tests find.
+/// # Panics
+/// The script fixes sizes that are not in the table, or the remaining sizes can't add up to the remaining bytes: an
+/// error in the script, which the tests find.
 pub(super) fn free_sizes(
     rows: &[SizeRow],
     application: usize,

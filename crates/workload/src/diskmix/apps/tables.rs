@@ -10,7 +10,7 @@ const QUERIES: usize = TABLES.len();
 /// Tables per query. A choice: up to twenty files are open at once (seen), and of 390 opens, some 150 remain if files
 /// that are reopened before the next delete count once (seen in capture 4).
 const TABLES_USED: [usize; QUERIES] = [1, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1];
-/// Opens of a table with its companions; each query also first opens one to inspect it. 76 in total, seen.
+/// Opens of a table with its companions. Each query also opens one table first, to inspect it. 76 in total, seen.
 const OPENINGS: usize = 76 - QUERIES;
 /// Files per table: data, index, two of a second index, large fields.
 const FILES_OF_TABLE: usize = 5;
