@@ -135,7 +135,7 @@ async fn ask(client: &mut impl Files) -> Result<Answer, Failure> {
     let space = client.ask(&Call::QuerySpace { directory: "" }).await;
     let free_bytes = match space {
         Ok(Reply::Space(space)) => believable(space.total_bytes, space.free_bytes),
-        // The URL's directory below the share does not exist.
+        // The directory that the URL names below the share does not exist.
         Err(failure) if failure.fault == Fault::NotFound => return Err(failure),
         // Clients can work even if this query is refused.
         _ => None,

@@ -395,7 +395,7 @@ impl<S: Sessions> Step<S> {
             self.client.close(handle).await?;
             self.entries += 1;
         }
-        // Query everything, like the linker and like a second call of make.
+        // Query all files and objects, like the linker and like a second call of make.
         for (path, _) in &names.files {
             self.client.query(path).await?;
             let object = format!("{path}{OBJECT}");

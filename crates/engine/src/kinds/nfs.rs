@@ -29,7 +29,7 @@ struct TargetSection {
     max_read_bytes: Option<u32>,
     max_write_bytes: Option<u32>,
     readdirplus: Option<bool>,
-    /// NFSv4.1 only, if the client cache asks for leases.
+    /// Whether to request delegations: only over NFSv4.1, and if the client cache asks for leases.
     delegations: Option<bool>,
 }
 

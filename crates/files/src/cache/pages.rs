@@ -47,7 +47,7 @@ pub(super) struct Pages {
     dirty: PageSet,
     unstable: PageSet,
     last_sent: u64,
-    /// Whether only written bytes are sent, not whole pages.
+    /// Whether only the written bytes of a page are sent, not the whole page.
     exact: bool,
     newest: u32,
     oldest: u32,
