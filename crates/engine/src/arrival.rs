@@ -1,7 +1,7 @@
 //! Due times of a client thread's operations, by its pace and the limit on the request rate.
 //!
-//! The pace says when a client wants to send. Response time counts from that moment, so lateness of a paced
-//! client is response time. The limit protects other people's servers. Delays by the limit do not count as
+//! The pace determines when a client wants to send. Response time counts from that moment, so the lateness of a paced
+//! client is part of its response times. The limit protects other people's servers. Delays by the limit do not count as
 //! response time, and never cause a burst afterwards.
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
-    /// Random and independent, as users arrive.
+    /// Arrivals at random, independent of each other, as of many users.
     Poisson,
     Uniform,
 }
@@ -25,13 +25,13 @@ pub enum Arrival {
     },
     /// Operations are due at fixed intervals, independent of earlier ones.
     Paced { interval_s: f64 },
-    /// Operations arrive at a fixed rate per level. The clients' connections serve them, and arrivals that
-    /// find none free wait. Response time counts from the arrival.
+    /// Operations arrive at a fixed rate per level. The clients' connections serve them; arrivals that find no free
+    /// connection wait. Response time counts from the arrival.
     Open {
         rate_per_s: f64,
         /// Distribution of the arrivals.
         law: Law,
-        /// Maximum number of arrivals that wait for a connection. Further ones are dropped and counted.
+        /// Maximum number of arrivals that wait for a connection. Further arrivals are dropped and counted.
         queue: usize,
     },
 }
@@ -53,7 +53,7 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// Returns the time over which the first operations of all client threads are spread.
+    /// Returns the time over which the pace spreads the first operations of all client threads.
     pub(crate) fn interval_ns(self) -> u64 {
         match self {
             Self::Closed { .. } => 0,
@@ -66,7 +66,7 @@ impl Pace {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DueTimes {
     pace: Pace,
-    /// Minimum time between two starts by the rate limit; 0: no limit.
+    /// Minimum time between two starts that the rate limit requires; 0: no limit.
     bound_ns: u64,
     meant_ns: u64,
     released_ns: u64,
@@ -82,7 +82,7 @@ impl DueTimes {
         }
     }
 
-    /// Returns when the next operation is due. Response time counts from then.
+    /// Returns the due time of the next operation, from which response time counts.
     pub(crate) fn next_ns(&self) -> u64 {
         self.meant_ns.max(self.released_ns)
     }
@@ -95,8 +95,8 @@ impl DueTimes {
         }
     }
 
-    /// Records the end of an operation. `begins_piece`: think time precedes the next one. `pause_ns`: pause
-    /// after a failure.
+    /// Records the end of an operation. `begins_piece`: think time precedes the next operation. `pause_ns`: pause after
+    /// a failure.
     pub(crate) fn ended(&mut self, done_ns: u64, begins_piece: bool, pause_ns: u64) {
         let due_ns = self.next_ns();
         self.released_ns = match self.bound_ns {
@@ -117,7 +117,7 @@ impl DueTimes {
         }
     }
 
-    /// Returns how many operations were due before `end_ns` but not started.
+    /// Returns the number of operations that were due before `end_ns` but not started.
     pub(crate) fn overdue(&self, end_ns: u64) -> u64 {
         match self.pace {
             Pace::Paced { interval_ns } if self.meant_ns < end_ns => {

@@ -30,11 +30,11 @@ struct Limits {
     operations: u64,
 }
 
-/// State for open arrivals, which a client thread serves together with all others of its engine thread.
+/// State for open arrivals, which a client thread serves together with all other client threads of its engine thread.
 #[derive(Debug)]
 struct OpenTurn {
     schedule: Rc<RefCell<Schedule>>,
-    /// Arrival that was taken but not started.
+    /// Due time of an arrival that was taken but not started.
     taken_ns: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct ClientThread {
     executor: Executor,
     limits: Limits,
     due: DueTimes,
-    /// None: the thread's own pace applies.
+    /// Open arrivals; None: the thread's own pace applies.
     open: Option<OpenTurn>,
     state: Rc<ClientState>,
     tally: Rc<RefCell<Tally>>,
@@ -106,7 +106,7 @@ impl ClientThread {
     async fn next_due(&mut self, protocol: &mut impl Protocol, end_ns: u64) -> Option<(u64, u64)> {
         let mut due_ns = self.due.next_ns();
         if self.open.is_some() {
-            // Wait before taking an arrival: a connection that must pause must not hold one back.
+            // Wait before taking an arrival: a connection that must pause must not delay an arrival.
             let now_ns = self.wait_until(protocol, due_ns, end_ns).await?;
             let turn = self.open.as_mut()?;
             due_ns = turn.schedule.borrow_mut().take(now_ns)?;
@@ -128,7 +128,7 @@ impl ClientThread {
             protocol.idle_until(&self.executor, due_ns).await;
             now_ns = monotonic_ns();
         }
-        // Meanwhile the client may have left, or the level may have ended.
+        // During the wait, the client may have left or the level may have ended.
         (!self.state.left.get() && now_ns < end_ns).then_some(now_ns)
     }
 
@@ -193,7 +193,7 @@ impl ClientThread {
         self.close(&digest, end_ns);
     }
 
-    /// Returns how long the client pauses after an operation. The client may leave instead.
+    /// Returns the length of the pause after an operation. After too many errors, makes the client leave.
     fn pause_after(&self, result: &Result<(), Failure>, elapsed_ns: u64, instant_failures: &mut u64) -> u64 {
         let Err(failure) = result else {
             *instant_failures = 0;
@@ -244,7 +244,7 @@ impl ClientThread {
     }
 }
 
-/// Returns whether a fault needs no answer from a server, so that it could repeat endlessly.
+/// Returns whether a fault can occur without waiting for the server, so that it could repeat endlessly in no time.
 fn costs_no_time(fault: Fault) -> bool {
     matches!(
         fault,

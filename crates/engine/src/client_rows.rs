@@ -1,5 +1,5 @@
-//! Rows of clients, sorted by number, and their encoding: seven little-endian words per row. A level of many
-//! nodes can have millions.
+//! Rows of clients, sorted by number, and their encoding: seven little-endian words per row. A level of many nodes can
+//! have millions of rows.
 
 use crate::time_fields::seconds_or_none;
 use schemars::JsonSchema;

@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// Negotiated session parameters, in the protocol's terms.
 pub(crate) type SessionFacts = BTreeMap<String, Value>;
 
-/// Name in records for operations in progress at the end of the window that later timed out. They are not
+/// Name in records for operations that were in progress at the end of the window and later timed out. These are not
 /// errors of the window.
 const UNANSWERED: &str = "unanswered_at_close";
 
@@ -77,7 +77,7 @@ impl StreamCount {
     }
 }
 
-/// Counts of a file client beside its operations.
+/// Counts of a file client other than those of its operations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilesCount {
     pub passes: u64,
@@ -93,7 +93,7 @@ pub(crate) struct FilesCount {
     pub reconnects: u64,
 }
 
-/// Counters that other threads may read during the level. One writer, so plain stores.
+/// Counters that other threads may read during the level. There is only one writer, so plain stores suffice.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub operations: AtomicU64,
@@ -111,21 +111,21 @@ pub(crate) struct Tally {
     window: Window,
     mix: MixTally,
     faults: Vec<FaultCount>,
-    /// Nearly always one or two rows.
+    /// Usually one or two rows.
     handshakes: Vec<HandshakeCount>,
     streams: StreamCount,
-    /// Sampled bodies by result of decoding.
+    /// Number of sampled bodies by the result of decoding.
     decoded: [u64; Decoded::ALL.len()],
     live: Arc<Live>,
     bytes_in_total: u64,
     bytes_moved_total: u64,
     errors_total: u64,
-    /// End of the latest operation, since the start of the level.
+    /// End of the latest operation, relative to the start of the level.
     ended_ns: u64,
 }
 
 impl Tally {
-    /// Creates a tally for `clients`, counted by their index.
+    /// Creates a tally for `clients`, which are then counted by their index.
     pub(crate) fn new(
         window: Window,
         classes: &[String],
@@ -279,7 +279,7 @@ impl Tally {
         self.note_failure(client, measured, failure, unanswered, elapsed_ns);
     }
 
-    /// `unanswered`: the operation was in progress when the window closed, and timed out.
+    /// Counts a failure. `unanswered`: the operation was in progress when the window closed, and timed out.
     fn note_failure(
         &mut self,
         client: usize,
@@ -309,7 +309,7 @@ impl Tally {
         }
     }
 
-    /// Counts what kept a client out of the mix: an error before the first second's operations, and of no class.
+    /// Counts the failure of a client that takes no part: an error of second 0, without a class.
     pub(crate) fn count_absence(&mut self, client: usize, failure: Failure) {
         self.note_failure(client, false, failure, false, 0);
         self.second(0).errors += 1;
@@ -402,7 +402,7 @@ impl Tally {
         self.mix.overdue_at_end += operations;
     }
 
-    /// Adds the digest of a client thread's first operations. The order of a client's threads does not
+    /// Adds the digest of a client thread's first operations to that of its client. The order of the threads does not
     /// matter.
     pub(crate) fn add_digest(&mut self, client: usize, digest: u64) {
         let number = self.mix.by_client[client].client;
@@ -419,7 +419,8 @@ impl Tally {
         generator.loop_lag = loop_lag;
     }
 
-    /// Sets how long connections waited for the engine thread, and the thread for a CPU.
+    /// Sets the time for which connections waited for the engine thread, and the time for which the thread waited for a
+    /// CPU.
     pub(crate) fn set_waiting(&mut self, ready_work: ReadyWork, run_delay_ns: Option<u64>) {
         self.mix.generator.ready_work_ns = Some(ready_work.ready_ns);
         self.mix.generator.run_delay_ns = run_delay_ns;

@@ -10,7 +10,7 @@ pub(crate) struct OperationsDigest {
 }
 
 impl OperationsDigest {
-    /// Creates a digest of `operations` operations of one thread. 0: no digest.
+    /// Creates a digest of the first `operations` operations of one thread; 0: no digest.
     pub(crate) fn new(operations: u32, thread: usize) -> Self {
         let hasher = || {
             let mut hasher = DefaultHasher::new();
@@ -33,7 +33,7 @@ impl OperationsDigest {
         }
     }
 
-    /// Returns the digest, which is equal for equal operations.
+    /// Returns the digest; None if none was requested. Equal operations have equal digests.
     pub(crate) fn finish(&self) -> Option<u64> {
         self.hasher.as_ref().map(Hasher::finish)
     }

@@ -11,14 +11,14 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Headers of the first response.
+/// Headers of the level's first response.
 #[derive(Debug, Default)]
 pub(crate) struct FirstAnswer {
     pub server: OnceCell<String>,
     pub location: OnceCell<String>,
 }
 
-/// Engine threads share only live counters and the start time during a level.
+/// State of one engine thread. During a level, engine threads share only live counters and the start time.
 #[derive(Debug)]
 pub(crate) struct EngineThread {
     pub mix: Arc<Mix>,
@@ -28,7 +28,7 @@ pub(crate) struct EngineThread {
     pub dialer: OnceCell<Rc<Dialer>>,
     /// Open arrivals, set when the level starts.
     pub schedule: OnceCell<Rc<RefCell<Schedule>>>,
-    /// Set by web servers.
+    /// Set by work over HTTP.
     pub first_answer: Rc<FirstAnswer>,
     /// Number of active client threads.
     pub working: Rc<Cell<usize>>,
@@ -36,7 +36,7 @@ pub(crate) struct EngineThread {
 }
 
 impl EngineThread {
-    /// Creates thread `number` of a level, which counts operations of `classes` classes.
+    /// Creates thread `number` of a level. `classes`: names of the operation classes.
     pub(crate) fn new(
         mix: &Arc<Mix>,
         number: usize,
@@ -62,7 +62,7 @@ impl EngineThread {
         clients_of(&self.mix, self.number)
     }
 
-    /// Returns the arrivals shared by its clients in a level that starts at `start_ns`.
+    /// Returns the arrivals shared by the thread's clients in a level that starts at `start_ns`.
     pub(crate) fn schedule(&self, open: OpenArrivals, start_ns: u64) -> Rc<RefCell<Schedule>> {
         let make = || {
             let schedule = Schedule::new(&self.mix, open, start_ns, self.clients());

@@ -1,4 +1,4 @@
-//! Jobs: levels on files that end when their work is done, or the removal of what they left. The controller
+//! Jobs: levels on files that end when their work is done, or the removal of files left by other jobs. The controller
 //! opens gates at which levels begin and end on all nodes together. `files/` performs the work.
 
 use crate::bonnie::BonnieSpec;
@@ -33,18 +33,18 @@ pub enum GateKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct JobStage {
     pub ended: bool,
-    /// The closed gate that all clients of this process have reached. Gates have the same numbers on all
-    /// nodes; a node skips gates that none of its clients use.
+    /// The closed gate that all clients of this process have reached. A gate has the same number on all nodes; a node
+    /// skips gates that none of its clients use.
     pub gate: Option<u64>,
     pub kind: Option<GateKind>,
 }
 
-/// Controls a job from another thread: shows its state, opens gates, stops it.
+/// Controls a job from another thread: returns the job's state, opens gates, stops the job.
 #[derive(Debug, Default)]
 pub struct JobControl {
     stopped: AtomicBool,
     abandoned: AtomicBool,
-    /// Whether a controller opens the gates. Otherwise they open when all clients have arrived.
+    /// Whether a controller opens the gates. Otherwise, a gate opens when all clients have arrived.
     is_led: bool,
     /// Number of the first closed gate.
     closed_from: AtomicU64,
@@ -62,14 +62,14 @@ impl JobControl {
         }
     }
 
-    /// Stop the job after its current call. The job removes its files.
+    /// Stops the job after its current call. The job removes its files.
     pub fn stop(&self) {
         let _looking = self.stage();
         self.stopped.store(true, Ordering::Relaxed);
         self.changed.notify_all();
     }
 
-    /// Stop the job at once, because its server is gone. Its files stay.
+    /// Stops the job at once, because its server is gone. Its files stay.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
         self.stop();
@@ -94,7 +94,7 @@ impl JobControl {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Opens a gate and those before it. Levels at the gate begin at `begins_ns` of the monotonic clock.
+    /// Opens a gate and all gates before it. Levels at the gate begin at `begins_ns` of the monotonic clock.
     pub fn open(&self, gate: u64, begins_ns: u64) {
         let mut stage = self.stage();
         if stage.gate.is_some_and(|at| at <= gate) {
@@ -133,12 +133,12 @@ impl JobControl {
         self.closed_from.load(Ordering::Acquire) > gate
     }
 
-    /// Returns when the level of the last opened gate begins.
+    /// Returns the start of the levels at the last opened gate.
     pub(crate) fn begins_ns(&self) -> u64 {
         self.begins_ns.load(Ordering::Relaxed)
     }
 
-    /// Passes a gate without clients: blocks until it is open or the job is stopped. Returns whether it is
+    /// Passes a gate without clients: blocks until the gate is open or the job is stopped. Returns whether the gate is
     /// open.
     pub(crate) fn pass(&self, gate: u64) -> bool {
         self.reach(gate, GateKind::Between);
@@ -168,7 +168,7 @@ pub struct FileJob {
     pub most_ns: u64,
     /// Maximum calls per second of all clients. Required for targets on other machines.
     pub max_rate_per_s: Option<f64>,
-    /// Clients of this process. None: all.
+    /// Clients that this process runs. None: all.
     pub part: Option<PartSpec>,
     /// Unique per job, and equal on all its nodes.
     pub nonce: u64,
@@ -194,7 +194,7 @@ pub struct StepsSpec {
     pub drop_caches: bool,
 }
 
-/// Tally of each level. None: no client of this process took part.
+/// Tallies of the levels. None: no client of this process took part.
 pub type JobLevels = Vec<Option<MixTally>>;
 
 /// Why a job failed, and at which step.
@@ -205,8 +205,8 @@ pub struct JobFailure {
 }
 
 impl FileJob {
-    /// Returns why the job is invalid, or None: a size is 0, too many sessions, too large blocks, or a local
-    /// file with a path.
+    /// Returns why the job is invalid: a size is 0, there are too many sessions, a block is too large, or a local file
+    /// has a path. None: it is valid.
     #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
         let is_sound = match &self.task {

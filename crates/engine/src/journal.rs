@@ -1,5 +1,6 @@
-//! The journal of a power cut: files written and flushed until the server is gone, and what it acknowledged.
-//! It is kept where no power is cut. `files/journal.rs` writes the files.
+//! The journal of a power cut: a list of files that are written and flushed until the server is gone, with what the
+//! server acknowledged. The journal must be kept on a machine whose power is not cut. `files/journal.rs` writes the
+//! files.
 
 use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -13,7 +14,7 @@ use std::thread::JoinHandle;
 pub(crate) const PIECE_BYTES: usize = 8 << 10;
 /// Maximum writes per file.
 const MOST_PIECES: u32 = 6;
-/// One in so many files is not flushed, so the server may lose it.
+/// One in this many files is not flushed, so the server may lose it.
 const UNFLUSHED_EACH: u32 = 4;
 /// Time for clients to read the last responses before they end.
 const ENDING_NS: u64 = NS_PER_S;
@@ -31,15 +32,15 @@ pub struct JournalSpec {
     pub most_ns: u64,
 }
 
-/// A file and what the server acknowledged. Byte counts start at its beginning.
+/// A file, and what the server acknowledged of it. Byte counts start at the beginning of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub client: u32,
     /// Number among the client's files, from 0.
     pub file: u32,
-    /// Bytes acknowledged as written.
+    /// Bytes, from the beginning of the file, that writes acknowledged.
     pub written_bytes: u64,
-    /// Bytes among them acknowledged by a flush.
+    /// Bytes, from the beginning of the file, that a flush acknowledged.
     pub flushed_bytes: u64,
 }
 
@@ -48,9 +49,9 @@ pub struct Entry {
 pub struct LeftOfFile {
     pub client: u32,
     pub file: u32,
-    /// Intact bytes from its beginning.
+    /// Intact bytes from the beginning of the file.
     pub intact_bytes: u64,
-    /// Why it cannot be read. None: it was read, or does not exist.
+    /// Why the file can't be read. None: it was read, or does not exist.
     pub why: Option<String>,
 }
 
@@ -80,7 +81,7 @@ impl JournalSpec {
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     entries: Mutex<Vec<Entry>>,
-    /// When the clients were told to end; 0 before that.
+    /// Time at which the clients were told to end; 0 before that.
     ends_ns: AtomicU64,
 }
 
@@ -138,8 +139,8 @@ impl Journal {
         entries.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends the clients within one second. All acknowledged files are then in the entries. Returns the
-    /// failure of each client that did not end by itself; a second call returns none.
+    /// Ends the clients within one second. The entries then contain all acknowledged files. Returns the failure of each
+    /// client that did not end by itself; a second call returns none.
     pub fn end(&self) -> Vec<Failure> {
         self.page.ends_ns.store(monotonic_ns(), Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -22,13 +22,13 @@ use std::fmt::{self, Debug};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Data needed to open a target that appears in no record.
+/// Data that is needed to open a target and is not recorded.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Secrets {
     /// The user's consent token.
     pub consent_token: Option<String>,
-    /// Password of the user as whom clients log on.
+    /// Password of the user in the target's section.
     pub password: Option<String>,
     /// Client certificate for servers that ask for one.
     pub identity: Option<Identity>,
@@ -51,10 +51,10 @@ pub enum OpenError {
     Target(TargetError),
 }
 
-/// Data of a level outside its document.
+/// Data for a level that is not in its document.
 #[derive(Debug, Clone, Default)]
 pub struct Material {
-    /// Workspaces of the clients, from level to level.
+    /// Workspaces of the clients, kept from level to level.
     pub workspaces: Workspaces,
     /// A load file to replay.
     pub load_file: Option<Arc<LoadFile>>,
@@ -78,7 +78,7 @@ pub struct Look {
     pub is_used: bool,
     /// Directory to which the server may move deleted files.
     pub recycle_bin: Option<String>,
-    /// Entries in it.
+    /// Number of entries in the recycle bin.
     pub recycled_entries: u32,
     /// Why the share cannot be used.
     pub why: Option<String>,
@@ -90,7 +90,7 @@ pub struct Look {
 pub struct Answer {
     pub status: u16,
     pub server: Option<String>,
-    /// The body, or its beginning.
+    /// The body, or the beginning of a longer body.
     pub body: Vec<u8>,
     pub whole: bool,
 }
@@ -99,7 +99,7 @@ pub struct Answer {
 pub(crate) trait Kind: Sync {
     fn name(&self) -> &'static str;
 
-    /// Opens a target: resolves its address once, and proves that load is welcome.
+    /// Opens a target: resolves its address once, and checks that the target consents to load.
     fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError>;
 }
 
@@ -113,8 +113,8 @@ pub trait Target: Send + Sync + Debug {
     /// Returns further facts about the target.
     fn facts(&self) -> Value;
 
-    /// Checks the target without load or writes. `nonce`: unique per call. `sessions`: how many must be possible at once;
-    /// those beyond one per share are on the first share.
+    /// Checks the target without load or writes. `nonce`: unique per call. `sessions`: number of concurrent sessions to
+    /// open at least; those beyond one per share are on the first share.
     fn look(&self, _nonce: u64, _sessions: u32) -> Vec<Look> {
         Vec::new()
     }
@@ -125,7 +125,7 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// Reads what remains of a journal. None for targets without files.
+    /// Reads the remains of a journal. None for targets without files.
     fn read_back(
         &self,
         _spec: &JournalSpec,
@@ -140,7 +140,7 @@ pub trait Target: Send + Sync + Debug {
         false
     }
 
-    /// Run a job until `end` stops it. Return None for a target without files.
+    /// Runs a job until `end` stops it. None for targets without files.
     fn carry_out(&self, _job: &FileJob, _end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         None
     }
@@ -150,13 +150,13 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// Sends one GET until `deadline_ns` (monotonic clock) and reads at most `most_bytes`. None for targets
-    /// without documents.
+    /// Sends one GET, and reads at most `most_bytes` of the answer, by `deadline_ns` (monotonic clock). None for
+    /// targets without documents.
     fn get(&self, _path: &str, _deadline_ns: u64, _most_bytes: usize) -> Option<Result<Answer, Failure>> {
         None
     }
 
-    /// Connects until `deadline_ns` (monotonic clock) without sending a request.
+    /// Connects by `deadline_ns` (monotonic clock) without sending a request.
     fn connect(&self, _deadline_ns: u64) -> Result<(), Failure> {
         Ok(())
     }
@@ -186,7 +186,7 @@ pub(crate) trait Work: Send + Sync + Debug {
         clients * threads
     }
 
-    /// Starts the clients of an engine thread on its loop. Each reports when it is ready.
+    /// Starts the clients of an engine thread on the thread's loop. Each client reports when it is ready.
     fn spawn_clients(&self, thread: &Rc<EngineThread>);
 
     /// Returns a hint for a failure.

@@ -31,7 +31,7 @@ pub enum LoadError {
     /// The process may not open enough files.
     #[error("connections and the tool itself need {needed} file descriptors, but this process may have only {limit}: raise the hard limit (ulimit -Hn)")]
     Files {
-        /// For the level's connections and the tool itself.
+        /// Number of files for the level's connections and the tool itself.
         needed: u64,
         limit: u64,
     },
@@ -49,21 +49,21 @@ pub enum LoadError {
 /// State of a running level.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Snapshot {
-    /// Since the start of the level; 0 during preparation.
+    /// Time since the start of the level; 0 during preparation.
     pub elapsed_s: f64,
     /// Clients that are ready or have failed.
     pub clients_prepared: u64,
     /// Successes so far, including ramps.
     pub operations: u64,
-    /// All bytes received with them.
+    /// All bytes received by these operations, including ramps.
     pub bytes_in: u64,
     /// Application bytes read and written.
     pub bytes_moved: u64,
     pub errors: u64,
     /// Clients that have not left.
     pub clients_active: u64,
-    /// 99th percentile of response times so far, including ramps; at most an eighth too high. None if there
-    /// are few.
+    /// 99th percentile of response times so far, including ramps; at most an eighth too high. None if there are too
+    /// few.
     pub p99_ms: Option<f64>,
 }
 
@@ -88,7 +88,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts a level on its own threads. It begins when all clients are ready, or later when told.
+    /// Starts a level on its own threads. The level begins when all clients are ready, or at the time that `go` sets.
     ///
     /// # Errors
     /// Too few file descriptors.
@@ -114,7 +114,7 @@ impl Load {
                     // Stop if one thread fails: the level would not be the requested one.
                     shared.stop.store(true, Ordering::Relaxed);
                 }
-                // The receiver only disappears if no one wants the result.
+                // Sending only fails if no one waits for the result any more.
                 let _ = sender.send(part);
             });
         }

@@ -1,4 +1,4 @@
-//! Merges two parts of a level, by rules that are attributes of the tally's fields (`tally.rs`). The order
+//! Merges two parts of a level, by rules that are attributes of the tally's fields (`tally.rs`). The order of merging
 //! does not matter.
 
 use dyno_measure::Histogram;
@@ -26,7 +26,7 @@ pub(crate) fn sum_of_known(ours: &mut Option<u64>, theirs: Option<u64>) {
         .or(theirs);
 }
 
-/// Takes the larger. Unknown is smaller than any value.
+/// Takes the larger value. For an `Option`, None is smaller than any value.
 pub(crate) fn max<T: Ord>(ours: &mut T, theirs: T) {
     if theirs > *ours {
         *ours = theirs;
@@ -54,7 +54,7 @@ pub(crate) fn histogram_of_known(ours: &mut Option<Histogram>, theirs: Option<Hi
     }
 }
 
-/// Merges values that some parts lack.
+/// Merges values that some parts don't have.
 pub(crate) fn of_known<T: Merge + Default>(ours: &mut Option<T>, theirs: Option<T>) {
     if let Some(theirs) = theirs {
         ours.get_or_insert_default().merge(theirs);
@@ -85,20 +85,21 @@ pub(crate) fn each<T: Merge>(ours: &mut Vec<T>, theirs: Vec<T>) {
     }
 }
 
-/// All rows, in order.
+/// Appends and sorts the rows of both parts.
 pub(crate) fn sorted<T: Ord>(ours: &mut Vec<T>, theirs: Vec<T>) {
     ours.extend(theirs);
     ours.sort_unstable();
 }
 
-/// What each key has, combined bit by bit.
+/// Combines the values of each key with XOR.
 pub(crate) fn xor<K: Ord, V: BitXorAssign + Default>(ours: &mut BTreeMap<K, V>, theirs: BTreeMap<K, V>) {
     for (key, value) in theirs {
         *ours.entry(key).or_default() ^= value;
     }
 }
 
-/// What all parts have; of what can't be, that they differ, the same one in whatever order.
+/// Takes the value that the parts have in common. If the values differ, takes the first in order of their text, so that
+/// the order of merging does not matter.
 pub(crate) fn same(ours: &mut Option<Value>, theirs: Option<Value>) {
     let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
     if ours.is_none() || theirs.is_some() && text(&theirs) < text(ours) {

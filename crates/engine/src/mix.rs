@@ -1,4 +1,4 @@
-//! A level in integers: its clients, the ones that this process runs, their start times and due times.
+//! A level in integers: its clients, the part of them that this process runs, their start times and due times.
 
 use crate::arrival::{Arrival, DueTimes, OpenArrivals, Pace};
 use crate::spec::{nanoseconds, MixSpec, StartRule};
@@ -38,17 +38,17 @@ pub struct Mix {
     /// Request streams per client.
     pub threads: usize,
     pub part: Part,
-    /// Length and measured part.
+    /// Length of the level, and its measured part.
     pub window: Window,
     /// Maximum random delay of a client's start.
     pub delay_ns: u64,
     pub(crate) pace: Pace,
-    /// None: each client thread has its own pace.
+    /// Open arrivals of the level; None: each client thread has its own pace.
     pub(crate) open: Option<OpenArrivals>,
     pub timeout_ns: u64,
     /// Seed of every random stream.
     pub seed: u64,
-    /// Unique to this level.
+    /// Number that is unique to this level.
     pub nonce: u64,
     /// Errors after which a client leaves; None: never.
     pub leave_after_errors: Option<u32>,
@@ -61,9 +61,9 @@ pub struct Mix {
     pub start: StartRule,
     /// OS threads that generate the load.
     pub engine_threads: usize,
-    /// CPUs to pin them to, in turn; empty: not pinned.
+    /// CPUs to which the engine threads are pinned in turn; if empty, they are not pinned.
     pub cpus: Vec<usize>,
-    /// Whether each client has its own engine thread and waits there for system calls.
+    /// Whether each client has its own engine thread, in which it waits for system calls.
     pub clients_block: bool,
     /// CPU time to waste per operation.
     pub added_cpu_ns: u32,
@@ -149,13 +149,13 @@ impl Mix {
         })
     }
 
-    /// Returns the engine threads of this process, each with at least one client.
+    /// Returns the number of engine threads of this process; each has at least one client.
     pub(crate) fn threads_here(&self) -> usize {
         self.engine_threads.clamp(1, self.part.clients)
     }
 
-    /// Returns the minimum time between two starts of a client thread that keeps the level within its rate
-    /// limit; 0 if it has none.
+    /// Returns the minimum time between two starts of a client thread that keeps the level within its rate limit; 0
+    /// without a rate limit.
     fn bound_ns(&self) -> u64 {
         self.max_rate_per_s.map_or(0, |rate| {
             (self.streams() as f64 / rate * NS_PER_S as f64).ceil() as u64
@@ -173,8 +173,8 @@ impl Mix {
         Xoshiro256PlusPlus::seed_from_u64(mixed.next_u64() ^ place)
     }
 
-    /// Returns a number unique to this level, equal in all its processes. It tells its clients and their data
-    /// from those of other levels.
+    /// Returns a number unique to this level, equal in all its processes. It distinguishes the level's clients and
+    /// their data from those of other levels.
     pub(crate) fn identity(&self) -> u64 {
         xxh3_64_with_seed(&self.nonce.to_le_bytes(), self.seed)
     }

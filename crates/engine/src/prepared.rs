@@ -23,7 +23,7 @@ pub struct OpenTarget {
 }
 
 impl OpenTarget {
-    /// Opens the target of a document: resolves its address once, and verifies that it permits load.
+    /// Opens the target of a document: resolves its address once, and verifies that the target permits load.
     ///
     /// # Errors
     /// See `OpenError`.
@@ -91,21 +91,20 @@ impl OpenTarget {
         self.inner.look(nonce, sessions)
     }
 
-    /// Runs a job until `end` stops it. Returns None for a target without files, and for a remote one if
-    /// nothing limits the rate.
+    /// Runs a job until `end` stops it. Returns None for a target without files, and for a remote target without a rate
+    /// limit.
     #[must_use]
     pub fn carry_out(&self, job: &FileJob, end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         (self.is_loopback() || job.max_rate_per_s.is_some()).then(|| self.inner.carry_out(job, end))?
     }
 
-    /// Returns a remedy for a failure of a job.
+    /// Returns a hint for a failure of a job.
     #[must_use]
     pub fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
         self.inner.advice_on(failure)
     }
 
-    /// Starts to write files, which goes on until the server is gone. Returns None if the target has no
-    /// files. `nonce`: as for `look`.
+    /// Starts to write files until the server is gone. Returns None if the target has no files. `nonce`: as for `look`.
     #[must_use]
     pub fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {
         self.inner.begin_journal(spec, nonce)
@@ -123,7 +122,7 @@ impl OpenTarget {
     }
 }
 
-/// A valid level, with everything built that can be before the clock runs.
+/// A valid level, with everything built in advance that can be.
 #[derive(Debug, Clone)]
 pub struct PreparedMix {
     mix: Arc<Mix>,

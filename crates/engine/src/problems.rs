@@ -1,16 +1,16 @@
-//! Problems of a document, collected to report all at once, each with its key's path.
+//! Problems of a document, collected so that all are reported at once, each with the path of its key.
 //!
-//! Not a validation library: the rules that matter here compare keys or depend on the target, so any library
-//! would need functions for them too.
+//! Not a validation library: the important rules compare keys or depend on the target, so any library would need
+//! functions for them too.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt;
 
-/// Maximum of any time in a document: one day.
+/// Upper bound on every time in a document: one day.
 const MAX_LENGTH_S: f64 = 86_400.0;
 
-/// Problem of keys that contradict each other. The control plane explains it before it makes a document.
+/// Problem of keys that contradict each other. The control plane explains the contradiction before it makes a document.
 pub(crate) const CONTRADICTS: &str = "contradicts another key";
 
 /// Problems of one document, one per line.
@@ -35,7 +35,7 @@ impl Problems {
         self.bounded((0.0..=MAX_LENGTH_S).contains(&seconds), path);
     }
 
-    /// Parses the section at `path` of the document; returns None if it is invalid.
+    /// Parses the section at `path` of the document; returns None if the section is invalid.
     pub fn section<T: DeserializeOwned>(&mut self, path: &str, section: &Value) -> Option<T> {
         match serde_path_to_error::deserialize(section.clone()) {
             Ok(read) => Some(read),

@@ -1,4 +1,4 @@
-//! The contract of a protocol: one operation at a time per client thread. Each protocol has its own file.
+//! The interface of a protocol: one operation at a time per client thread. Each protocol has its own file.
 
 use dyno_http::coding::Decoded;
 use dyno_http::{Handshake, Streams};
@@ -16,14 +16,14 @@ pub struct Performed {
     pub bytes_read: u64,
     /// Application bytes handed over for writing.
     pub bytes_written: u64,
-    /// All bytes received that the protocol can see.
+    /// All bytes received, as far as the protocol can see them.
     pub bytes_in: u64,
     /// All bytes sent.
     pub bytes_out: u64,
     /// Time from the intended start to the connection, if one was made.
     pub connect_ns: Option<u64>,
-    /// Connections made for the operation. None if a client's session outlives its operations and is counted
-    /// as a whole.
+    /// Connections made for the operation. 0 if a session outlives its operations: its connections are counted with the
+    /// session.
     pub connections: u32,
     /// HTTP/2 streams opened for the operation.
     pub streams: Streams,
@@ -33,7 +33,7 @@ pub struct Performed {
     pub reconnected: bool,
     /// Result of decoding the body; None if the body was not in the sample.
     pub decoded: Option<Decoded>,
-    /// Whether the session ended, and its state (open files) with it.
+    /// Whether the session ended, and with it its state (open files).
     pub session_lost: bool,
 }
 
@@ -46,8 +46,8 @@ pub trait Protocol {
     /// Performs `op`, whose intended start is `start_ns` of the monotonic clock.
     fn perform(&mut self, op: &Self::Op, start_ns: u64) -> impl Future<Output = Performed>;
 
-    /// Waits until `due_ns` with no operation under way. Meanwhile, protocols with server-initiated messages
-    /// listen.
+    /// Waits until `due_ns` while no operation is under way. Protocols with server-initiated messages handle them
+    /// meanwhile.
     fn idle_until(&mut self, executor: &Executor, due_ns: u64) -> impl Future<Output = ()> {
         executor.sleep_until(due_ns)
     }
@@ -59,10 +59,10 @@ pub trait Overlapping: Protocol {
     /// Returns whether `op` may overlap others.
     fn overlaps(op: &Self::Op) -> bool;
 
-    /// Starts `op` and returns the number that `ended` reports it by. `due_ns`: as for `perform`. On an
-    /// error, `op` has already ended.
+    /// Starts `op` and returns the number by which `ended` reports it. `due_ns`: as for `perform`. On an error, `op`
+    /// has already ended.
     fn begin(&mut self, op: &Self::Op, due_ns: u64) -> impl Future<Output = Result<u64, Performed>>;
 
-    /// Waits until an operation under way ends. Each ends once, also when its session is lost.
+    /// Waits until an operation under way ends. Each operation ends exactly once, even if its session is lost.
     fn ended(&mut self) -> impl Future<Output = (u64, Performed)>;
 }

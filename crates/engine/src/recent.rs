@@ -1,6 +1,6 @@
-//! Live response times of a level: counts in buckets an eighth of their value wide.
+//! Live response times of a level: counts in buckets whose width is an eighth of their value.
 //!
-//! One writer and no lock. Results use HDR histograms of the window instead.
+//! There is one writer and no lock. Results use HDR histograms of the window instead.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ const PARTS_LOG2: u32 = 3;
 /// Buckets per power of two.
 const PARTS: u64 = 1 << PARTS_LOG2;
 const BUCKETS: usize = ((u64::BITS - PARTS_LOG2 + 1) << PARTS_LOG2) as usize;
-/// With fewer answers, the 99th percentile depends on single ones.
+/// Minimum number of answers for a 99th percentile: with fewer, it depends on single answers.
 const FEWEST: u64 = 1000;
 
 /// Counts of one engine thread.
@@ -22,15 +22,15 @@ impl Default for ResponseTimes {
 }
 
 impl ResponseTimes {
-    /// Counts one response. Only for the single writer.
+    /// Counts one response. To be called only by the single writer.
     pub(crate) fn record(&self, ns: u64) {
         let count = &self.0[bucket(ns)];
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
-/// Returns the overall 99th percentile in nanoseconds, at most an eighth too high, or None for too few
-/// answers.
+/// Returns the 99th percentile over all engine threads in nanoseconds, at most an eighth too high; None if there are
+/// too few answers.
 pub(crate) fn p99_ns<'a>(of: impl Iterator<Item = &'a ResponseTimes>) -> Option<u64> {
     let mut counts = vec![0u64; BUCKETS];
     for times in of {

@@ -14,9 +14,9 @@ use std::time::Duration;
 pub struct LeftOver {
     pub client: usize,
     pub share: String,
-    /// Path from the root of the share.
+    /// Path of the workspace from the root of the share.
     pub directory: String,
-    /// Why its removal failed; None: it was not tried.
+    /// Why the removal of the workspace failed; None: removal was not tried.
     pub why: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Progress {
     }
 }
 
-/// Client -> its share, and its workspace's path from the root of the share.
+/// Returns the share of a client, and the path of its workspace from the root of the share.
 type Place = Box<dyn Fn(usize) -> (String, String) + Send>;
 
 /// A removal in progress.
@@ -57,8 +57,8 @@ impl std::fmt::Debug for Removal {
 }
 
 impl Removal {
-    /// Starts a removal in a new thread. `remove` gets the progress and its deadline on the monotonic clock,
-    /// `most_ns` from now; it must end by then, or once the progress is stopped.
+    /// Starts a removal in a new thread. `remove` gets the progress and a deadline on the monotonic clock, `most_ns`
+    /// from now; it must end by the deadline, or earlier if the progress is stopped.
     pub(crate) fn start(
         workspaces: Workspaces,
         place: Place,
@@ -87,7 +87,7 @@ impl Removal {
         }
     }
 
-    /// Stops the removal soon.
+    /// Tells the removal to end. Does not wait for its end.
     pub fn stop(&self) {
         self.progress.stop.store(true, Ordering::Relaxed);
     }
@@ -95,7 +95,7 @@ impl Removal {
     /// Waits for the end of the removal, at most `timeout`; returns whether it has ended.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         if !self.is_over {
-            // A thread that panicked has ended, too. The workspaces that it has not removed are left.
+            // A thread that panicked has ended, too. The workspaces that it has not removed count as left over.
             self.is_over = self.ended.recv_timeout(timeout) != Err(RecvTimeoutError::Timeout);
         }
         self.is_over

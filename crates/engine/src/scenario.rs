@@ -4,14 +4,14 @@
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// Create, stat, read, remove.
+/// Number of mdtest's phases: create, stat, read, remove.
 pub(crate) const METADATA_PHASES: usize = 4;
 
 /// Files of a directory that share a name prefix.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilesSpec {
-    /// Prefix of their names, before a number from 1.
+    /// Prefix of the file names, before a number from 1.
     pub name: String,
     pub count: u32,
     pub bytes: u64,
@@ -21,20 +21,20 @@ pub struct FilesSpec {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TreeSpec {
-    /// The topmost directory, below the scenario's own.
+    /// Name of the topmost directory in the scenario's own directory.
     pub name: String,
-    /// Subdirectories of each directory but the lowest.
+    /// Number of subdirectories of each directory above the lowest level.
     pub directories: u32,
-    /// Levels of directories below the topmost.
+    /// Number of levels of directories below the topmost.
     pub levels: u32,
     pub files: Vec<FilesSpec>,
-    /// Whether a build has left an object beside each file.
+    /// Whether a build has left an object next to each file.
     #[serde(default)]
     pub built: bool,
 }
 
-/// Files that each client creates, stats, reads and removes. With several clients, each stats and reads the
-/// next client's files, so that none of them are in its own cache.
+/// Files that each client creates, stats, reads and removes. With several clients, each one stats and reads the next
+/// client's files, so that none of these files are in its own cache.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetadataSpec {
@@ -72,16 +72,16 @@ pub struct StreamsSpec {
 pub enum StepAction {
     /// Makes the scenario's own directory, which must not exist.
     MakeBase,
-    /// Removes it if it exists and is empty.
+    /// Removes the scenario's own directory if it exists and is empty.
     RemoveBase,
     /// `tar xf`: makes directories and files with their contents; `times`: sets each file's times.
     MakeTree { tree: TreeSpec, times: bool },
     /// `ls`: lists the matching names of the topmost directory; with `long`, their attributes.
     List {
         tree: TreeSpec,
-        /// With `*` and `?`, which the shell expands.
+        /// Pattern with `*` and `?`, which the shell expands.
         pattern: String,
-        /// `ls -l`.
+        /// Whether to list attributes: `ls -l`.
         long: bool,
     },
     /// `find -type f`: lists every directory with attributes.
@@ -94,14 +94,14 @@ pub enum StepAction {
     /// all files and objects, like a linker.
     Build {
         tree: TreeSpec,
-        /// Missing names to look up per file.
+        /// Number of missing names to look up per file.
         searches: u32,
         object_bytes: u64,
     },
     /// `rm -r`. `lenient`: missing files are not an error.
     RemoveTree {
         tree: TreeSpec,
-        /// For use after a scenario that ended early.
+        /// Whether missing files are permitted, as after a scenario that ended early.
         lenient: bool,
     },
     /// `mkfile`: writes the last byte, and then zeros from the start.
@@ -112,7 +112,7 @@ pub enum StepAction {
     CopyFrom {
         file: String,
         local: PathBuf,
-        /// The local file that was copied there, if any.
+        /// The local file from which `file` was copied, if any.
         copied: Option<PathBuf>,
     },
     /// mdtest's phases, by several concurrent clients.
@@ -122,7 +122,7 @@ pub enum StepAction {
     /// `rm`.
     RemoveFile {
         file: String,
-        /// As for `RemoveTree`.
+        /// Whether a missing file is permitted.
         lenient: bool,
     },
 }
@@ -140,7 +140,7 @@ pub struct StepSpec {
 }
 
 impl StepSpec {
-    /// Returns the step with its local files in this directory.
+    /// Returns the step with its local files in `directory`.
     pub(crate) fn within(&self, directory: &Path) -> Self {
         let mut step = self.clone();
         match &mut step.action {
@@ -154,10 +154,10 @@ impl StepSpec {
         step
     }
 
-    /// Returns the number of gates that its clients pass.
+    /// Returns the number of gates that the step's clients pass.
     pub(crate) fn gates(&self) -> u64 {
         match &self.action {
-            // The phases, and one gate before directories are removed.
+            // Two gates per phase, and one before directories are removed.
             StepAction::Metadata(_) => 2 * METADATA_PHASES as u64 + 1,
             StepAction::Streams(_) => 2,
             _ => 2 * u64::from(self.passes),
@@ -196,12 +196,12 @@ impl TreeSpec {
         })
     }
 
-    /// Returns the number of lowest directories.
+    /// Returns the number of directories at the lowest level.
     pub(crate) fn lowest(&self) -> usize {
         (self.directories as usize).saturating_pow(self.levels)
     }
 
-    /// Returns the number of subdirectories per directory that is not a lowest one.
+    /// Returns the number of subdirectories of the topmost directory.
     pub(crate) fn below_top(&self) -> u32 {
         if self.levels == 0 {
             0

@@ -56,7 +56,7 @@ impl Source {
     fn next_ns(&mut self, last_ns: u64) -> u64 {
         match self {
             Self::Poisson { mean_ns, random } => {
-                // In (0, 1], in steps of 2^-53.
+                // Greater than 0 and at most 1, in steps of 2^-53.
                 let drawn = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
                 last_ns.saturating_add((-drawn.ln() * *mean_ns).round() as u64)
             }
@@ -73,7 +73,7 @@ impl Source {
     }
 }
 
-/// Counts of a schedule's arrivals, and of those that were never begun.
+/// Counts of a schedule's arrivals, including those that were never begun.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ArrivalCounts {
     pub arrivals: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Schedule {
     length_ns: u64,
     window: std::ops::Range<u64>,
     sources: Vec<Source>,
-    /// Each source's next arrival, relative to the start of the level and before its end.
+    /// Next arrival of each source, relative to the start of the level; only arrivals before the level's end.
     coming: BinaryHeap<Reverse<(u64, usize)>>,
     /// Arrivals that are due and wait for a connection.
     queue: VecDeque<u64>,
@@ -109,7 +109,7 @@ impl Schedule {
         start_ns: u64,
         clients: impl ExactSizeIterator<Item = usize>,
     ) -> Self {
-        // The queue's share in proportion to the clients, rounded up.
+        // This thread's share of the queue, in proportion to its clients, rounded up.
         let most_waiting = (open.queue as u128 * clients.len() as u128).div_ceil(mix.clients as u128);
         let mut schedule = Self {
             start_ns,
@@ -154,7 +154,7 @@ impl Schedule {
         Some(due_ns)
     }
 
-    /// Queues or drops the arrivals up to `until_ns`, which found no connection free.
+    /// Queues or drops the arrivals up to `until_ns`, for which no connection was free.
     fn let_wait(&mut self, until_ns: u64) {
         while let Some(due_ns) = self.arrive(until_ns) {
             if self.queue.len() < self.most_waiting {
@@ -166,8 +166,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the arrival for a connection that is free at `now_ns`: the one that waited longest, or the
-    /// next in the future. None: there are no more before the end of the level.
+    /// Returns the arrival for a connection that is free at `now_ns`: the one that has waited longest, or the next in
+    /// the future. None: there are no more before the end of the level.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<u64> {
         let now_ns = now_ns.saturating_sub(self.start_ns);
         self.let_wait(now_ns);
@@ -183,8 +183,7 @@ impl Schedule {
         due_ns.map(|due_ns| self.start_ns + due_ns)
     }
 
-    /// Returns an arrival to the schedule that was not started, because its connection left or the level
-    /// ended.
+    /// Gives back an arrival that was not started, because its connection left or the level ended.
     pub(crate) fn give_back(&mut self, due_ns: u64) {
         self.returned.push(Reverse(due_ns.saturating_sub(self.start_ns)));
     }

@@ -29,8 +29,8 @@ pub struct WindowSpec {
     pub ramp_down_s: f64,
 }
 
-/// The clients that one process runs: `client_run` of them from `client_offset` on, as many from
-/// `client_offset + client_step` on, and so on.
+/// The clients that one process runs: runs of `client_run` consecutive clients, which start at `client_offset`,
+/// `client_offset + client_step`, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartSpec {
@@ -49,7 +49,7 @@ pub struct PartSpec {
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
     pub threads: usize,
-    /// CPUs to pin them to, in turn; empty: not pinned.
+    /// CPUs to which the threads are pinned in turn; if empty, they are not pinned.
     pub cpus: Vec<usize>,
 }
 
@@ -84,10 +84,9 @@ pub struct MixSpec {
     /// The part of the level that this process runs; None: all.
     pub part: Option<PartSpec>,
     pub arrival: Arrival,
-    /// Maximum operations per second of the whole level: a safety limit, divided among the clients. Not a
-    /// pace.
+    /// Maximum operations per second of the whole level, divided among the clients. A safety limit, not a pace.
     pub max_rate_per_s: Option<f64>,
-    /// Operations of the whole level after which it ends early; None: its length alone ends it.
+    /// Operations of the whole level after which it ends early; None: only its length ends it.
     pub operations: Option<u64>,
     pub window: WindowSpec,
     /// Maximum random delay of a client's start.
@@ -99,7 +98,7 @@ pub struct MixSpec {
     pub verify_share: f64,
     /// Seed of every random stream.
     pub seed: u64,
-    /// Unique to each level: tells its clients and their data from those of any other.
+    /// Unique to each level: distinguishes its clients and their data from those of any other level.
     pub nonce: u64,
     #[serde(default)]
     pub start: StartRule,
@@ -126,7 +125,7 @@ impl MixSpec {
     /// Parses a document.
     ///
     /// # Errors
-    /// The path of the first invalid place, or another version.
+    /// The path of the first invalid value, or an unknown version of the document.
     pub fn parse(text: &str) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let value: Option<Value> = match serde_json::from_str(text) {

@@ -1,8 +1,8 @@
-//! Detects whether this process stood still under load: stopped by a signal, paused with its machine, or its
-//! clock set.
+//! Detects whether this process stood still under load: stopped by a signal, paused with its machine, or its clock was
+//! set.
 //!
-//! A separate thread reads the clocks ten times per second and adds up its lateness. Time ready to run
-//! without a CPU is not counted: a busy machine is no stall, and run delay reports it.
+//! A separate thread reads the clocks ten times per second and adds up its lateness. Time for which the thread was
+//! ready to run but had no CPU is not counted: a busy machine is not a stall, and run delay reports it.
 //!
 //! The control plane decides what a stall means for a level.
 
@@ -55,7 +55,7 @@ impl StallWatch {
     /// Ends the watch, and returns how long the process stood still.
     pub(crate) fn stalled_ns(&mut self) -> u64 {
         if let Some(thread) = self.thread.take() {
-            // Sending fails only if the thread panicked; then nothing is known.
+            // Sending fails only if the thread has panicked. The stall is then unknown and counts as 0.
             let _ = self.end.send(());
             self.stalled_ns = thread.join().unwrap_or(0);
         }
@@ -63,11 +63,11 @@ impl StallWatch {
     }
 }
 
-/// All clocks at one moment, and how long the thread has waited for a CPU so far.
+/// Readings of all clocks at one moment, and the total time for which the thread has waited for a CPU.
 #[derive(Debug, Clone, Copy)]
 struct Clocks {
     monotonic_ns: u64,
-    /// Includes time that the machine was suspended.
+    /// Time since boot, including the time for which the machine was suspended.
     boot_ns: u64,
     /// Calendar time, which is corrected after a pause that the machine did not notice.
     calendar_ns: u64,

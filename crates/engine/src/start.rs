@@ -1,4 +1,4 @@
-//! The start of a level for all engine threads: once all are ready, or by a command after that.
+//! The start of a level for all engine threads: as soon as all clients are ready, or by a later command.
 
 use crate::spec::StartRule;
 use dyno_measure::{monotonic_ns, unix_s, NS_PER_S};
@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 
 /// Polling interval of `Start::wait`.
 const LOOK_NS: u64 = 1_000_000;
-/// Time from readiness of all to the start, so that all have polled by then.
+/// Time between the readiness of all clients and the start, long enough for all threads to poll.
 const NOTICE_NS: u64 = 5_000_000;
 
-/// Barrier that sets the start once all have arrived.
+/// Barrier that sets the start once all clients have arrived.
 #[derive(Debug)]
 pub(crate) struct Start {
     rule: StartRule,
@@ -30,8 +30,8 @@ impl Start {
         }
     }
 
-    /// Records that `count` clients are ready or never will be. The last one sets the start, unless a command
-    /// sets it.
+    /// Records that `count` clients are ready or never will be. The last client sets the start, unless a command sets
+    /// it.
     pub(crate) fn arrive(&self, count: usize) {
         let last = self.missing.fetch_sub(count, Ordering::AcqRel) == count;
         if last && self.rule == StartRule::Ready {
@@ -51,12 +51,12 @@ impl Start {
         self.expected - self.missing.load(Ordering::Relaxed).min(self.expected)
     }
 
-    /// Returns the level's start on the monotonic clock, or None if it is not yet known.
+    /// Returns the level's start on the monotonic clock, or None if the start is not known yet.
     pub(crate) fn ns(&self) -> Option<u64> {
         self.moment.get().map(|moment| moment.0)
     }
 
-    /// Returns the start in seconds since 1970.
+    /// Returns the level's start in seconds since 1970, or None if it is not known yet.
     pub(crate) fn unix_s(&self) -> Option<f64> {
         self.moment.get().map(|moment| moment.1)
     }

@@ -467,7 +467,7 @@ impl MixTally {
     }
 }
 
-/// A figure that one part with engine threads lacks is unknown for all.
+/// Merges the generators' figures. A figure that a part with engine threads lacks is unknown in the result.
 fn generator(ours: &mut GeneratorTally, theirs: GeneratorTally) {
     let known = |figure: fn(&GeneratorTally) -> Option<u64>| {
         [&*ours, &theirs]

@@ -16,7 +16,7 @@ pub struct Workspaces {
 }
 
 impl Default for Workspaces {
-    /// Returns those of a new load, with a random name.
+    /// Returns the workspaces of a new load, with a random name.
     fn default() -> Self {
         Self::named((RandomState::new().build_hasher().finish() >> 32) as u32)
     }
@@ -25,15 +25,15 @@ impl Default for Workspaces {
 #[derive(Debug, Default)]
 struct Known {
     ledgers: HashMap<usize, Ledger>,
-    /// Clients whose workspace was begun and is not completely removed.
+    /// Clients whose workspaces were begun and have not been removed completely.
     standing: BTreeSet<usize>,
     begun: bool,
 }
 
 impl Workspaces {
-    /// Prefix of the directory that each load makes in a share, with one directory per client. The rest of
-    /// the name is unique to the load, so that loads on the same share, concurrent or after one that was
-    /// killed, don't touch each other's files.
+    /// Prefix of the directory that each load makes in a share, with one directory per client. The rest of the name is
+    /// unique to the load, so that loads on the same share don't touch each other's files, whether they run at the same
+    /// time or one was killed.
     pub const DIRECTORY: &str = "serverdyno-clients";
 
     /// Returns the workspaces of the load of that name.
@@ -71,13 +71,13 @@ impl Workspaces {
         self.known().standing.iter().copied().collect()
     }
 
-    /// Returns whether any was ever begun, even if it is removed by now.
+    /// Returns whether any workspace was ever begun, even if all are removed by now.
     #[must_use]
     pub fn begun(&self) -> bool {
         self.known().begun
     }
 
-    /// Marks workspaces as possibly existing, for clients whose process can no longer report them.
+    /// Marks workspaces as possibly existing, because their clients' process can no longer report on them.
     pub fn assume_standing(&self, clients: &[usize]) {
         clients.iter().for_each(|client| self.begin(*client));
     }

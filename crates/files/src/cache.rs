@@ -1,14 +1,14 @@
-//! The client cache, as in a workstation's redirector: it caches data and handles as far as the server allows
-//! (oplocks, leases), gathers writes, and gives everything back on request. [`CacheOptions`] configures it;
-//! the default is the disk mix's client of 2004.
+//! The client cache, as in a workstation's redirector: it caches data and handles as far as the server allows (oplocks,
+//! leases), gathers writes, and writes back and closes everything on request. [`CacheOptions`] configures it; the
+//! default is the disk mix's client of 2004.
 //!
-//! Guarantee: later calls of any client see a completed call, if the server keeps the promises of its
-//! oplocks. (Servers break level II, and R leases without W, without waiting for an answer, so such a break
-//! takes effect only on arrival.) A failed write-back is reported by the next call on that file, at the
-//! latest by its close, flush or [`Files::finish`].
+//! Guarantee: later calls of any client see a completed call, if the server keeps the promises of its oplocks. (Servers
+//! break level II, and R leases without W, without waiting for an answer, so these breaks take effect only on arrival.)
+//! A failed write-back is reported by the next call on that file, at the latest by its close, flush or
+//! [`Files::finish`].
 //!
-//! This file passes each call to the module for its kind. These look in `tables`, use `pages`, and call the
-//! server through `exchange`, which also receives breaks.
+//! This file passes each call to the module for its kind. The modules look up handles in `tables`, use `pages`, and
+//! call the server through `exchange`, which also receives breaks.
 
 mod breaks;
 mod close_to_open;
@@ -45,7 +45,7 @@ use tables::Tables;
 enum Trouble {
     /// One call failed. The session continues.
     Call(Failure),
-    /// The session is lost, with all that was cached.
+    /// The session is lost, with everything that was cached.
     Lost(Failure),
 }
 
@@ -94,7 +94,7 @@ impl<C> Cache<C> {
         Self::with_clock(client, options, monotonic_ns)
     }
 
-    /// Creates a cache with a clock that agrees with the client's `break_until`.
+    /// Creates a cache whose clock, `now`, is the one that the client's `break_until` uses.
     pub fn with_clock(client: C, options: CacheOptions, now: fn() -> u64) -> Self {
         let options = CacheOptions {
             most_bytes: options.most_bytes.max(CacheOptions::LEAST_BYTES),
@@ -121,7 +121,8 @@ impl<C> Cache<C> {
 }
 
 impl<C: FileClient> Cache<C> {
-    /// Handles received breaks before a call, because the caching they revoke must not be used any more.
+    /// Handles the breaks received so far. To be called before each call, because the revoked caching must not be used
+    /// any more.
     async fn catch_up(&mut self) -> Result<(), Trouble> {
         for _ in 0..=MOST_BREAKS {
             match self.client.break_until(0).await {
@@ -196,7 +197,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Writes back and closes everything that is kept. Returns the first failure.
+    /// Writes back and closes everything that is cached. Returns the first failure.
     async fn give_back(&mut self) -> Result<(), Trouble> {
         self.land().await?;
         self.settle().await?;

@@ -12,15 +12,15 @@ pub enum Access {
     Delete,
 }
 
-/// What an open does if the file exists or not (MS-SMB2 2.2.13, CreateDisposition).
+/// What an open does depending on whether the file exists (MS-SMB2 2.2.13, CreateDisposition).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Disposition {
     Open,
-    /// Fails if it exists.
+    /// Fails if the file exists.
     Create,
-    /// Creates it if it does not exist.
+    /// Creates the file if it does not exist.
     OpenIf,
-    /// Truncates it; fails if it does not exist.
+    /// Truncates the file; fails if it does not exist.
     Overwrite,
     OverwriteIf,
 }
@@ -30,9 +30,9 @@ pub enum Disposition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Caching {
     pub read: bool,
-    /// Unsent writes.
+    /// Whether unsent writes may be cached.
     pub write: bool,
-    /// The handle after the application's close.
+    /// Whether the handle may be kept after the application's close.
     pub handle: bool,
 }
 
@@ -65,13 +65,13 @@ impl Caching {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseKey(pub u128);
 
-/// Caching that an open asks for.
+/// Caching that an open requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ask {
     Nothing,
     /// An oplock: `READ`, `READ_WRITE` or `ALL`.
     Oplock(Caching),
-    /// A lease. Opens under the same key share it.
+    /// A lease. Opens with the same key share it.
     Lease(LeaseKey, Caching),
 }
 
@@ -79,13 +79,13 @@ pub enum Ask {
 pub struct Open<'a> {
     pub path: &'a str,
     pub access: Access,
-    /// Action if it exists or not.
+    /// Action depending on whether the file exists.
     pub disposition: Disposition,
-    /// Whether it is a directory.
+    /// Whether the object to open is a directory.
     pub directory: bool,
-    /// Whether to delete it on its last close.
+    /// Whether the file is deleted on its last close.
     pub delete_on_close: bool,
-    /// Caching asked for.
+    /// Requested caching.
     pub ask: Ask,
 }
 
@@ -93,7 +93,7 @@ pub struct Open<'a> {
 /// writes durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Stability {
-    /// Possibly only in the server's memory.
+    /// The data may be only in the server's memory.
     #[default]
     Unstable,
     /// The data, and the metadata needed to read it, is on stable storage.
@@ -105,7 +105,7 @@ pub enum Stability {
 /// One call. Offsets and lengths are in bytes; paths are as in `Open::path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call<'a> {
-    /// Opens, and creates if the disposition says so.
+    /// Opens a file; creates it if the disposition says so.
     Open(Open<'a>),
     Close {
         handle: Handle,
@@ -139,7 +139,7 @@ pub enum Call<'a> {
     QueryHandle {
         handle: Handle,
     },
-    /// Queries the times of an open file. The reply is `Info`, as for `QueryHandle`; times are not kept.
+    /// Queries the times of an open file. The reply is `Info`, as for `QueryHandle`, and does not contain the times.
     QueryTimes {
         handle: Handle,
     },
@@ -156,7 +156,7 @@ pub enum Call<'a> {
     QuerySpace {
         directory: &'a str,
     },
-    /// List `directory`, names that match `pattern` (`*` and `?`).
+    /// Lists the names in `directory` that match `pattern` (`*` and `?`).
     Find {
         directory: &'a str,
         pattern: &'a str,
@@ -177,16 +177,16 @@ pub enum Call<'a> {
     },
 }
 
-/// Size and attributes of a file.
+/// Size and attributes of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Info {
     /// The server's file number, independent of the path; 0 if the protocol has none.
     pub file_id: u64,
-    /// Version of the file's data: a change attribute, or derived from size and modification time; 0 if the
+    /// Version of the file's data: a change attribute, or a value derived from size and modification time; 0 if the
     /// protocol has none.
     pub change: u64,
     pub bytes: u64,
-    /// Allocated space.
+    /// Allocated space in bytes.
     pub allocated_bytes: u64,
     pub directory: bool,
     pub read_only: bool,
@@ -202,14 +202,15 @@ pub struct SpaceInfo {
 
 /// Result of a successful call. Data read is passed separately.
 ///
-/// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not
-/// a failure, because applications ask to find out. The caller judges whether it should exist.
+/// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not a
+/// failure, because applications use these calls to find out whether a path exists. The caller judges whether the path
+/// should exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// Reply to `Open`.
     Opened {
         handle: Handle,
-        /// Caching granted.
+        /// Granted caching.
         granted: Caching,
         /// Whether this open created the file.
         created: bool,

@@ -33,12 +33,12 @@ pub struct Break {
 pub struct Attributes {
     /// Attributes at the time of the reply.
     pub info: Info,
-    /// `Info::change` just before the call, if the reply has it (RFC 1813, 2.6: weak cache consistency). If
-    /// it equals the known version, no other client changed the file in between.
+    /// `Info::change` just before the call, if the reply contains it (RFC 1813, 2.6: weak cache consistency). If the
+    /// value equals the known version, no other client changed the file in between.
     pub change_before: Option<u64>,
 }
 
-/// Identifies one start of the server. Unstable writes answered under another one may be lost (RFC 1813,
+/// Identifies one start of the server. Unstable writes may be lost if a later reply has another verifier (RFC 1813,
 /// 3.3.21).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Verifier(pub u64);
@@ -55,9 +55,9 @@ pub struct Stored {
 /// Additional information in a reply about file and server, if the protocol has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Piggyback {
-    /// Attributes of the file.
+    /// Attributes of the file that the call was about.
     pub attributes: Option<Attributes>,
-    /// Durability of a write or flush. None: the server loses data only together with the session.
+    /// Durability of a write or flush. None: the server loses data only if it also loses the session.
     pub stored: Option<Stored>,
 }
 
@@ -67,7 +67,7 @@ pub enum Event<'a> {
     /// A call ended. `data` is the data of a read, otherwise empty. Valid until the client is used again.
     Ended {
         id: CallId,
-        /// Its result. A failure concerns this call only: the session continues.
+        /// Result of the call. A failure concerns only this call: the session continues.
         result: Result<Reply, Failure>,
         data: &'a [u8],
         /// Additional information in the reply.
@@ -77,25 +77,25 @@ pub enum Event<'a> {
     Break(Break),
 }
 
-/// Counts over all sessions of a client.
+/// Counts of transferred data and requests, summed over all sessions of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     /// Bytes sent, framing included.
     pub bytes_out: u64,
-    /// Bytes that came.
+    /// Bytes received, framing included.
     pub bytes_in: u64,
     /// Protocol requests. Each operation of a compound counts.
     pub requests: u64,
-    /// Requests among them that were not executed, because their compound had failed.
+    /// Requests (included in `requests`) that were not executed, because an earlier part of their compound had failed.
     pub refused: u64,
     pub breaks: u64,
     pub connections: u64,
 }
 
-/// Durable and persistent handles over all sessions of a client.
+/// Counts of durable and persistent handles over all sessions of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeptHandles {
-    /// Opens that asked for a durable handle.
+    /// Opens that requested a durable handle.
     pub asked: u64,
     /// Durable handles granted.
     pub granted: u64,
@@ -103,11 +103,11 @@ pub struct KeptHandles {
     pub persistent: u64,
     /// Handles restored on a new connection, per reconnection.
     pub regained: u64,
-    /// Granted handles that the server did not keep, or that could not be reclaimed.
+    /// Granted handles that the server did not keep, or that could not be restored.
     pub lost: u64,
     /// Calls sent again after a connection was lost without an answer.
     pub sent_again: u64,
-    /// Connections lost by sessions that continued on others.
+    /// Connections lost by sessions that continued on other connections.
     pub channels_lost: u64,
 }
 
@@ -127,33 +127,34 @@ impl KeptHandles {
     }
 }
 
-/// One connection to a file server, used by one task: calls are begun, and their ends and breaks come in whatever
-/// order the server sends them.
+/// One connection to a file server, used by one task: calls are begun, and their ends and breaks arrive in the order
+/// in which the server sends them.
 ///
 /// A failure of a method itself (not of a call) means that the connection is gone, with every handle, lock and call;
-/// `connect` may make another. A protocol whose handles outlive a connection makes another one by itself, and fails only
+/// `connect` may make a new one. A protocol whose handles outlive a connection reconnects by itself, and fails only
 /// when it gives up. The task's deadline (`Executor::set_deadline`) bounds every wait.
 ///
 /// What differs between protocols:
 ///
 /// | | SMB | NFSv3 | a mounted path |
 /// |---|---|---|---|
-/// | `Open` | a request; others' opens may conflict | a look-up or a creation; the server keeps nothing of it | open(2) |
-/// | `Close` | a request | nothing is sent; it ends at once | close(2) |
-/// | caching | asked for by `Open::ask`, taken back by breaks | allowed by rules and `Piggyback::attributes` | none above the kernel's |
+/// | `Open` | a request; other clients' opens may conflict | a look-up or a creation; the server keeps no state | open(2) |
+/// | `Close` | a request | nothing is sent; the call ends at once | close(2) |
+/// | caching | requested by `Open::ask`, revoked by breaks | allowed by rules and `Piggyback::attributes` | only the kernel's |
 /// | `Write` | as durable as the share; lost only with the session | UNSTABLE, DATA_SYNC, FILE_SYNC, with a verifier | write(2), with RWF_DSYNC or RWF_SYNC |
 /// | `Flush` | FLUSH | COMMIT, with a verifier | fsync(2) |
 ///
-/// `Open::ask` is a wish: a protocol without grants grants `Caching::NONE` and sends no breaks.
+/// `Open::ask` may be refused: a protocol without grants returns `Caching::NONE` and sends no breaks.
 #[warn(missing_docs)]
 pub trait FileClient {
-    /// Connects and logs on. Does nothing if already connected.
+    /// Connects and logs on. Does nothing if a connection exists.
     fn connect(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
     /// Sends a call, or queues it for the server's flow control.
     fn begin(&mut self, call: &Call<'_>) -> impl Future<Output = Result<CallId, Failure>>;
 
-    /// Starts a write directly from pages if the client supports it. None: nothing was done, so use `begin`.
+    /// Starts a write directly from pages if the client supports it. Returns None if the client does not: then use
+    /// `begin`.
     fn begin_write(
         &mut self,
         _handle: Handle,
@@ -164,8 +165,8 @@ pub trait FileClient {
         std::future::ready(None)
     }
 
-    /// Performs a whole call if the client is synchronous, and passes read data to `data`. None: nothing was
-    /// done, so use `begin`.
+    /// Performs a whole call if the client is synchronous, and passes read data to `data`. Returns None if the client
+    /// is not: then use `begin`.
     fn call_at_once(
         &mut self,
         _call: &Call<'_>,
@@ -177,7 +178,7 @@ pub trait FileClient {
     /// Waits for the next event. Requires an outstanding call or a possible break.
     fn next(&mut self) -> impl Future<Output = Result<Event<'_>, Failure>>;
 
-    /// Reads directly into `into` if the client is synchronous. None: nothing was done, so use `begin`.
+    /// Reads directly into `into` if the client is synchronous. Returns None if the client is not: then use `begin`.
     fn read_into(
         &mut self,
         _handle: Handle,
@@ -187,8 +188,8 @@ pub trait FileClient {
         std::future::ready(None)
     }
 
-    /// Waits for a break until `due_ns`. None: no break. Repeated calls with a past time, which never wait,
-    /// must also return a break soon after it arrives.
+    /// Waits for a break until `due_ns`. None: no break has arrived. With a past time, returns without waiting;
+    /// repeated calls must nevertheless return a break soon after its arrival.
     fn break_until(&mut self, due_ns: u64) -> impl Future<Output = Result<Option<Break>, Failure>>;
 
     /// Acknowledges a break. Waits for the server's answer only if flow control needs it. Not used by
@@ -197,9 +198,9 @@ pub trait FileClient {
         std::future::ready(Ok(()))
     }
 
-    /// Returns whether the server may lose unstable writes and keep the session, as another verifier shows.
-    /// Writers must then keep data until a flush under the same verifier. No default, so that wrappers must
-    /// forward it.
+    /// Returns whether the server may lose unstable writes although the session continues, which another verifier
+    /// shows. Writers must then keep data until a flush under the same verifier. No default, so that wrappers must
+    /// forward the call.
     fn loses_unstable_writes(&self) -> bool;
 
     /// Returns whether the server also leases directories. Known after `connect`.
@@ -207,13 +208,13 @@ pub trait FileClient {
         false
     }
 
-    /// Cuts the connection, to measure the cost of recovery. Does nothing without one.
+    /// Cuts the connection, to measure the cost of recovery. Does nothing if there is none.
     fn cut(&mut self) {}
 
-    /// Ends the session as far as possible. Never fails.
+    /// Ends the session as far as possible. Ignores failures.
     fn disconnect(&mut self) -> impl Future<Output = ()>;
 
-    /// Return what this client has sent and received so far.
+    /// Returns what this client has sent and received so far.
     fn traffic(&self) -> Traffic;
 
     /// Returns the counts of durable handles; zeros if the protocol has none.
@@ -244,7 +245,8 @@ pub trait Files: Sized {
         data: &mut impl FnMut(&[u8]),
     ) -> impl Future<Output = Result<Reply, Failure>>;
 
-    /// Reads into `into` from `offset` as far as the file reaches. Returns the number of bytes.
+    /// Reads up to the end of `into`, starting at `offset`, as far as the file reaches. Returns the number of bytes
+    /// read.
     fn read_into(
         &mut self,
         handle: Handle,
@@ -254,14 +256,14 @@ pub trait Files: Sized {
         read_in_pieces(self, handle, offset, into)
     }
 
-    /// Waits until `due_ns`. Handles breaks and timed cache work meanwhile.
+    /// Waits until `due_ns`. Handles breaks and due deferred closes meanwhile.
     fn idle_until(&mut self, due_ns: u64) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Writes back and closes everything, then ends the session even after failures, which are returned.
+    /// Writes back and closes everything, then ends the session, even after a failure. Returns the first failure.
     fn finish(&mut self) -> impl Future<Output = Result<(), Failure>>;
 }
 
-/// Copies what a read hands over.
+/// Reads into `into` with a single call, copying the data that it passes. Returns the number of bytes read.
 pub(crate) async fn read_in_pieces(
     files: &mut impl Files,
     handle: Handle,

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 
 named_enum! {
-    /// A kind of call, as it stands in records.
+    /// A kind of call, with the name that records contain.
     pub enum CallKind {
         Open "open"
         Create "create"
@@ -101,10 +101,9 @@ pub struct Breaks {
     pub came: u64,
     /// Breaks that the server waits for.
     pub to_answer: u64,
-    /// Of those, breaks answered by an acknowledgement rather than a close.
+    /// Breaks in `to_answer` that were answered by an acknowledgement rather than a close.
     pub answered: u64,
-    /// Time from a break's arrival to its answer, in nanoseconds. None, to save memory, if there were no
-    /// breaks.
+    /// Time from a break's arrival to its answer, in nanoseconds. None if there were no breaks, to save memory.
     pub answer_time: Option<Histogram>,
 }
 
@@ -131,7 +130,7 @@ pub struct Counted<C> {
     calls: Calls,
     outstanding: FxHashMap<CallId, CallKind>,
     breaks: Breaks,
-    /// Arrival of each unanswered break.
+    /// Arrival time of each unanswered break.
     unanswered: HashMap<Grant, u64>,
 }
 

@@ -1,12 +1,12 @@
-//! Tables of hints: what to try for a failure, by the failure and the circumstances. Each protocol has its
+//! Tables of hints: what to try after a failure, depending on the failure and the circumstances. Each protocol has its
 //! own table (`advice.rs`).
 
 use dyno_measure::{Detail, Failure, Fault, ProtocolStatus};
 
-/// The failure that a hint is for.
+/// The failure to which a hint applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause<R> {
-    /// The server refused the session at this step, or because of this.
+    /// The server refused the session at this step, or for this reason.
     Refused(R),
     /// A call failed, or the session failed for another reason.
     Failed(Fault),
@@ -21,7 +21,7 @@ pub struct Hint<R, C> {
     pub text: &'static str,
 }
 
-/// Hint for files whose content differs from what was written.
+/// Hint for files whose content differs from the data written.
 pub const WRONG_CONTENT: &str =
     "The data read differs from the data written: check the server's log and disk, and \
                                  who else writes there. Bonnie skips the comparison with --no-check.";

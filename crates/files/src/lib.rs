@@ -1,6 +1,6 @@
-//! What a file server is asked, whatever the protocol: the calls, their replies, and the contract of a protocol's
-//! client. There are two ways to use one: [`Uncached`] sends each call; [`Cache`] works as a workstation's redirector
-//! does, with oplocks, pages, write-behind and deferred close.
+//! The calls to a file server, whatever the protocol, their replies, and the interface of a protocol's client. There
+//! are two ways to use a client: [`Uncached`] sends each call; [`Cache`] works as a workstation's redirector does, with
+//! oplocks, pages, write-behind and deferred close.
 
 mod beginning;
 mod cache;

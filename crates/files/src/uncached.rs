@@ -9,7 +9,7 @@ use dyno_measure::{Failure, Fault};
 pub struct Uncached<C> {
     client: C,
     as_sent: bool,
-    /// The start of the server that answered this session's writes.
+    /// Verifier of the first write or flush that was answered in this session.
     verifier: Option<Verifier>,
 }
 
@@ -22,8 +22,8 @@ impl<C> Uncached<C> {
         }
     }
 
-    /// As `new`, but unstable writes stay unstable until the caller flushes. If a restart of the server may
-    /// have lost them, the call that shows it fails with [`Fault::SessionLost`].
+    /// Like `new`, but unstable writes stay unstable until the caller flushes. If the server may have lost some of them
+    /// in a restart, the call that detects the restart fails with [`Fault::SessionLost`].
     pub fn as_sent(client: C) -> Self {
         Self {
             as_sent: true,
@@ -35,7 +35,7 @@ impl<C> Uncached<C> {
         &self.client
     }
 
-    /// Returns the client below.
+    /// Returns the wrapped client.
     pub fn client_mut(&mut self) -> &mut C {
         &mut self.client
     }
@@ -45,11 +45,11 @@ impl<C: FileClient> Uncached<C> {
     /// Starts one of several concurrent calls.
     ///
     /// # Errors
-    /// As [`FileClient::begin`].
+    /// Those of [`FileClient::begin`].
     pub async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
         let mut call = *call;
         if let Call::Write { stability, .. } = &mut call {
-            // No data is kept that could be sent again.
+            // Request durable writes, because no data is kept that could be sent again.
             if self.client.loses_unstable_writes() && !self.as_sent {
                 *stability = Stability::File;
             }
@@ -60,7 +60,7 @@ impl<C: FileClient> Uncached<C> {
     /// Waits for the next call to end and returns its result. Passes read data to `data`.
     ///
     /// # Errors
-    /// As [`FileClient::next`].
+    /// Those of [`FileClient::next`].
     pub async fn ended(
         &mut self,
         data: &mut impl FnMut(CallId, &[u8]),
@@ -88,7 +88,7 @@ impl<C: FileClient> Uncached<C> {
         }
     }
 
-    /// Checks for a server restart, which may have lost unflushed data (RFC 1813, 3.3.7).
+    /// Checks the verifier for a server restart, which may have lost unflushed data (RFC 1813, 3.3.7).
     fn same_server(&mut self, now: Option<Verifier>, reply: Reply) -> Result<Reply, Failure> {
         match (self.verifier, now) {
             (Some(first), Some(now)) if self.as_sent && first != now => Err(Fault::SessionLost.into()),

@@ -15,7 +15,7 @@ pub(crate) fn incompressible(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns random bytes from the kernel, at most 256.
+/// Returns `N` random bytes from the kernel; `N` is at most 256.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let got = getrandom(&mut bytes[..], GetRandomFlags::empty());
@@ -24,7 +24,8 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that panicked has reported it on standard error; the others continue with the current state.
+    // If the mutex is poisoned, the panic has already been printed to standard error. The other threads continue with
+    // the current state.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! Number of answered requests per thread of a server and kind of request.
+//! Counts of answered requests, per thread of a server and kind of request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ impl<const KINDS: usize> Counts<KINDS> {
         Self((0..threads).map(|_| zeros()).collect())
     }
 
-    /// Counts a request before its answer is sent: a client that has the answer must find it counted.
+    /// Counts a request before its answer is sent: a client that has received the answer must find the request counted.
     /// Ignores unknown kinds.
     pub(crate) fn add(&self, thread: usize, kind: usize) {
         if let Some(counter) = self.0[thread].0.get(kind) {

@@ -11,7 +11,7 @@ const GARBAGE_BYTES: usize = 1024;
 
 /// Faults of one protocol.
 pub trait FaultKind: Copy + PartialEq + 'static {
-    /// The fault that every server has: delayed answers.
+    /// The fault that every protocol has: delayed answers.
     const DELAY: Self;
 
     /// Returns all faults with their names.
@@ -32,7 +32,7 @@ impl<Kind: FaultKind> Fault<Kind> {
         u64::from(self.value) * NS_PER_MS
     }
 
-    /// Returns the answer delay of a server with this fault.
+    /// Returns the delay of each answer: zero unless the fault is `DELAY`.
     pub(crate) fn delay_ns(fault: Option<Self>) -> u64 {
         let delay = fault.filter(|fault| fault.kind == Kind::DELAY);
         delay.map_or(0, Self::value_ns)
@@ -60,8 +60,8 @@ impl<'de, Kind: FaultKind> Deserialize<'de> for Fault<Kind> {
     }
 }
 
-/// Defines `Kind`, `Fault` and `faults()` from `Variant "name" "meaning"` for each fault. A number in a
-/// name is an example: any other can replace it.
+/// Defines `Kind`, `Fault` and `faults()` from `Variant "name" "meaning"` for each fault. A number in a name is an
+/// example: any other positive number can replace it.
 macro_rules! faults {
     ($($variant:ident $name:literal $words:literal)*) => {
         dyno_measure::named_enum! {
@@ -89,7 +89,7 @@ macro_rules! faults {
 }
 pub(crate) use faults;
 
-/// Returns the number in `text` if `text` otherwise equals `example`. The number must not be zero.
+/// Returns the number in `text` if the rest of `text` equals that of `example`. The number must be positive.
 fn value_in(text: &str, example: &str) -> Option<u32> {
     let Some((name, example_value)) = example.split_once('=') else {
         return (text == example).then_some(1);

@@ -1,4 +1,4 @@
-//! Contents of a file: pages of 64 KiB that exist once written, with a memory limit for all files.
+//! Contents of a file: pages of 64 KiB, which exist only once they are written, and a memory limit for all files.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -62,7 +62,7 @@ impl Pages {
         self.end
     }
 
-    /// Appends up to `most` bytes from `offset` on to `out`, and returns their number.
+    /// Appends up to `most` bytes, starting at `offset`, to `out`. Returns the number of bytes appended.
     pub(crate) fn read(&self, offset: u64, most: usize, out: &mut Vec<u8>) -> usize {
         let there = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let count = most.min(there);
@@ -82,7 +82,7 @@ impl Pages {
         count
     }
 
-    /// Writes data. If the memory does not suffice, writes the pages before the first that does not fit.
+    /// Writes data. If the memory limit is reached, only the pages before the first that does not fit are written.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8], space: &Space) -> Result<(), Full> {
         let end = offset.checked_add(data.len() as u64);
         if end.is_none_or(|end| end > MAX_FILE_BYTES) {
@@ -140,7 +140,7 @@ impl Pages {
         Ok(Some(copy))
     }
 
-    /// Replaces or removes a page, and frees the memory of the old one. Ends the file at `end`.
+    /// Replaces or removes a page and frees the memory of the old one. Sets the file's end to `end`.
     pub(crate) fn put_back(&mut self, number: u64, page: Option<Vec<u8>>, end: u64, space: &Space) {
         let other = match page {
             Some(page) => self.pages.insert(number, page),
@@ -157,7 +157,7 @@ impl Pages {
     }
 }
 
-/// Returns the numbers of the pages that contain `bytes` bytes from `offset` on.
+/// Returns the numbers of the pages that contain `bytes` bytes, starting at `offset`.
 pub(crate) fn numbers(offset: u64, bytes: usize) -> Range<u64> {
     let page_bytes = PAGE_BYTES as u64;
     offset / page_bytes..offset.saturating_add(bytes as u64).div_ceil(page_bytes)
@@ -169,7 +169,7 @@ fn held(pages: &BTreeMap<u64, Vec<u8>>) -> u64 {
 
 fn place(offset: u64) -> (u64, usize) {
     let page_bytes = PAGE_BYTES as u64;
-    // The remainder is below 64 KiB.
+    // Does not truncate: the remainder is below 64 KiB.
     (offset / page_bytes, (offset % page_bytes) as usize)
 }
 

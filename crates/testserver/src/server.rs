@@ -1,6 +1,6 @@
 //! Start, restart and stop of a server with any protocol: one thread per CPU.
 //!
-//! `Service` of each protocol defines what the threads do.
+//! The protocol's `Service` defines the work of the threads.
 
 use crate::common::lock;
 use crate::threads::Threads;
@@ -14,9 +14,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Pause before accepting again after a failure (out of file descriptors or memory).
+/// Pause after a failure to accept a connection (out of file descriptors or memory).
 pub(crate) const ACCEPT_PAUSE_NS: u64 = 10_000_000;
-/// Pause and number of attempts if the port is taken when a server listens again.
+/// Pause between the attempts to listen again while the port is taken, and their number.
 const LISTEN_PAUSE: Duration = Duration::from_millis(10);
 const LISTEN_TRIES: u32 = 1000;
 /// Outage of a server whose fault makes it restart.
@@ -26,13 +26,13 @@ const OUTAGE: Duration = Duration::from_millis(50);
 pub trait Service: Sized + Send + Sync + 'static {
     type Options;
 
-    /// Returns the listening address, the number of threads, and a description of invalid options.
+    /// Returns the listening address, the number of threads, and why the options are invalid, if they are.
     fn outline(options: &Self::Options) -> (SocketAddr, usize, Option<&'static str>);
 
     /// Creates the state before the first thread starts.
     ///
     /// # Errors
-    /// A file can't be created, or the kernel refuses something.
+    /// A file can't be created, or a system call fails.
     fn new(options: &Self::Options) -> io::Result<Self>;
 
     /// Starts threads that serve this address. Returns the actual address, which differs for port 0.
@@ -41,12 +41,12 @@ pub trait Service: Sized + Send + Sync + 'static {
     /// The address is unavailable, a CPU does not exist or is not allowed, or no thread can be created.
     fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr>;
 
-    /// Discards what a restart loses, while no thread runs. Returns the number of files that lost data.
+    /// Discards the data that a restart loses, while no thread runs. Returns the number of files that lost data.
     fn lose(&self) -> u64 {
         0
     }
 
-    /// Returns the time between restarts, if a fault causes them.
+    /// Returns the time between two restarts, if a fault makes the server restart.
     fn restarts_after(&self) -> Option<Duration> {
         None
     }
@@ -58,7 +58,7 @@ pub struct Server<S: Service>(Arc<Running<S>>);
 struct Running<S> {
     service: Arc<S>,
     address: SocketAddr,
-    /// None: stopped permanently.
+    /// None after a permanent stop.
     threads: Mutex<Option<Threads>>,
     stopped: Condvar,
     one_restart_at_a_time: Mutex<()>,
@@ -116,8 +116,8 @@ impl<S: Service> Server<S> {
         self.0.address.port()
     }
 
-    /// Restarts the server as after `kill -9`: closes every connection, loses what is not stable, and stays
-    /// down for `outage`. Files stay. Returns the number of files that lost data, once it is up again.
+    /// Restarts the server as after `kill -9`: closes every connection, loses unstable data, and stays down for
+    /// `outage`. Stable files remain. Returns the number of files that lost data, once the server is up again.
     ///
     /// # Errors
     /// Another process keeps the port, or no thread can be created.
@@ -173,7 +173,7 @@ impl<S: Service> Running<S> {
 
     fn restart_for_ever(&self, length: Duration) {
         while self.pause(lock(&self.threads), length).is_some() {
-            // If another process keeps the port, the next round tries again.
+            // If another process keeps the port, the next restart tries again.
             let _ = self.restart(OUTAGE);
         }
     }
@@ -217,7 +217,7 @@ pub(crate) async fn accept<T: Future<Output = ()> + 'static>(
     }
 }
 
-/// Runs a thread's tasks until it must stop.
+/// Runs a thread's tasks until `stopping` is set.
 pub(crate) fn run(executor: &Executor, stopping: &AtomicBool) {
     let ended = executor.run(|| stopping.load(Ordering::Relaxed));
     ended.expect("waiting on a valid epoll instance does not fail");

@@ -55,7 +55,7 @@ impl Threads {
     pub(crate) fn stop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
         for thread in self.running.drain(..) {
-            // A thread that panicked has reported it on standard error, and has ended like the others.
+            // A thread that panicked has printed the panic to standard error, and has ended like the others.
             let _ = thread.join();
         }
         self.stopping.store(false, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Waking a connection's task from any other thread or task.
+//! Wakes a connection's task from any other thread or task.
 
 use crate::common::lock;
 use std::sync::atomic::{AtomicBool, Ordering};

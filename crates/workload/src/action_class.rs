@@ -20,7 +20,7 @@ pub(crate) const ACTION_CLASSES: [&str; 13] = [
     "lock",
 ];
 
-/// Returns the class that an action is counted under.
+/// Returns the class under which an action is counted.
 pub(crate) fn class_of(action: &FileAction) -> ClassId {
     ClassId(match action {
         FileAction::Open {

@@ -6,20 +6,20 @@ use crate::{ClassId, Tree};
 
 /// The class of the dynamic page.
 const PAGE_CLASS: &str = "dynamic";
-/// Suffix of the classes over TLS if there are others without.
+/// Suffix of the classes over TLS if there are also classes without TLS.
 const OVER_TLS: &str = " over TLS";
 
-/// The correct answer to a request for one path.
+/// The correct answer to requests for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     Found {
         bytes: u64,
-        /// XXH3-64 of its content, seed 0.
+        /// XXH3-64 of the file's content, seed 0.
         digest: u64,
     },
-    /// The file must not exist; the answer that says so is a success.
+    /// The file must not exist; an answer that says so is a success.
     Missing,
-    /// The dynamic page, which depends on the query of its request.
+    /// The dynamic page, whose content depends on the query of the request.
     Page,
     /// Unknown content: every complete answer with a success status is correct.
     Unknown,
@@ -30,7 +30,7 @@ pub enum Expect {
 pub struct Entry {
     /// Absolute path on the server, beginning with a slash.
     pub path: String,
-    /// The class of requests for this path.
+    /// Class of the requests for this path.
     pub class: ClassId,
     pub expect: Expect,
     /// Whether to use TLS, if other entries don't.
@@ -47,8 +47,8 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Returns the catalogue of [`crate::WebbenchStatic`]: first the files of `tree` in order, then the
-    /// missing ones.
+    /// Returns the catalogue of [`crate::WebbenchStatic`]: first the files of `tree` in order, then the paths that must
+    /// not exist.
     ///
     /// Computes the content digests of `tree` if necessary.
     #[must_use]
@@ -78,8 +78,8 @@ impl Catalogue {
         }
     }
 
-    /// Returns the catalogue of [`crate::WebbenchDynamic`]: the static workload and the page at `page`, and
-    /// if `secure`, all of it again over TLS.
+    /// Returns the catalogue of [`crate::WebbenchDynamic`]: the static workload and the page at `page`; if `secure`,
+    /// all entries again over TLS.
     #[must_use]
     pub fn webbench_dynamic(tree: &Tree, page: &str, secure: bool) -> Self {
         let mut clear = Self::webbench_static(tree);
@@ -123,7 +123,8 @@ impl Catalogue {
         }
     }
 
-    /// Returns the catalogue of [`crate::Steps`]: one class per step, by name, with the template of its path.
+    /// Returns the catalogue of [`crate::Steps`]: one class per step, with the step's name and the template of its
+    /// path.
     #[must_use]
     pub fn steps(steps: impl Iterator<Item = (String, String)>) -> Self {
         let (classes, paths): (Vec<String>, Vec<String>) = steps.unzip();

@@ -29,7 +29,7 @@ impl Extension {
 const GIF_HEAD: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff\x21\xfe";
 /// End of the comment, one black pixel, trailer (GIF89a, sections 20, 22 and 27).
 const GIF_TAIL: &[u8] = b"\0\x2c\0\0\0\0\x01\0\x01\0\0\x02\x02\x44\x01\0\x3b";
-/// Length byte and data of the longest sub-block (GIF89a, section 15).
+/// Size of the longest sub-block: its length byte and data (GIF89a, section 15).
 const GIF_BLOCK_BYTES: usize = 256;
 
 const HTML_HEAD: &str =
@@ -64,8 +64,8 @@ const fn is_text(byte: u8) -> bool {
     matches!(byte, 0x20..=0x7e | 0xa0..=0xff) && !matches!(byte, b'<' | b'>' | b'&')
 }
 
-/// Returns the size of the wrapper. A GIF has one more byte of comment, because an empty sub-block would end
-/// it.
+/// Returns the size of the wrapper. For a GIF, it includes one byte of comment, because an empty sub-block would end
+/// the comment.
 pub(crate) const fn least_bytes(extension: Extension) -> u64 {
     match extension {
         Extension::Gif => (GIF_HEAD.len() + 2 + GIF_TAIL.len()) as u64,
@@ -92,7 +92,7 @@ pub(crate) fn content(path: &str, extension: Extension, bytes: usize) -> Vec<u8>
     content
 }
 
-/// Writes a length byte at the start of every sub-block; `body` has at least two bytes.
+/// Writes a length byte at the start of every sub-block; `body` must have at least two bytes.
 fn divide_into_sub_blocks(body: &mut [u8]) {
     let mut start = 0;
     while start < body.len() {

@@ -21,7 +21,7 @@ const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
 const FIRST_FILE: u32 = 2;
 const SLOT: Slot = Slot(0);
-/// Separates a client's random stream for turns from its others.
+/// Separates a client's random stream for turns from the client's other streams.
 const TURNS_STREAM: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct ContentionOptions {
     pub files: u32,
     pub blocks: u32,
     pub block_bytes: u32,
-    /// Percentage of turns that write; the others only read.
+    /// Percentage of turns that write; the other turns only read.
     pub writes_percent: u32,
 }
 
@@ -50,7 +50,7 @@ pub struct Contention {
     catalogue: FileCatalogue,
     random: RandomStream,
     first: bool,
-    /// Last step given; `Close` before the first turn.
+    /// Last step that `next` returned; `Close` before the first turn.
     last: Step,
     path: PathId,
     offset: u64,
@@ -59,7 +59,7 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Returns the client's operations for this seed. Its paths are below the directory of all clients.
+    /// Returns the client's operations for this seed. Paths are below the directory of all clients.
     #[must_use]
     pub fn new(options: ContentionOptions, seed: u64, client: u32) -> Self {
         let shared = (0..options.files).map(|file| format!("0/shared-{file}"));
@@ -88,7 +88,7 @@ impl Contention {
         self.writes = self.random.below(100) < self.options.writes_percent;
     }
 
-    /// Returns the step after the last one. A failure skips the steps that depend on it: no write without a
+    /// Returns the step after the last one. A failure skips the steps that depend on the failed one: no write without a
     /// read under the lock, and no unlock without a lock.
     fn following(&self, last: &Outcome) -> Step {
         if last.session_lost {
@@ -133,7 +133,8 @@ impl Workload for Contention {
         self.last = step;
         let (slot, path, offset, bytes) = (SLOT, self.path, self.offset, self.options.block_bytes);
         let (class, action) = match step {
-            // Readers take the same kind of lock, which requires a file open for writing over NFS and POSIX.
+            // Open for reading and writing in every turn: readers also take an exclusive lock, which NFS and POSIX
+            // permit only on a file opened for writing.
             Step::Open => (OPEN, open(SLOT, path, Intent::Edit)),
             Step::Lock => {
                 let bytes = bytes.into();
@@ -192,7 +193,7 @@ impl FileWorkload for Contention {
     fn leaving(&self) -> Vec<FileAction> {
         let (slot, offset, bytes) = (SLOT, self.offset, self.options.block_bytes.into());
         let close = FileAction::Close { slot };
-        // Unlock first: NFS may refuse to close a locked file, and others would wait for it in vain.
+        // Unlock first: NFS may refuse to close a locked file, and other clients would wait for the lock in vain.
         match self.last {
             Step::Read | Step::Write | Step::Unlock => {
                 vec![FileAction::Unlock { slot, offset, bytes }, close]
@@ -316,7 +317,7 @@ mod tests {
         let mut workload = Contention::new(options, 1, 0);
         let mut held = Vec::new();
         let mut next = workload.next(&Outcome::START);
-        // A turn and the start of another. The last operation given is not performed.
+        // One turn and the start of another. The last operation that `next` returned is not performed.
         for _ in 0..8 {
             let leaving = workload.leaving();
             let unlocks = leaving

@@ -18,9 +18,9 @@ const READ: ClassId = ClassId(3);
 const DIRECTORY: PathId = PathId(0);
 const FILE: PathId = PathId(1);
 const SLOT: Slot = Slot(0);
-/// Slot for reading everything back.
+/// Slot for reading the whole file back after the level.
 const SECOND_SLOT: Slot = Slot(1);
-/// Separates a client's random stream for blocks from its others.
+/// Separates a client's random stream for blocks from the client's other streams.
 const BLOCKS_STREAM: u32 = u32::MAX - 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,8 +142,8 @@ impl FileWorkload for Failover {
         &self.catalogue
     }
 
-    /// The file is made anew for each level: versions count from 0, and none of an earlier level can be
-    /// mistaken for one.
+    /// Makes the file anew for each level: versions count from 0, so data of an earlier level could be mistaken for a
+    /// version of this level.
     fn preparation(&self, _found: bool) -> Vec<FileAction> {
         let mut made = vec![make_directory(DIRECTORY), open(SLOT, FILE, Intent::Replace)];
         made.extend(self.offsets().map(|offset| self.write(offset)));

@@ -1,8 +1,7 @@
-//! Contents of files: incompressible, seeded, and known to any reader.
+//! Contents of files: incompressible, seeded, and computable by any reader.
 //!
-//! Contents are slices of one pool of random bytes, so that a write needs no copy and a check is one
-//! comparison. Its period is a prime number of bytes: no two blocks of a file are alike at the block sizes
-//! that servers inspect.
+//! Contents are slices of one pool of random bytes, so that a write needs no copy and a check is one comparison. The
+//! pool's period is a prime number of bytes: no two blocks of a file are alike at the block sizes that servers inspect.
 
 use crate::random::RandomStream;
 use std::sync::OnceLock;
@@ -29,15 +28,15 @@ fn pool() -> &'static [u8] {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writing {
     pub client: u32,
-    /// The level that wrote it, so that data left by an earlier level is not mistaken for it.
+    /// The level that wrote the content, so that data left by an earlier level is not mistaken for it.
     pub mix: u32,
-    /// Number of the file, which it keeps when it is renamed.
+    /// Number of the file. A rename keeps the number.
     pub file: u32,
     /// Raised whenever the file, or a part of it, is rewritten.
     pub generation: u32,
 }
 
-/// Returns `bytes` bytes from `offset` on, at most [`MOST_BYTES_AT_ONCE`].
+/// Returns `bytes` bytes of the content, starting at `offset`; at most [`MOST_BYTES_AT_ONCE`].
 #[must_use]
 pub fn content_of(writing: Writing, offset: u64, bytes: usize) -> &'static [u8] {
     let numbers = [writing.client, writing.mix, writing.file, writing.generation];

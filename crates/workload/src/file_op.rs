@@ -20,7 +20,7 @@ pub struct FileOp {
 /// Purpose of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// Read the attributes of an existing file. Setting them takes `Edit`.
+    /// Read the attributes of an existing file. Setting attributes takes `Edit`.
     Look,
     /// Read an existing file.
     Read,
@@ -38,7 +38,7 @@ pub enum Intent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Presence {
     There,
-    /// It must not exist; the answer that says so is a success.
+    /// The path must not exist; an answer that says so is a success.
     NotThere,
     Either,
 }
@@ -46,7 +46,7 @@ pub enum Presence {
 /// The action. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileAction {
-    /// Open `path` with the free number `slot`. If the path is rightly missing, `slot` stays free.
+    /// Open `path` as the free slot `slot`. If the path must be missing and is, `slot` stays free.
     Open {
         slot: Slot,
         path: PathId,
@@ -57,11 +57,11 @@ pub enum FileAction {
     Close {
         slot: Slot,
     },
-    /// Close a file that may be lost already.
+    /// Close a file that may have been lost already.
     LetGo {
         slot: Slot,
     },
-    /// Read; fewer bytes at the end of the file are correct.
+    /// Read; a read that reaches the end of the file may return fewer bytes.
     Read {
         slot: Slot,
         offset: u64,
@@ -81,14 +81,14 @@ pub enum FileAction {
         offset: u64,
         bytes: u32,
     },
-    /// Write the next version of such a block.
+    /// Write the next version of a block that several clients write.
     WriteBlock {
         slot: Slot,
         path: PathId,
         offset: u64,
         bytes: u32,
     },
-    /// Read such a block after the level: faults are counted and are not failures.
+    /// Read a block that several clients write, after the level: faults are counted and are not failures.
     ReadBack {
         slot: Slot,
         path: PathId,
@@ -103,7 +103,7 @@ pub enum FileAction {
         offset: u64,
         bytes: u64,
     },
-    /// Lock a range as soon as nobody else holds it.
+    /// Lock a range as soon as no other client holds it.
     LockWaiting {
         slot: Slot,
         offset: u64,
@@ -148,7 +148,7 @@ pub enum FileAction {
         from: PathId,
         to: PathId,
     },
-    /// Delete. With `Presence::Either`, it may be missing.
+    /// Delete a file. With `Presence::Either`, it may be missing.
     Delete {
         path: PathId,
         presence: Presence,
@@ -163,13 +163,13 @@ pub enum FileAction {
         path: PathId,
         presence: Presence,
     },
-    /// Make or empty a file, write all of it at once, and close it.
+    /// Make or empty a file, write its whole content at once, and close it.
     WriteFile {
         path: PathId,
         bytes: u32,
         generation: u32,
     },
-    /// Open a file, read it at once, and close it.
+    /// Open a file, read its whole content at once, and close it.
     ReadFile {
         path: PathId,
         bytes: u32,
@@ -177,8 +177,9 @@ pub enum FileAction {
 }
 
 impl FileAction {
-    /// Returns its parts as actions on open files, in order: itself, unless it is on a file as a whole. That
-    /// uses [`Slot`] 0, which must be free, and has nothing between open and close if there are no bytes.
+    /// Splits this action into actions on open files, in order. `WriteFile` and `ReadFile` become open, transfer
+    /// (omitted if there are no bytes) and close, and use [`Slot`] 0, which must be free. Any other action is returned
+    /// unchanged.
     pub fn steps(&self) -> impl Iterator<Item = Self> {
         let slot = Slot(0);
         let open = |path, intent| Self::Open {
@@ -218,7 +219,7 @@ impl FileAction {
     }
 }
 
-/// The names that a workload on files uses.
+/// Names of classes, paths and patterns of a workload on files.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FileCatalogue {
     /// Names of the classes, in the order of their ids: "open", "read" ...
@@ -235,16 +236,15 @@ pub struct FileCatalogue {
 pub trait FileWorkload: crate::Workload<Op = FileOp> {
     fn catalogue(&self) -> &FileCatalogue;
 
-    /// Returns the actions that make the workspace before the level. `found`: the marker of an earlier level
-    /// exists (its path is `marker`), so the files do too and only leftovers of an earlier level must be
-    /// removed.
+    /// Returns the actions that make the workspace before the level. `found`: the marker of an earlier level exists
+    /// (its path is `marker`), so its files exist too and only leftovers must be removed.
     fn preparation(&self, found: bool) -> Vec<FileAction>;
 
     /// Returns the file that marks a complete workspace; `preparation` makes it last.
     fn marker(&self) -> PathId;
 
-    /// Returns the actions after the level that close and remove everything the operations so far have left
-    /// beside the workspace. The last operation given is not performed.
+    /// Returns the actions after the level that close and remove everything that the operations so far have left beside
+    /// the workspace. The last operation that `next` returned has not been performed.
     fn leaving(&self) -> Vec<FileAction>;
 
     /// Returns the actions that remove the workspace itself, after `leaving`.
@@ -253,6 +253,6 @@ pub trait FileWorkload: crate::Workload<Op = FileOp> {
     /// Returns the number of complete passes.
     fn passes(&self) -> u64;
 
-    /// Returns the operations of an undisturbed pass.
+    /// Returns the number of operations in a pass without failures.
     fn pass_operations(&self) -> u64;
 }

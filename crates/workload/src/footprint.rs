@@ -1,16 +1,16 @@
-//! Space that a client's files need: plays a pass of its workload on sizes only. For contents, see
-//! `played.rs`.
+//! Space that a client's files need: plays a pass of the client's workload, but only with sizes. `played.rs` plays
+//! contents.
 
 use crate::{FileAction, FileWorkload, Intent, Outcome, PathId};
 use std::collections::HashMap;
 
-/// A load file may have an unlimited number of operations; the result covers at most this many.
+/// Maximum number of operations that the result covers, because a load file may have any number.
 const MOST_OPERATIONS: u32 = 5_000_000;
 
 #[derive(Clone, Copy, Default)]
 struct Size {
     end_bytes: u64,
-    /// Bytes really written, so that holes in a file don't count.
+    /// Bytes really written: holes in a file don't count.
     written_bytes: u64,
 }
 
@@ -22,9 +22,9 @@ struct Sizes {
     most_bytes: u64,
 }
 
-/// Returns the maximum bytes that the files of `workload`, which has not begun, have at one time, from the
-/// making of the workspace to the end of its first pass. A server needs this, plus some for names and partial
-/// blocks.
+/// Returns the maximum total size, in bytes, of the files of `workload` at any time from the making of the workspace to
+/// the end of its first pass. `workload` must not have begun. A server needs this space, plus some for names and
+/// partial blocks.
 #[must_use]
 pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
     let mut sizes = Sizes::default();
@@ -43,7 +43,7 @@ pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
 }
 
 impl Sizes {
-    /// Performs an action step by step; returns the bytes read.
+    /// Performs an action step by step; returns the number of bytes read.
     fn all(&mut self, action: &FileAction) -> u64 {
         action.steps().map(|step| self.act(&step)).sum()
     }

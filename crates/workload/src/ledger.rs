@@ -1,14 +1,12 @@
-//! Expected contents of each file of one client: updated by the operations that succeeded, and compared with
-//! what is read back.
+//! Expected contents of each file of one client: updated by the operations that succeeded, and compared with the data
+//! read back.
 //!
-//! A file is a list of extents, each written by one generation of one level, zero, or unknown. Runs that
-//! continue each other are one extent, so the ledger of a workspace stays at some thousand entries. Content
-//! that can no longer be known (a failed write, a session lost before data was sent) is unknown and never
-//! reported as wrong.
+//! A file is a list of extents, each written by one generation of one level, zero, or unknown. Runs that continue each
+//! other are one extent, so the ledger of a workspace stays at some thousand entries. Content becomes unknown after a
+//! failed write, or if the session was lost before data was sent; unknown content is never reported as wrong.
 //!
-//! The ledger persists from level to level with the workspace. Each level writes its own contents, and the
-//! ledger has the level of each extent: a lost write leaves the data of an earlier level, which is reported
-//! as wrong.
+//! The ledger persists from level to level with the workspace. Each level writes its own contents, and the ledger has
+//! the level of each extent: a lost write leaves the data of an earlier level, which is reported as wrong.
 //!
 //! The engine queries the server, and checks lengths and answers.
 
@@ -33,13 +31,13 @@ struct Extent {
     kind: Kind,
 }
 
-/// One file. Its extents start at 0 and have no gaps; they end at its size if that is known.
+/// One file. The extents start at 0 and have no gaps; they end at the file's size if the size is known.
 #[derive(Clone, Debug, Default)]
 struct Contents {
     extents: Vec<Extent>,
-    /// Whether the file ends where its extents end. Otherwise, it may end anywhere.
+    /// Whether the file ends at the end of its extents. Otherwise, it may end anywhere.
     size_known: bool,
-    /// Whether something was written that no flush or close has certainly sent.
+    /// Whether the file may have written data that no flush or close has sent.
     unsent: bool,
     /// Number of paths (at most one) and slots that refer to the file.
     links: u32,
@@ -50,8 +48,8 @@ impl Contents {
         self.extents.last().map_or(0, |extent| extent.end)
     }
 
-    /// Sets `start` .. `end` to `kind`, and a gap between the end of the file and `start` to zero, or to
-    /// unknown if the size is unknown.
+    /// Sets `start` .. `end` to `kind`. Sets a gap between the end of the file and `start` to zero, or to unknown if
+    /// the size is unknown.
     fn put(&mut self, start: u64, end: u64, kind: Kind) {
         if start >= end {
             return;
@@ -147,7 +145,7 @@ impl Contents {
         self.unsent = false;
     }
 
-    /// Compares `data` with the extents; returns how many bytes were known.
+    /// Compares `data` with the extents; returns the number of bytes whose content is known.
     fn check(&self, writing: Writing, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         let end = offset + data.len() as u64;
         if self.size_known && end > self.end() {
@@ -198,7 +196,7 @@ fn is_content(writing: Writing, offset: u64, data: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the content from {offset} on is not what was written there")]
 pub struct Mismatch {
-    /// Start of the differing extent, or of the part of it that was read.
+    /// Start of the differing extent, or of the part of the extent that was read.
     pub offset: u64,
 }
 
@@ -206,11 +204,11 @@ pub struct Mismatch {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     client: u32,
-    /// Level of subsequent writes.
+    /// Level to which subsequent writes belong.
     mix: u32,
     files: HashMap<u32, Contents>,
     next_file: u32,
-    /// None: known not to exist. A path that is not in the map may refer to anything.
+    /// None: the path is known not to exist. A path that is not in the map may refer to any file or to none.
     paths: BTreeMap<PathId, Option<u32>>,
     slots: Vec<Option<u32>>,
 }
@@ -234,34 +232,34 @@ impl Ledger {
         self.mix = mix;
     }
 
-    /// Returns the level of current writes.
+    /// Returns the level to which writes currently belong.
     #[must_use]
     pub fn mix(&self) -> u32 {
         self.mix
     }
 
-    /// Returns the client.
+    /// Returns the number of the client.
     #[must_use]
     pub fn client(&self) -> u32 {
         self.client
     }
 
-    /// Forgets every file. File numbers are not reused.
+    /// Forgets all files. Does not reuse their numbers.
     pub fn clear(&mut self) {
         self.files.clear();
         self.paths.clear();
         self.slots.clear();
     }
 
-    /// Closes all slots, as the session is lost. A file with data that may not have been sent since its
-    /// last flush becomes unknown as a whole.
+    /// Closes all slots, because the session is lost. The whole content of a file becomes unknown if data may not have
+    /// been sent since the file's last flush.
     pub fn session_lost(&mut self) {
         for place in 0..self.slots.len() {
             self.leave(place);
         }
     }
 
-    /// Returns the writing of a write to `slot`, or None if there is no such slot.
+    /// Returns the identity of the content of a write to `slot`, or None if the slot is free.
     #[must_use]
     pub fn writing(&self, slot: Slot, generation: u32) -> Option<Writing> {
         let file = self.file_of(slot)?;
@@ -273,7 +271,7 @@ impl Ledger {
         })
     }
 
-    /// Returns how many bytes a read must return, or None if the size is unknown.
+    /// Returns the number of bytes that a read must return, or None if the size is unknown.
     #[must_use]
     pub fn expected_bytes(&self, slot: Slot, offset: u64, bytes: u32) -> Option<u32> {
         let size = self.known_bytes(self.file_of(slot)?)?;
@@ -281,7 +279,7 @@ impl Ledger {
         Some(u32::try_from(left).map_or(bytes, |left| left.min(bytes)))
     }
 
-    /// Compares what was read from `slot` with what was written; returns how many bytes were known.
+    /// Compares what was read from `slot` with what was written; returns the number of bytes whose content is known.
     ///
     /// # Errors
     /// The contents differ.
@@ -290,7 +288,7 @@ impl Ledger {
             .map_or(Ok(0), |id| self.check_file(id, offset, data))
     }
 
-    /// As [`Self::check`], for the file at `path`, however it was read.
+    /// Like [`Self::check`], but for the file at `path`, however it was read.
     ///
     /// # Errors
     /// The contents differ.
@@ -305,19 +303,19 @@ impl Ledger {
         there.map(|(path, id)| (path, self.known_bytes(id)))
     }
 
-    /// Returns the total number of extents: the cost of the ledger.
+    /// Returns the total number of extents: the measure of the ledger's memory.
     #[must_use]
     pub fn extents(&self) -> usize {
         self.files.values().map(|file| file.extents.len()).sum()
     }
 
-    /// Marks a stretch as unknown, because a write to it failed.
+    /// Marks a range as unknown, because a write to it failed.
     pub fn forget(&mut self, slot: Slot, offset: u64, bytes: u32) {
         let Some(file) = self.open_file(slot) else { return };
         let end = offset + u64::from(bytes);
         if file.size_known && end > file.end() {
-            // The file may end anywhere between the old and the new end, or after a gap. Its content is certain
-            // only up to the old end.
+            // The file may end anywhere between the old and the new end, or after a gap. The content is certain only up
+            // to the old end.
             file.size_known = false;
         }
         let end = end.min(file.end());
@@ -414,7 +412,7 @@ impl Ledger {
         id
     }
 
-    /// Adds an unknown file without a path. Numbers wrap after 2^32 files.
+    /// Adds an unknown file without a path; returns its number. Numbers wrap after 2^32 files.
     fn unknown_file(&mut self) -> u32 {
         while self.files.contains_key(&self.next_file) {
             self.next_file = self.next_file.wrapping_add(1);
@@ -435,8 +433,8 @@ impl Ledger {
         }
     }
 
-    /// Frees a slot. If no close has succeeded before and data may not have been sent, the whole file
-    /// becomes unknown.
+    /// Frees a slot. If the file was not closed successfully and data may not have been sent, the whole content becomes
+    /// unknown.
     fn leave(&mut self, place: usize) {
         let Some(id) = self.slots.get_mut(place).and_then(Option::take) else {
             return;

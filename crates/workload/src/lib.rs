@@ -1,7 +1,7 @@
-//! The behaviour of a client: pure, seeded generators of operations, and the tree of files that they request.
+//! The behaviour of a client: pure, seeded generators of operations, and the tree of files that the operations request.
 //!
-//! The same seed gives the same operations on every machine, in every version and with every protocol; golden
-//! digests in the tests verify it. Re-created from published parameters, not from the original programs.
+//! The same seed gives the same operations on every machine, in every version and with every protocol; golden digests
+//! in the tests verify this. The workloads are re-created from published parameters, not from the original programs.
 //!
 //! Nothing here uses sockets, waits, measures time or counts.
 
@@ -71,11 +71,11 @@ pub struct Get {
 /// Result of a workload's last operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whether the operation succeeded. The correct answer to a missing file is a success.
+    /// Whether the operation succeeded. The correct answer for a missing file is a success.
     pub ok: bool,
     /// Application bytes received.
     pub bytes_read: u64,
-    /// Whether the session with the server ended, and every open file with it.
+    /// Whether the session with the server ended, and with it every open file.
     pub session_lost: bool,
 }
 
@@ -90,17 +90,18 @@ impl Outcome {
 
 /// The endless operations of one client thread.
 ///
-/// An implementation is pure: its results depend only on its seed and the outcomes it gets. It is called once
-/// per operation, so it allocates nothing.
+/// An implementation is pure: its results depend only on its seed and the outcomes passed to `next`. `next` is called
+/// once per operation, so it allocates nothing.
 #[warn(missing_docs)]
 pub trait Workload: Send {
-    /// Type of its operations. The hash goes into the digest of a client's operations.
+    /// Type of the operations. Its hash goes into the digest of a client's operations.
     type Op: Hash + std::fmt::Debug;
 
     /// Returns the next operation; `last` is the outcome of the previous one ([`Outcome::START`] at first).
     fn next(&mut self, last: &Outcome) -> Self::Op;
 
-    /// Returns whether the last operation from `next` starts a piece of work: only these follow a think time.
+    /// Returns whether the last operation from `next` starts a piece of work. A think time precedes only the start of a
+    /// piece of work.
     fn begins_piece(&self) -> bool {
         true
     }

@@ -1,29 +1,27 @@
-//! Metadata: each client creates small files, stats them, reads them and removes them, each for all its files
-//! before the next phase: the phases of mdtest, repeatedly. Between creating and reading, it may look at the
-//! directory several times: it lists it, looks up a missing name, and stats all its files.
+//! Metadata: each client repeatedly goes through the phases of mdtest. It creates small files, stats them, reads them
+//! and removes them; each phase ends for all files before the next one starts. Between creating and reading, the client
+//! may look at the directory several times: it lists the directory, looks up a missing name, and stats all its files.
 //!
-//! An operation is on a file as a whole: `create` opens, writes and closes it, `read` opens, reads and closes
-//! it. Clients don't wait for each other between phases. Due times and the client's cache are outside this
-//! module.
+//! An operation handles a whole file: `create` opens, writes and closes it, `read` opens, reads and closes it. Clients
+//! don't wait for each other between phases. Due times and the client's cache are outside this module.
 
 use crate::upkeep::{self, make_directory, make_file};
 use crate::{ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Outcome, PathId, Presence, Workload};
 
 const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
-/// The path of the first file; the others follow, and then, for looks, the directory of all files and a
+/// Index of the first file's path. The other files follow; after them, for looks, the directory of all files and a
 /// missing name.
 const FIRST_FILE: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataOptions {
     pub files: u32,
-    /// Size of each file, which is written and read at once.
+    /// Size of each file, which is written and read in one operation.
     pub bytes: u32,
     /// Whether all clients' files are in one directory; otherwise, each client has its own.
     pub shared: bool,
-    /// Number of looks at the directory before a client reads its files; 0: it stats the files once, and
-    /// lists nothing.
+    /// Number of looks at the directory before a client reads its files; 0: only stats the files once, without listing.
     pub looks: u32,
 }
 
@@ -69,12 +67,12 @@ impl MetadataOptions {
     }
 }
 
-/// State of a file, as known to its client.
+/// State of a file, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Absent,
     There,
-    /// Its creation or removal failed.
+    /// Unknown, because the file's creation or removal failed.
     Unknown,
 }
 
@@ -88,7 +86,7 @@ pub struct Metadata {
     phase: usize,
     /// The next file of this phase.
     file: u32,
-    /// Phase and file of the last operation given.
+    /// Phase and file of the last operation that `next` returned.
     last: Option<(Phase, u32)>,
     passes: u64,
 }
@@ -127,7 +125,7 @@ impl Metadata {
         }
     }
 
-    /// Records the result of the last operation given.
+    /// Records the result of the last operation that `next` returned.
     fn learn(&mut self, last: &Outcome) {
         let Some((phase, file)) = self.last.take() else {
             return;
@@ -141,7 +139,7 @@ impl Metadata {
         self.known[file as usize] = known;
     }
 
-    /// Returns the phase's action on the file, or None if the file may be missing and so has none.
+    /// Returns the phase's action on the file, or None if the phase skips the file, because it may be missing.
     fn action(&self, phase: Phase, file: u32) -> Option<FileAction> {
         let (path, bytes) = (PathId(FIRST_FILE + file), self.options.bytes);
         let known = self.known[file as usize];
@@ -199,7 +197,7 @@ impl Workload for Metadata {
 
     fn next(&mut self, last: &Outcome) -> FileOp {
         self.learn(last);
-        // It ends within a pass: there is always something to create.
+        // The loop ends within one pass: there is always a file to create.
         loop {
             let (phase, file) = (self.pass[self.phase], self.file);
             let action = self.action(phase, file);
@@ -304,7 +302,7 @@ mod tests {
         client.next(&Outcome::START);
         client.next(&FAILED);
         assert_eq!(classes(&mut client, 7), [0, 1, 1, 2, 2, 3, 3]);
-        // The first file may be partly written.
+        // The first file may have been written in part.
         let either = |file| FileAction::Delete {
             path: PathId(FIRST_FILE + file),
             presence: Presence::Either,
@@ -314,7 +312,7 @@ mod tests {
             .map(|last| client.next(&last).action)
             .into();
         assert_eq!(ops[3..], [either(0), either(1)]);
-        // The first is gone, and the state of the second is unknown.
+        // The first file is gone, and the state of the second is unknown.
         assert_eq!(client.leaving(), [either(1), either(2)]);
     }
 

@@ -1,6 +1,6 @@
-//! Contents of a client's files after a number of operations: plays the workload on files in memory, byte by
-//! byte, to compare a server's files with after a level. Reads during a level are checked by the ledger,
-//! which keeps no bytes and only numbers the files here.
+//! Contents of a client's files after a number of operations: plays the workload on files in memory, byte by byte, so
+//! that a server's files can be compared with them after a level. Reads during a level are checked by the ledger, which
+//! keeps no bytes and only numbers the files here.
 
 use crate::{content_of, FileAction, FileWorkload, Intent, Ledger, Outcome, PathId, MOST_BYTES_AT_ONCE};
 use std::cell::RefCell;
@@ -52,7 +52,7 @@ pub fn played(
 }
 
 impl InMemory {
-    /// Performs an action step by step; returns the bytes read.
+    /// Performs an action step by step; returns the number of bytes read.
     fn all(&mut self, action: &FileAction) -> u64 {
         action.steps().map(|step| self.act(&step)).sum()
     }

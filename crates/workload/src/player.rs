@@ -11,29 +11,30 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// Writes number their generations from 1.
+    /// The operations. Their writes number generations from 1.
     pub(crate) steps: Vec<FileOp>,
-    /// The number of generations of its writes.
+    /// Number of generations of the piece's writes.
     pub(crate) generations: u32,
     /// Restores the workspace if no step failed.
     pub(crate) restore: Vec<FileOp>,
-    /// Restores the workspace after a failed step, whatever is left.
+    /// Restores the workspace after a failed step, whatever exists.
     pub(crate) recovery: Vec<FileOp>,
-    /// Whether it deletes files of other pieces, so that a failure in any of them disturbs it.
+    /// Whether the piece deletes files of other pieces, so that a failure in any of them disturbs it.
     pub(crate) sweeps: bool,
 }
 
-/// Properties of a script besides its pieces.
+/// Properties of a script other than its pieces.
 pub trait Scripted {
-    /// Whether only the sweep uses files of other pieces. Then the loss of the session skips the rest of a
-    /// piece and starts its recovery, and a failed recovery disturbs only the sweep.
+    /// Whether only the sweep uses files of other pieces. If so, the loss of the session skips the rest of a piece and
+    /// starts the piece's recovery, and a failed recovery disturbs only the sweep.
     const HAS_SEPARATE_PIECES: bool;
-    /// Whether failing opens and searches are for names that a pass makes, so that leftovers may be found.
+    /// Whether opens and searches that must find nothing are for names that a pass makes, so that leftovers may be
+    /// found.
     const LOOKS_FOR_ITS_OWN: bool;
 
     fn pieces(&self) -> &[Piece];
 
-    /// Returns the maximum concurrently open files of a piece.
+    /// Returns the maximum number of concurrently open files of a piece.
     fn slots(&self) -> usize;
 }
 
@@ -45,14 +46,14 @@ pub struct Player<S> {
     pub(crate) order: Vec<usize>,
     /// Index into `order`.
     piece: usize,
-    /// Index into the steps of the piece and then its restore, or into its recovery while `recovers`.
+    /// Index into the steps of the piece followed by its restore, or, while `recovers`, into its recovery.
     next: usize,
     recovers: bool,
-    /// By slot.
+    /// Whether a file is open, by slot.
     open: Vec<bool>,
     last: Option<FileAction>,
     begins_piece: bool,
-    /// An operation of this piece, or of this pass, failed.
+    /// Whether an operation of this piece, or of this pass, failed.
     is_disturbed: bool,
     pass_is_disturbed: bool,
     /// First generation of the current piece.
@@ -86,7 +87,8 @@ impl<S: Scripted> Player<S> {
         self.order[..=self.piece].iter().map(|&piece| &pieces[piece])
     }
 
-    /// Returns whether the current piece has left nothing yet. The last operation given is not performed.
+    /// Returns whether the current piece has not performed any operation yet. The last operation that `next` returned
+    /// is not performed.
     pub(crate) fn is_at_beginning(&self) -> bool {
         self.next <= 1 && !self.recovers && !self.is_disturbed
     }
@@ -108,7 +110,7 @@ impl<S: Scripted> Player<S> {
         &self.script.pieces()[self.order[self.piece]]
     }
 
-    /// Records the result of the last operation.
+    /// Records the outcome of the last operation.
     fn note(&mut self, last: &Outcome) {
         let Some(action) = self.last.take() else { return };
         match action {
@@ -142,7 +144,7 @@ impl<S: Scripted> Player<S> {
         }
     }
 
-    /// Returns the next operation of the piece or of its recovery, or None once it is over.
+    /// Returns the next operation of the piece or of its recovery, or None once the piece or the recovery is over.
     fn find_op(&mut self) -> Option<FileOp> {
         let number = self.next;
         self.next += 1;
@@ -179,7 +181,7 @@ impl<S: Scripted> Player<S> {
         }
     }
 
-    /// Returns whether the action's file is open, if it must be.
+    /// Returns whether the action needs no open file, or its file is open.
     fn can_be_done(&self, action: &FileAction) -> bool {
         slot_of(action).is_none_or(|slot| self.open[usize::from(slot.0)])
     }
@@ -198,7 +200,7 @@ impl<S: Scripted> Player<S> {
 /// Changes an action so that a leftover or missing file does not fail it.
 fn forgive(action: &mut FileAction, looks_for_its_own: bool) {
     match action {
-        // Directories can't be replaced.
+        // A directory can't be replaced.
         FileAction::Open {
             intent, directory, ..
         } if *intent == Intent::Make => {
@@ -208,7 +210,7 @@ fn forgive(action: &mut FileAction, looks_for_its_own: bool) {
                 Intent::Replace
             };
         }
-        // If it were found, it would have to be closed, which the script does not do.
+        // If the file were found, it would have to be closed, and the script has no close for it.
         FileAction::Open {
             path,
             presence: Presence::NotThere,

@@ -7,9 +7,9 @@ use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Separates the streams of file contents from those of requests. Change it to change every content.
+/// Separates the streams of file contents from those of requests. Changing it changes every content.
 const CONTENT_SEED: u64 = u64::from_le_bytes(*b"content1");
-/// Separates the streams of requests from those of contents. Change it to change every request.
+/// Separates the streams of requests from those of contents. Changing it changes every request.
 const REQUEST_SEED: u64 = u64::from_le_bytes(*b"request1");
 
 /// An endless stream of random numbers.
@@ -34,8 +34,7 @@ impl RandomStream {
         Self::from_word(xxh3_64(path.as_bytes()) ^ CONTENT_SEED)
     }
 
-    /// `seed_from_u64` of this generator is SplitMix64, as its authors recommend (Blackman and Vigna,
-    /// prng.di.unimi.it).
+    /// Seeds the generator with SplitMix64, as its authors recommend (Blackman and Vigna, prng.di.unimi.it).
     fn from_word(word: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(word))
     }
@@ -61,8 +60,8 @@ mod tests {
 
     #[test]
     fn the_generator_is_xoshiro256_plus_plus_seeded_by_splitmix64() {
-        // Our own arithmetic of the two published algorithms, so that a changed seeding of the library fails
-        // here.
+        // Calculates the two published algorithms independently, so that a change of the library's seeding fails this
+        // test.
         let mut word = 42_u64;
         let mut state = [0_u64; 4].map(|_| {
             word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,7 +1,7 @@
 //! The WebBench workloads with dynamic content: static documents and the dynamic page, both in part over TLS.
 //!
-//! Each request draws whether to use TLS, then whether it is dynamic, each with a published share, then a
-//! document as in the static workload. `dyno-page` has the page.
+//! For each request, two draws with published shares decide whether to use TLS and whether the request is dynamic. For
+//! a static request, a document is drawn as in the static workload. `dyno-page` has the page.
 
 use std::sync::Arc;
 
@@ -24,8 +24,9 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Converts shares of 0 to 1 of all requests: `dynamic` is that of dynamic ones without TLS. Returns None
-    /// if they don't fit.
+    /// Converts shares between 0 and 1. `secure` and `dynamic` are shares of all requests; `dynamic` counts only
+    /// dynamic requests without TLS. Returns None if a share is out of range or `secure` and `dynamic` exceed 1
+    /// together.
     #[must_use]
     pub fn new(dynamic: f64, secure: f64, dynamic_of_secure: f64) -> Option<Self> {
         let sound = |share: f64| (0.0..=1.0).contains(&share);

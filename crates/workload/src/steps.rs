@@ -5,18 +5,18 @@
 use crate::{ClassId, Get, Outcome, Workload};
 use std::sync::Arc;
 
-/// Requests the entries of a catalogue of [`crate::Catalogue::steps`] in order. A failed step ends the
-/// session: later ones depend on it, so the first is next.
+/// Requests the entries of a catalogue of [`crate::Catalogue::steps`] in order. After a failed step, the first step is
+/// next: the later ones depend on the failed one.
 #[derive(Clone, Debug)]
 pub struct Steps {
     /// Think time before each step.
     think_ns: Arc<[u64]>,
-    /// None before the first.
+    /// Index of the last step; None before the first.
     last: Option<usize>,
 }
 
 impl Steps {
-    /// `think_ns`: one per step, and at least one.
+    /// Creates the steps. `think_ns`: think time before each step; there must be at least one.
     #[must_use]
     pub fn new(think_ns: Arc<[u64]>) -> Self {
         Self { think_ns, last: None }

@@ -22,9 +22,9 @@ const FILE: PathId = PathId(1);
 const MARKER: PathId = PathId(2);
 const SLOT: Slot = Slot(0);
 
-/// Minimum write size while the workspace is made, which every server accepts.
+/// Minimum size of the writes that make the workspace; every server accepts it.
 const MAKING_BYTES: u32 = 1 << 16;
-/// Separates a client's random stream for the order of blocks from its others.
+/// Separates a client's random stream for the order of blocks from the client's other streams.
 const ORDER_STREAM: u32 = u32::MAX;
 
 /// Parameters that all clients share.
@@ -93,7 +93,7 @@ pub struct Streams {
     writes: bool,
     offsets: Vec<u64>,
     state: State,
-    /// Index into the offsets of this pass; if equal to their number, a flush is next.
+    /// Index into the offsets of this pass; equal to their number: a flush is next.
     place: usize,
     passes: u64,
 }
@@ -128,7 +128,7 @@ impl Streams {
             }
             return FileOp { class: READ, action };
         }
-        // Each pass writes different data; the workspace was made with 0.
+        // Each pass writes different data; the workspace was made with generation 0.
         let generation = u32::try_from(self.passes + 1).unwrap_or(u32::MAX);
         let action = FileAction::Write {
             slot,

@@ -9,11 +9,12 @@ use crate::content::{least_bytes, Extension};
 
 /// Supported format of the data file.
 const FORMAT: u32 = 1;
-/// Sum of the weights of all classes: they are percentages.
+/// Sum of the weights of all classes, which are percentages.
 pub(crate) const WEIGHTS_TOTAL: u32 = 100;
-/// Names have four digits.
+/// Limit of files per class: file names have four digits.
 const MOST_FILES_OF_A_CLASS: u32 = 10_000;
-/// The reference server holds a whole tree in memory, and each file is held there while it is written.
+/// Limit of a file's size: the reference server holds a whole tree in memory, and each file is held there while it is
+/// written.
 const LARGEST_FILE_BYTES: u64 = 1 << 30;
 
 /// How well a number is known.
@@ -24,7 +25,7 @@ pub enum Known {
     Seen,
     /// Calculated from seen numbers.
     Derived,
-    /// Remembered, but not confirmed by any source that could be read.
+    /// Remembered, but not confirmed by any source that can be read today.
     Memory,
     Choice,
 }
@@ -84,7 +85,7 @@ impl Contents {
         }
     }
 
-    /// Returns the number of different paths of the class, whether their files must or must not exist.
+    /// Returns the number of different paths of the class, including paths that must not exist.
     #[must_use]
     pub fn paths(&self) -> u32 {
         match self {
@@ -172,17 +173,17 @@ pub struct ClassTable {
     /// The classes, in the order of their ids.
     #[serde(rename = "class")]
     pub classes: Vec<Class>,
-    /// Description of each source, by the key in [`Number::source`].
+    /// Description of each source, by the key that [`Number::source`] contains.
     pub sources: BTreeMap<String, String>,
 }
 
 /// Why a data file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// It is not TOML or has the wrong structure.
+    /// The file is not TOML or has the wrong structure.
     #[error("the class table cannot be read: {0}")]
     Shape(#[from] toml::de::Error),
-    /// Its numbers contradict each other or can't be built; lists every problem.
+    /// The file's numbers contradict each other, or no tree can be built from them; lists every problem.
     #[error("the class table is wrong: {}", .0.join("; "))]
     Problems(Vec<String>),
 }
@@ -242,7 +243,7 @@ impl ClassTable {
         problems
     }
 
-    /// Returns sums that differ from the table's own.
+    /// Returns a problem for each sum in the table that differs from the sum over its classes.
     fn total_problems(&self) -> Vec<String> {
         let weights: u64 = self
             .classes
@@ -314,7 +315,7 @@ impl Contents {
     }
 }
 
-/// Returns whether it has only letters, digits and hyphens: safe as one part of a path and of a URL.
+/// Returns whether `name` has only letters, digits and hyphens: safe as one part of a path and of a URL.
 fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && name

@@ -131,10 +131,10 @@ impl Tree {
         &self.digests().contents
     }
 
-    /// Returns XXH3-128 in hexadecimal over every file's path, a zero byte, its size (8 bytes, little endian)
-    /// and its content.
+    /// Returns XXH3-128 in hexadecimal over every file's path, a zero byte, its size (8 bytes, little endian) and its
+    /// content.
     ///
-    /// Equal digests prove equal trees in design and version; it is no defence against forgery.
+    /// Equal digests mean equal trees in design and version; the digest is no defence against forgery.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digests().tree
@@ -145,7 +145,7 @@ impl Tree {
         &self.percents
     }
 
-    /// Computed on first use: it needs all contents.
+    /// Returns the digests. Computes them on first use, because they need all contents.
     fn digests(&self) -> &Digests {
         self.digests.get_or_init(|| {
             let mut whole = Xxh3Default::new();
@@ -171,7 +171,8 @@ fn path(root: &str, class: &Class, number: u32) -> String {
     format!("/{root}/{stem}/{stem}_{number:04}.{extension}")
 }
 
-/// Files come first in the catalogue, then missing paths, both class by class.
+/// Returns one entry per percent of the requests. In the catalogue, files come first, then missing paths, both class by
+/// class.
 fn percents(classes: &[Class]) -> Vec<Stretch> {
     let mut next_file = 0;
     let mut next_missing = classes.iter().map(Class::files).sum();

@@ -1,6 +1,6 @@
 //! The document tree on a disk: writes it for a server under test, and verifies it.
 //!
-//! The caller chooses the place and its owner.
+//! The caller chooses the directory and the owner of the files.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{File, Tree};
 
-/// Limit of the problems reported per tree; more give no new information.
+/// Maximum number of problems reported per tree; more would give no new information.
 pub const MOST_PROBLEMS_REPORTED: usize = 20;
-/// Readable by a server's workers, which run as another user.
+/// Mode of the files: readable by a server's workers, which run as another user.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 

@@ -1,4 +1,5 @@
-//! Actions that make and remove a client's workspace, whatever exists there. Workloads determine its files.
+//! Actions that make and remove a client's workspace, whatever exists there. Each workload determines the files of its
+//! workspace.
 
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 
@@ -22,7 +23,7 @@ pub(crate) fn make_directory(path: PathId) -> FileAction {
     FileAction::MakeDirectory { path, presence }
 }
 
-/// Returns the actions that remove files, and then empty directories, if they exist.
+/// Returns the actions that remove files, then empty directories, as far as they exist.
 pub(crate) fn remove(
     files: impl IntoIterator<Item = PathId>,
     directories: impl IntoIterator<Item = PathId>,
@@ -33,7 +34,7 @@ pub(crate) fn remove(
     deletes.chain(directories.into_iter().map(remove)).collect()
 }
 
-/// Returns writes of a whole file, with contents of generation 0, of at most `write_bytes` each.
+/// Returns the writes that fill a file with content of generation 0, at most `write_bytes` each.
 pub(crate) fn writes(slot: Slot, bytes: u64, write_bytes: u32) -> impl Iterator<Item = FileAction> {
     let piece_bytes = u64::from(write_bytes);
     (0..bytes.div_ceil(piece_bytes)).map(move |piece| FileAction::Write {

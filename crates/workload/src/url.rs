@@ -1,4 +1,4 @@
-//! Workloads for a user's own server: the same path repeatedly, or several by weight.
+//! Workloads for a user's own server: the same path repeatedly, or several paths by weight.
 //!
 //! The target has the URL's host and port, and checks whether load is permitted.
 
@@ -6,7 +6,7 @@ use crate::random::RandomStream;
 use crate::{ClassId, Get, Outcome, Workload};
 use std::sync::Arc;
 
-/// Always requests the one path of [`crate::Catalogue::single_url`].
+/// Always requests the only path of [`crate::Catalogue::single_url`].
 #[derive(Clone, Copy, Debug)]
 pub struct SingleUrl;
 

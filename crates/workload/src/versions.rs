@@ -22,16 +22,16 @@ pub const LEAST_BLOCK_BYTES: u32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     pub writer: u32,
-    /// 0 for the new file, then incremented by each write.
+    /// Version number: 0 for the new file, then incremented by each write.
     pub number: u64,
 }
 
 /// Fault of a block that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockFault {
-    /// It is not an intact version, or belongs to another place.
+    /// The block is not an intact version, or belongs to another place.
     Torn,
-    /// It is older than a version that this client has seen.
+    /// The block is older than a version that this client has seen.
     Stale,
     /// Two clients have written a version of this number: one of the writes is lost.
     LostUpdate,
@@ -40,7 +40,7 @@ pub enum BlockFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     pub path: PathId,
-    /// Its offset in the file.
+    /// Offset of the block in the file.
     pub offset: u64,
 }
 
@@ -54,7 +54,7 @@ impl Versions {
     /// Checks the data of a block against the rules, and returns its version.
     ///
     /// # Errors
-    /// The rule that it breaks.
+    /// The rule that the block breaks.
     pub fn check(&mut self, block: Block, data: &[u8]) -> Result<Version, BlockFault> {
         let version = version_of(block, data).ok_or(BlockFault::Torn)?;
         if let Some(seen) = self.seen.get(&block) {
@@ -69,14 +69,15 @@ impl Versions {
         Ok(version)
     }
 
-    /// Returns the version that `writer` writes after the one that it has just read; 0 if it has read none.
+    /// Returns the version for `writer` to write: the number after the newest one seen of the block, or 0 if none was
+    /// seen.
     #[must_use]
     pub fn next(&self, block: Block, writer: u32) -> Version {
         let number = self.seen.get(&block).map_or(0, |seen| seen.number + 1);
         Version { writer, number }
     }
 
-    /// Accepts the data even if it is older than what was seen. Returns its version if it is intact.
+    /// Accepts the data even if it is older than the newest version seen. Returns its version if it is intact.
     pub fn put_back(&mut self, block: Block, data: &[u8]) -> Option<Version> {
         let version = version_of(block, data)?;
         self.seen.insert(block, version);
@@ -89,14 +90,13 @@ impl Versions {
         self.seen.get(&block).map(|seen| seen.number)
     }
 
-    /// Records a version that was written and answered.
+    /// Records that the server has acknowledged a write of this version.
     pub fn written(&mut self, block: Block, version: Version) {
         self.seen.insert(block, version);
     }
 }
 
-/// Writes a block of this size, [`LEAST_BLOCK_BYTES`] to [`MOST_BYTES_AT_ONCE`], and replaces the content of
-/// `into`.
+/// Fills `into` with a block of `bytes` bytes, limited to [`LEAST_BLOCK_BYTES`] to [`MOST_BYTES_AT_ONCE`].
 pub fn write_block(into: &mut Vec<u8>, block: Block, version: Version, bytes: u32) {
     let bytes = (bytes.max(LEAST_BLOCK_BYTES) as usize).min(MOST_BYTES_AT_ONCE);
     let body = Writing {
@@ -117,7 +117,7 @@ pub fn write_block(into: &mut Vec<u8>, block: Block, version: Version, bytes: u3
     into[HEADER_BYTES - 8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Returns the version of a block if it is intact and in its place.
+/// Returns the version of a block if the block is intact and in its place.
 fn version_of(block: Block, data: &[u8]) -> Option<Version> {
     let word = |at: usize| Some(u64::from_le_bytes(*data.get(at..)?.first_chunk()?));
     let half = |at: usize| Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?));

@@ -1,7 +1,7 @@
 //! The WebBench static workload: selects a client thread's next file.
 //!
-//! Each request draws a class by its weight, then a file of that class, all with equal probability. That the
-//! original did so within a class is remembered, not confirmed.
+//! Each request draws a class by its weight, then a file of that class, all with equal probability. That the original
+//! also drew files with equal probability is remembered, not confirmed.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Workload for WebbenchStatic {
     }
 }
 
-/// Returns the next document of the tree, by its shares.
+/// Draws the next document of the tree: its class by weight, then one path of the class.
 pub(crate) fn draw(tree: &Tree, random: &mut RandomStream) -> Get {
     let percents = tree.percents();
     let drawn = random.below(percents.len() as u32);

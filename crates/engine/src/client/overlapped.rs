@@ -14,7 +14,7 @@ use dyno_workload::{Outcome, Workload};
 struct Places {
     /// When each free slot became free.
     free_ns: Vec<u64>,
-    /// Number and due time of each operation.
+    /// Number and due time of each operation in progress.
     taken: Vec<(u64, u64)>,
     instant_failures: u64,
     resume_ns: u64,
@@ -70,7 +70,7 @@ impl ClientThread {
         self.close(&digest, end_ns);
     }
 
-    /// Starts operations until all slots are used, or one has to wait for others.
+    /// Starts operations until all slots are used, or an operation has to wait for others.
     async fn fill<W: Workload, P: Overlapping<Op = W::Op>>(
         &self,
         places: &mut Places,
@@ -97,7 +97,7 @@ impl ClientThread {
             let due_ns = places.free_ns.pop().unwrap_or(now_ns).max(places.resume_ns);
             digest.add(&op);
             let ended = if alone {
-                // The workload learns the outcome of this operation only.
+                // Report only the outcome of this operation to the workload.
                 places.last = Outcome::START;
                 protocol.perform(&op, due_ns).await
             } else {

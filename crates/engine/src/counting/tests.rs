@@ -1,4 +1,4 @@
-//! Which operations a tally counts.
+//! Tests which operations a tally counts.
 
 use super::*;
 use dyno_workload::ClassId;
@@ -113,7 +113,7 @@ fn a_time_limit_that_ends_after_the_window_makes_an_operation_unanswered_and_no_
         count(Fault::ResponseTimeout, 2 * NS_PER_S),
         (1, vec![row("response_timeout", 1), row(UNANSWERED, 1)])
     );
-    // It began after the window. A wrong answer is an error whenever it ends.
+    // The second operation began after the window closed. A wrong answer is an error whenever it ends.
     assert_eq!(
         count(Fault::ResponseTimeout, NS_PER_S / 2),
         (0, vec![row("response_timeout", 2)])

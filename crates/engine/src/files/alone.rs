@@ -1,5 +1,4 @@
-//! Runs clients outside of levels: requests to a server, journals, Bonnie and scenarios. `client_task.rs`
-//! runs load.
+//! Runs clients outside of levels: checks of a server, journals, Bonnie and scenarios. `client_task.rs` runs load.
 
 use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
 use crate::job::JobControl;
@@ -17,8 +16,8 @@ pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -
     })
 }
 
-/// Runs one task per client until all have ended or `is_over` returns true, which drops the rest. A client is
-/// its number and the index of its share.
+/// Runs one task per client until all have ended or `is_over` returns true, which drops the rest. `clients`: each
+/// client's number and the index of its share.
 pub(super) fn each_client<S: Sessions>(
     sessions: &S,
     identity: u64,
@@ -41,7 +40,8 @@ pub(super) fn each_client<S: Sessions>(
     executor.run(is_over).map_err(|_| Fault::OtherIo.into())
 }
 
-/// Returns the result of one client on the first share. It may take `most_ns`, and `end` can abandon it.
+/// Runs `work` for one client on the first share and returns its result. Fails after `most_ns`, or if `end` abandons
+/// the job.
 pub(super) fn alone<S: Sessions, T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
     sessions: &S,
     identity: u64,

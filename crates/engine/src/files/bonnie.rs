@@ -1,8 +1,8 @@
 //! Bonnie's six phases over any file protocol, in the order of T. Bray's program of 1996.
 //!
 //! Differences: a character is a store and a comparison, not a call of the C library; the seekers are threads with
-//! sessions of their own that start together, not processes that were given five seconds; a seed gives the places of
-//! the seeks; and what is read is checked (`bonnie_contents.rs`).
+//! sessions of their own that start together, not processes that get five seconds to start; a seed determines the seek
+//! positions; and read data is checked (`bonnie_contents.rs`).
 
 use super::bonnie_contents::{ContentCheck, Versions, WORD_BYTES};
 use super::client::CachedClient;
@@ -21,7 +21,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-/// A seeker rewrites the chunk at its first seek and every tenth after it.
+/// A seeker rewrites the chunk at its first seek and at every tenth seek after that.
 const SEEKS_FOR_A_WRITE: u64 = 10;
 /// Sequential phases: putc, rewrite, write, getc, read.
 const SEQUENTIAL: usize = 5;
@@ -38,7 +38,7 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Res
         .iter()
         .map(|&number| of_client(spec, number).file)
         .collect();
-    // Use one client, because another session per file would interfere.
+    // Use one client for all files, because several sessions would interfere with each other.
     let by_first = Job { part: None, ..*job };
     let removed = by_first.by_several(1, 1, first, |_, client| remove(client.files, files.clone()));
     phases.push(seeks?);
@@ -68,7 +68,7 @@ fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
     }
 }
 
-/// Runs the seekers of all clients, one thread each. None if there are none.
+/// Runs the seekers of all clients, one thread each. None if no client runs in this process.
 fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<MixTally>, Failure> {
     let shared: Vec<_> = (0..spec.clients)
         .map(|_| (Arc::new(AtomicU32::new(0)), Arc::<Versions>::default()))
@@ -95,7 +95,7 @@ fn phase(measured: Measured) -> MixTally {
     }
 }
 
-/// Page-aligned buffer as in Bonnie: copies to unaligned buffers cost more.
+/// Page-aligned buffer, as in Bonnie: copies to unaligned buffers take longer.
 #[derive(Debug)]
 struct Pages {
     room: Vec<u8>,
@@ -132,12 +132,12 @@ impl DerefMut for Pages {
     }
 }
 
-/// One client's use of its file.
+/// One client while it works on its file.
 struct Worker<C> {
     client: JobClient<C>,
     check: ContentCheck,
     spec: BonnieSpec,
-    /// The file belongs to this run.
+    /// Whether this run created the file.
     is_ours: bool,
 }
 
@@ -151,7 +151,7 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
-    /// Returns a seeker's worker whose writes may become visible only at its close.
+    /// Returns the worker, for a seeker whose writes may become visible only at its close if `writes_late`.
     fn writing_late(self, writes_late: bool) -> Self {
         Self {
             check: self.check.writing_late(writes_late),
@@ -159,7 +159,7 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
-    /// Opens the file and starts a phase together with all others.
+    /// Opens the file, and starts a phase together with all other clients.
     async fn open_together(&mut self, disposition: Disposition) -> Result<(Handle, Measured), Failure> {
         self.client.go_on()?;
         let opened = self.open(disposition).await;
@@ -178,7 +178,7 @@ impl<C: FileClient> Worker<C> {
         self.client.open(path, access, disposition).await
     }
 
-    /// Reads from `offset` to the end of the file at most.
+    /// Reads from `offset`, at most to the end of the file. Returns the number of bytes read.
     async fn read(
         &mut self,
         measured: &mut Measured,

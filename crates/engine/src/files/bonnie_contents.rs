@@ -21,12 +21,12 @@ const CHARACTERS: usize = 128;
 pub(super) struct ContentCheck {
     is_on: bool,
     pub(super) checked: Checked,
-    /// Chunk `number` as written by the phase "write".
+    /// Content of chunk `number` after the phase "write".
     chunk: Vec<u8>,
     number: Option<u64>,
-    /// Versions written by the seekers of its client.
+    /// Versions written by all seekers of the client.
     versions: Arc<Versions>,
-    /// A seeker's writes may become visible only at its close, so the order of versions is unknown.
+    /// Whether a seeker's writes may become visible only at its close, so that the order of versions is unknown.
     writes_late: bool,
     /// Newest version of each chunk that the seeker has read or written.
     newest: HashMap<u64, usize>,
@@ -78,7 +78,8 @@ impl ContentCheck {
         self.judge(right, data)
     }
 
-    /// Returns chunk `number`. Each chunk increments one more word than the one before.
+    /// Returns the content of chunk `number` after the phase "write". In each chunk, one more word is incremented than
+    /// in the chunk before.
     fn expected(&mut self, number: u64) -> &[u8] {
         if self.number != Some(number) {
             let words = (self.chunk.len() / WORD_BYTES) as u64;
@@ -113,7 +114,7 @@ impl ContentCheck {
         }
     }
 
-    /// Checks a chunk that a seeker has read. `before`: its state at the start of the read.
+    /// Checks a chunk that a seeker has read. `before`: the chunk's state at the start of the read.
     pub(super) fn end_read(&mut self, number: u64, before: Standing, data: &[u8]) -> Result<(), Failure> {
         if !self.is_on {
             return Ok(());
@@ -163,12 +164,12 @@ pub(super) struct Standing {
     writing: u32,
 }
 
-/// Versions of one chunk. Version 0 is that of the phase "write".
+/// Versions of one chunk. Version 0 is the content after the phase "write".
 #[derive(Debug, Default)]
 struct Chunk {
     digests: Vec<u64>,
     writing: u32,
-    /// Two writes overlapped, so the newest version is unknown and may be mixed.
+    /// Whether two writes overlapped, so that the newest version is unknown and may be a mixture.
     is_disturbed: bool,
 }
 
@@ -215,7 +216,7 @@ impl Versions {
         }
     }
 
-    /// Returns the newest version with this data, whether writes overlapped, and the chunk's state.
+    /// Returns the newest version with this data, whether writes have overlapped, and the chunk's state.
     fn find(&self, number: u64, data: &[u8]) -> (Option<usize>, bool, Standing) {
         let chunks = self.chunks();
         let Some(chunk) = chunks.get(&number) else {

@@ -40,14 +40,14 @@ struct ClientSection {
     keep_workspace: bool,
 }
 
-/// How clients use files.
+/// Options of clients that use files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FilesOptions {
-    /// None: operations go to the server directly.
+    /// None: operations go directly to the server.
     cache: Option<CacheOptions>,
-    /// Without a cache: writes stay unstable, and the workload flushes them.
+    /// Whether writes stay unstable until the workload flushes them; only without a cache.
     as_sent: bool,
-    /// Keep the workspaces for the next level.
+    /// Whether to keep the workspaces for the next level.
     pub keep_workspace: bool,
 }
 
@@ -72,7 +72,7 @@ impl FilesOptions {
         }
     }
 
-    /// Returns the options as far as the protocol permits caching.
+    /// Returns the options, restricted to the caching that the protocol permits.
     pub(crate) fn kept_by(self, kept_by: KeptBy) -> Self {
         let cache = match kept_by {
             KeptBy::Grants => self.cache,
@@ -91,7 +91,7 @@ impl FilesOptions {
             .is_some_and(|cache| matches!(cache.policy, Policy::CloseToOpen(_)))
     }
 
-    /// Returns the options for a workload that flushes its writes. None: there is a cache.
+    /// Returns the options for a workload that flushes its writes. None: there is a client cache.
     pub(super) fn as_sent(self) -> Option<Self> {
         self.cache.is_none().then_some(self.without_cache())
     }

@@ -28,8 +28,7 @@ pub(crate) use cached::CachedClient;
 pub(crate) use outages::Outage;
 use outages::Outages;
 
-/// Maximum number of different sessions recorded per client, since a server could vary its parameters
-/// endlessly.
+/// Maximum number of different sessions recorded per client, because a server could vary the parameters endlessly.
 const MOST_KINDS: usize = 8;
 
 /// Bytes moved by one operation.
@@ -50,16 +49,16 @@ pub(crate) struct FilesClient<S: Sessions> {
     timeout_ns: u64,
     checked_bytes: u64,
     reconnects: u64,
-    /// Parameters of its sessions.
+    /// Negotiated parameters of the client's sessions.
     sessions: Vec<SessionFacts>,
-    /// The session is lost. The next operation makes another.
+    /// Whether the session is lost. The next operation then makes a new one.
     lost: bool,
     under_way: overlapped::AllUnderWay,
     shared: shared::SharedBlocks,
     outages: Outages,
-    /// The client waits for an absent server, for at most the timeout of an operation.
+    /// Whether the client waits for an absent server, for at most the timeout of an operation.
     waits_for_server: bool,
-    /// When to cut the connection.
+    /// Time at which to cut the connection.
     cut_ns: Option<u64>,
 }
 
@@ -239,7 +238,7 @@ impl<S: Sessions> FilesClient<S> {
         self.ledger.session_lost();
         self.shared.session_lost();
         self.outages.lose_session();
-        // The session is over or broken, so only drop it.
+        // The session is over or broken, so only drop it, without waiting.
         self.executor.set_deadline(monotonic_ns());
         let _ = self.client.finish().await;
     }
@@ -368,7 +367,7 @@ impl<S: Sessions> FilesClient<S> {
         self.expect_read((slot, offset, bytes), came, wrong)
     }
 
-    /// Checks the length of a read, and whether its content was wrong.
+    /// Checks the length of a read. Fails if the content was `wrong`.
     fn expect_read(
         &self,
         (slot, offset, bytes): (Slot, u64, u32),
@@ -524,8 +523,7 @@ impl<S: Sessions> Protocol for FilesClient<S> {
             bytes_in: since(after, before, |traffic| traffic.bytes_in),
             bytes_out: since(after, before, |traffic| traffic.bytes_out),
             connect_ns,
-            // Sessions begin before the first operation and end after the last, so they are counted
-            // elsewhere.
+            // Sessions begin before the first operation and end after the last, so connections are counted elsewhere.
             connections: 0,
             handshake: None,
             streams: Streams::default(),

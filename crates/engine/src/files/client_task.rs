@@ -1,4 +1,4 @@
-//! Life of a file client: logs on, makes or finds its workspace, waits for the others, works, and cleans up.
+//! Life of a file client: it logs on, makes or finds its workspace, waits for the other clients, works, and cleans up.
 //! `client.rs` performs its operations.
 
 use super::client::FilesClient;
@@ -18,12 +18,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Limit of one step of preparation or clean-up, in timeouts of an operation. If no client completes a step
+/// Limit of one step of preparation or clean-up, as a multiple of an operation's timeout. If no client completes a step
 /// for that long, the server is stalled.
 const STEP_TIMEOUTS: u64 = 2;
-/// Limit of log-on and preparation, in timeouts of an operation.
+/// Limit of log-on and preparation, as a multiple of an operation's timeout.
 const PREPARATION_TIMEOUTS: u64 = 20;
-/// Limit of write-back, close and clean-up, in timeouts of an operation.
+/// Limit of write-back, close and clean-up, as a multiple of an operation's timeout.
 const LEAVING_TIMEOUTS: u64 = 4;
 /// Interval at which a waiting client checks whether all are ready.
 const LOOK_NS: u64 = 2_000_000;
@@ -31,7 +31,7 @@ const LOOK_NS: u64 = 2_000_000;
 /// Clients of one engine thread that still have to log on, by number.
 pub(crate) struct Queue<S: Sessions> {
     waiting: RefCell<VecDeque<ClientTask<S>>>,
-    /// When a client last completed a step.
+    /// Time at which a client last completed a step.
     step_ns: Cell<u64>,
 }
 
@@ -144,7 +144,7 @@ impl<S: Sessions> ClientTask<S> {
             }
             self.at_end = Some(self.figures());
         }
-        // A client that leaves early waits with its clean-up, so as not to disturb the measurement.
+        // A client that leaves early delays its clean-up, so as not to disturb the measurement.
         let end_ns = start_ns.saturating_add(engine.mix.window.length_ns);
         if monotonic_ns() < end_ns {
             engine
@@ -156,7 +156,7 @@ impl<S: Sessions> ClientTask<S> {
         whole && left.is_ok()
     }
 
-    /// Logs on, unless the server stalled for earlier clients.
+    /// Logs on, unless the server has already stalled for earlier clients.
     async fn log_on(&mut self, queue: &Queue<S>, until_ns: u64) -> Result<(), Failure> {
         if queue.stands_still(self.step_ns()) {
             return Err(Fault::ResponseTimeout.into());
@@ -175,7 +175,7 @@ impl<S: Sessions> ClientTask<S> {
         self.allow_for_step(until_ns);
         self.client.make_parents().await?;
         let marker = self.workload.as_files().marker();
-        // The contents of an unknown workspace are unknown, so make it again.
+        // If the contents of an existing workspace are unknown, make it again.
         let found = self.known && self.client.finds(marker).await?;
         if !found {
             self.client.forget_everything();
@@ -201,8 +201,8 @@ impl<S: Sessions> ClientTask<S> {
         }
     }
 
-    /// Removes temporary files of the level, and the workspace unless it is kept. `whole`: there is a
-    /// workspace.
+    /// Removes temporary files of the level, and the workspace unless it is kept. `whole`: the workspace was prepared
+    /// completely.
     async fn leave(&mut self, whole: bool) -> Result<(), Failure> {
         let until_ns = monotonic_ns().saturating_add(self.leaving_ns());
         let tidied = if whole { self.tidy(until_ns).await } else { Ok(()) };
@@ -217,7 +217,8 @@ impl<S: Sessions> ClientTask<S> {
         self.engine.executor.set_deadline(until_ns);
         removed = removed.and(self.client.finish().await);
         if (!whole || removed.is_err()) && self.work.workspaces.stands(self.number) {
-            // For example, a write failed. The server closed the open files with the session.
+            // The clean-up failed, for example because a write failed. The server has closed the open files with the
+            // session, so try again in a new one.
             self.engine.executor.set_deadline(until_ns);
             removed = remove(&mut self.client, self.workload.as_files()).await;
         }
@@ -272,7 +273,7 @@ impl<S: Sessions> ClientTask<S> {
         }
     }
 
-    /// None if nothing was meant to survive an outage.
+    /// Returns the counts of durable handles and of data after outages; None if nothing was meant to survive an outage.
     fn failover(&self, kept: KeptHandles) -> Option<FailoverTally> {
         let read_back = self.client.read_back();
         if read_back.is_none() && kept.asked == 0 {
@@ -296,7 +297,7 @@ impl<S: Sessions> ClientTask<S> {
     }
 }
 
-/// Adds a client's counts even if a stopped level drops it.
+/// Adds a client's counts even if its level was stopped.
 impl<S: Sessions> Drop for ClientTask<S> {
     fn drop(&mut self) {
         let mut files = FilesCount::default();
@@ -310,7 +311,7 @@ impl<S: Sessions> Drop for ClientTask<S> {
         files.sessions = self.client.sessions().to_vec();
         files.connections = self.client.connections();
         files.reconnects = self.client.reconnects();
-        // Only borrowed if this thread is panicking.
+        // The tally is only borrowed here if this thread is panicking.
         if let Ok(mut tally) = self.engine.tally.try_borrow_mut() {
             tally.add_files(files);
         }

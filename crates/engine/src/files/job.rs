@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 
-/// Interval at which a client checks for the others.
+/// Interval at which a waiting client checks whether the gate is open.
 const LOOK_NS: u64 = 200_000;
 /// Interval at which a rate-limited client checks whether the job continues.
 const LOOK_WHILE_BOUND_NS: u64 = NS_PER_S / 10;
@@ -48,8 +48,8 @@ impl<S: Sessions> Job<'_, S> {
         })
     }
 
-    /// Runs the clients of this process and returns their results. Each has a number of threads with sessions
-    /// numbered from `first`. Returns the first failure if any fails.
+    /// Runs the clients of this process and returns their results. Each client has `threads` threads, whose sessions
+    /// are numbered from `first`. Returns the first failure if any client fails.
     pub(super) fn by_several<T: Send + 'static, F: Future<Output = Result<T, Failure>> + 'static>(
         &self,
         clients: u32,
@@ -112,15 +112,15 @@ impl<S: Sessions> Job<'_, S> {
 
 /// One client of a job. It makes no more calls after the job was stopped or another client failed.
 pub(super) struct JobClient<C> {
-    /// Without these checks, for clean-up after a failure.
+    /// The client without these checks, for clean-up after a failure.
     pub(super) files: CachedClient<C>,
-    /// In this phase.
+    /// Bytes read in the current phase.
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
     /// Duration of each call, if measured.
     times: Option<Histogram>,
     agreed: fn(&C) -> Option<SessionFacts>,
-    /// Minimum interval between two calls, and when the next may start. 0: no limit.
+    /// Minimum interval between two calls (0: no limit), and the time at which the next call may start.
     interval_ns: u64,
     due_ns: u64,
     gate: Arc<Gate>,
@@ -129,7 +129,7 @@ pub(super) struct JobClient<C> {
 }
 
 impl<C: FileClient> JobClient<C> {
-    /// Returns the client with measurement of each call.
+    /// Returns the client, set to measure the duration of each call.
     pub(super) fn timing_each_call(self) -> Self {
         Self {
             times: Some(Histogram::new()),
@@ -161,7 +161,7 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Fail if no further call may be made.
+    /// Fails if the job was stopped or another client has failed.
     pub(super) fn go_on(&self) -> Result<(), Failure> {
         match self.end.is_stopped() {
             true => Err(Fault::OtherIo.into()),
@@ -204,7 +204,7 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Begin a phase with all clients of the job.
+    /// Begins a phase together with all clients of the job.
     pub(super) async fn begin_together(&mut self) -> Result<Measured, Failure> {
         self.pass(GateKind::Begin).await?;
         let begins_ns = self.end.begins_ns();
@@ -220,7 +220,7 @@ impl<C: FileClient> JobClient<C> {
         Measured::begin(self.files.requests())
     }
 
-    /// Ends a phase with the bytes read and written, and waits for the others.
+    /// Ends a phase together with all clients of the job. Adds the bytes read and written.
     pub(super) async fn end_together(&mut self, measured: Measured) -> Result<Measured, Failure> {
         let mut measured = measured.end(self.files.requests());
         (measured.bytes_read, measured.bytes_written) = (self.bytes_read, self.bytes_written);
@@ -304,7 +304,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Fails once one of the clients has.
+    /// Fails if one of the clients has failed.
     fn go_on(&self) -> Result<(), Failure> {
         match self.has_failed.load(Ordering::Acquire) {
             true => self.failure().map_or(Ok(()), Err),

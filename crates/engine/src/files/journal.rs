@@ -1,7 +1,7 @@
-//! The journal of a power cut: writes until the server is gone, then reads what remains.
+//! The journal of a power cut: writes files until the server is gone, then reads the remains.
 //!
-//! Writes are unstable if the protocol allows it, because the flush is under test. `crate::journal` has the
-//! journal's data.
+//! Writes are unstable if the protocol allows it, because the flush is under test. `crate::journal` has the journal's
+//! data.
 
 use super::alone::{alone, apart, each_client};
 use super::program::Program;
@@ -128,7 +128,7 @@ async fn read<C: FileClient>(
         let mut seen = Vec::with_capacity(wanted.len());
         let why = match read_one(files, &path, wanted.len(), &mut seen).await {
             Ok(()) => None,
-            // A missing file or directory counts as lost.
+            // A missing file or directory means that the data is lost, not that reading failed.
             Err(failure) if failure.fault == Fault::NotFound => None,
             Err(failure) => Some(failure.to_string()),
         };

@@ -13,13 +13,13 @@ use std::cell::RefCell;
 use std::iter;
 use std::rc::Rc;
 
-/// Limit for all shares, which are asked concurrently.
+/// Time limit for all shares, which are checked concurrently.
 const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 
 /// Default recycle bins of Samba (`vfs_recycle`) and of two appliance makers.
 const RECYCLE_BINS: [&str; 4] = [".recycle", "#recycle", "@Recycle", ".deleted"];
 
-/// What a share says of itself.
+/// Results of the queries on one share.
 #[derive(Debug, Default)]
 struct Answer {
     free_bytes: Option<u64>,
@@ -27,10 +27,10 @@ struct Answer {
     recycle_bin: Option<(&'static str, u32)>,
 }
 
-/// Limit for ending the sessions once all were open.
+/// Time limit for ending the sessions after all were open.
 const LEAVING_NS: u64 = NS_PER_S;
 
-/// Asks about every share as clients with `identity`. Opens at least `together` sessions at once: those beyond one per
+/// Checks every share, as clients with `identity`. Opens at least `together` sessions at once: those beyond one per
 /// share are on the first share.
 pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64, together: u32) -> Vec<Look> {
     let answers = apart(|| {
@@ -117,7 +117,7 @@ fn look_from_here<S: Sessions>(
     Ok(answers)
 }
 
-/// Ends sessions. What was asked for is known; how a session ends is of no use to anybody.
+/// Ends sessions. Ignores failures, because the answers are already known.
 fn leave<F: Files + 'static>(executor: &Executor, open: Vec<F>) {
     for mut files in open {
         let handle = executor.clone();
@@ -135,7 +135,7 @@ async fn ask(client: &mut impl Files) -> Result<Answer, Failure> {
     let space = client.ask(&Call::QuerySpace { directory: "" }).await;
     let free_bytes = match space {
         Ok(Reply::Space(space)) => believable(space.total_bytes, space.free_bytes),
-        // The URL's directory below the share does not exist.
+        // The directory that the URL names below the share does not exist.
         Err(failure) if failure.fault == Fault::NotFound => return Err(failure),
         // Clients can work even if this query is refused.
         _ => None,
@@ -163,10 +163,10 @@ async fn count(client: &mut impl Files, directory: &str, pattern: &str) -> Resul
 
 /// Samba's total and free space if its `dfree command` returns nothing (`source3/smbd/dfree.c`).
 const SAMBA_KNOWS_NOTHING: (u64, u64) = (2 << 20, 1 << 20);
-/// Larger than any volume (an exbibyte): the value is negative or meaningless.
+/// Larger than any volume (an exbibyte): a larger value is negative or meaningless.
 const MOST_BYTES: u64 = 1 << 60;
 
-/// Returns the free space if plausible. Some servers report a total of zero, or more free than total.
+/// Returns the free space if it is plausible. Some servers report a total of zero, or more free space than total space.
 fn believable(total_bytes: u64, free_bytes: u64) -> Option<u64> {
     let can_be = (1..MOST_BYTES).contains(&total_bytes) && free_bytes <= total_bytes;
     (can_be && (total_bytes, free_bytes) != SAMBA_KNOWS_NOTHING).then_some(free_bytes)

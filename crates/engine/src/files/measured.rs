@@ -5,12 +5,12 @@ use crate::merging::union;
 use crate::tally::{MixTally, RequestTally, SessionTally};
 use dyno_measure::{monotonic_ns, thread_cpu, unix_s, Histogram, ThreadCpu, NS_PER_S};
 
-/// Work in progress, or its measurements once ended.
+/// A measurement in progress, or its results after `end`.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) started_ns: u64,
     ended_ns: u64,
-    /// CPU time of the thread at the start; after the end, the difference. `requests` likewise.
+    /// CPU time of the thread at the start; after the end, the difference. The same applies to `requests`.
     cpu: ThreadCpu,
     /// CPU time of the busiest thread.
     busiest_cpu_s: f64,
@@ -18,11 +18,11 @@ pub(super) struct Measured {
     pub(super) requests: Requests,
     /// Duration of individually timed calls.
     pub(super) times: Histogram,
-    /// As the work counts them.
+    /// Application bytes read, as counted by the work.
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
     pub(super) checked: Checked,
-    /// What the sessions agreed on with the server.
+    /// Parameters that the sessions negotiated with the server.
     pub(super) sessions: Vec<SessionTally>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Checked {
 }
 
 impl Measured {
-    /// Begins now; `requests`: the client's so far.
+    /// Starts a measurement now. `requests`: the client's requests so far.
     pub(super) fn begin(requests: Requests) -> Self {
         Self {
             requests,
@@ -50,7 +50,7 @@ impl Measured {
         }
     }
 
-    /// Ends now; `requests`: the client's so far.
+    /// Ends the measurement now. `requests`: the client's requests so far.
     pub(super) fn end(self, requests: Requests) -> Self {
         let ended_ns = monotonic_ns();
         let cpu = thread_cpu().since(self.cpu);
@@ -68,7 +68,7 @@ impl Measured {
         }
     }
 
-    /// Adds concurrent work: from the first start to the last end, with the CPU time of both.
+    /// Adds concurrent work. The time is from the first start to the last end; CPU times are added.
     fn add(&mut self, other: &Self) {
         self.started_ns = self.started_ns.min(other.started_ns);
         self.ended_ns = self.ended_ns.max(other.ended_ns);
@@ -87,7 +87,7 @@ impl Measured {
         }
     }
 
-    /// Adds all together. None if there are none.
+    /// Adds up concurrent measurements. None if there are none.
     pub(super) fn together(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         all.into_iter().reduce(|mut all, one| {
             all.add(&one);
@@ -95,7 +95,7 @@ impl Measured {
         })
     }
 
-    /// Returns the tally of the level. Everything counts, from the first start to the last end.
+    /// Returns the tally of the level. The window is the whole time from the first start to the last end.
     pub(super) fn tally(self) -> MixTally {
         let elapsed_ns = self.ended_ns.saturating_sub(self.started_ns);
         let since_start_ns = monotonic_ns().saturating_sub(self.started_ns);

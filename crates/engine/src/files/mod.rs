@@ -45,8 +45,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use workload::FilesWorkload;
 
-/// Maximum concurrent log-ons. Servers have short accept queues (Samba: 50), and the kernel drops connections
-/// beyond them, which appears as a reset a minute later.
+/// Maximum concurrent log-ons. Servers have short accept queues (Samba: 50), and the kernel drops connections beyond
+/// this length, which appears as a reset a minute later.
 const LOGGING_ON: usize = 32;
 
 /// Work on files of one level.
@@ -98,7 +98,7 @@ impl<S: Sessions> FilesWork<S> {
         self.sessions.share_of(dealt)
     }
 
-    /// One client with a session of its own, which it has yet to make.
+    /// Returns a client with its own session. The session is not connected yet.
     fn client(
         &self,
         place: Place<'_>,

@@ -3,7 +3,7 @@
 use dyno_files::{Access, Call, Disposition};
 use dyno_workload::{FileAction, FileCatalogue, Intent, PathId, Presence};
 
-/// The names of one client's workspace as the server knows them.
+/// Paths of one client's workspace on the server.
 #[derive(Debug)]
 pub(crate) struct Names {
     /// The client's directory. Free space is queried here, not in the share's root, which is a bottleneck and
@@ -33,7 +33,7 @@ impl Names {
         &self.paths[id.0 as usize]
     }
 
-    /// Returns the call of an action by path and what must exist. None for actions on open files.
+    /// Returns the call of an action on a path, and whether the path must exist. None for actions on open files.
     pub(crate) fn call_by_path(&self, action: &FileAction) -> Option<(Call<'_>, Option<Presence>)> {
         Some(match *action {
             FileAction::QueryPath { path, presence } => {
@@ -73,7 +73,7 @@ impl Names {
     }
 }
 
-/// Returns how an application opens a file.
+/// Returns the access and disposition with which an application opens a file for `intent`.
 pub(super) fn wanted(intent: Intent) -> (Access, Disposition) {
     match intent {
         Intent::Look => (Access::Attributes, Disposition::Open),

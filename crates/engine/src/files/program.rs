@@ -4,9 +4,9 @@ use dyno_files::{Access, Ask, Call, Disposition, Files, Handle, Info, Open, Repl
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{content_of, Writing};
 
-/// What programs ask of files.
+/// Calls that programs make, with checks of their results.
 pub(super) trait Program: Files {
-    /// Carry out a call that brings no data.
+    /// Performs a call that returns no data.
     async fn ask(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
         self.call(call, &mut |_: &[u8]| {}).await
     }
@@ -60,7 +60,7 @@ pub(super) trait Program: Files {
         }
     }
 
-    /// Write a file in pieces. `data` returns the content at an offset, of a length.
+    /// Writes a file in pieces. `data` returns the content for an offset and a length.
     async fn write_whole<'a>(
         &mut self,
         handle: Handle,
@@ -77,7 +77,7 @@ pub(super) trait Program: Files {
         Ok(())
     }
 
-    /// Read a file in pieces until nothing comes, and compare every byte.
+    /// Reads a file in pieces until a read returns nothing, and compares every byte.
     async fn read_whole(
         &mut self,
         path: &str,
@@ -120,7 +120,7 @@ pub(super) trait Program: Files {
         }
     }
 
-    /// Fails unless the file has this size, or is missing if `bytes` is None.
+    /// Fails unless the file has this size. None: fails unless the file is missing.
     async fn expect(&mut self, path: &str, bytes: Option<u64>) -> Result<(), Failure> {
         match (self.ask(&Call::QueryPath { path }).await?, bytes) {
             (Reply::NotThere, None) => Ok(()),
@@ -130,7 +130,7 @@ pub(super) trait Program: Files {
         }
     }
 
-    /// Fail if the directory does not have so many names that match the pattern.
+    /// Fails unless exactly `expected` names in the directory match the pattern.
     async fn expect_entries(&mut self, directory: &str, pattern: &str, expected: u64) -> Result<(), Failure> {
         match self.ask(&Call::Find { directory, pattern }).await? {
             Reply::Found { entries } => same_length(expected, entries.into()),

@@ -19,13 +19,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A server may keep files of lost clients open for a moment.
+/// Number of attempts: a server may keep files of lost clients open for a moment.
 const ATTEMPTS: u32 = 6;
-/// Pause after the first attempt. It doubles each time, to three seconds in total.
+/// Pause after the first attempt. The pause doubles each time; all pauses together take three seconds.
 const FIRST_PAUSE_NS: u64 = 100_000_000;
 
-/// Removes one workspace and all that a pass may have left in it. Continues after failures. The caller sets
-/// the deadline.
+/// Removes one workspace and everything that a pass may have left in it. Continues after failures. The caller sets the
+/// deadline.
 pub(crate) async fn remove<S: Sessions>(
     client: &mut FilesClient<S>,
     workload: &dyn FileWorkload,
@@ -50,7 +50,7 @@ pub(crate) async fn remove<S: Sessions>(
     result.and(client.finish().await)
 }
 
-/// Starts to remove all workspaces of `work` and then the empty directories above. Gives up after `most_ns`.
+/// Starts to remove all workspaces of `work`, then the empty directories above them. Gives up after `most_ns`.
 pub(crate) fn start<S: Sessions>(work: &Arc<FilesWork<S>>, most_ns: u64) -> Removal {
     let (placed, removed) = (work.clone(), work.clone());
     let place = move |client: usize| {

@@ -24,7 +24,7 @@ use std::path::Path;
 /// Minimum transfer size of cp and cat (coreutils, `ioblksize.h`).
 const COPY_BYTES: u32 = 128 << 10;
 const OBJECT: &str = ".o";
-/// Content of the file itself, as opposed to the object built from it.
+/// Generation of a file's own content; its object has another one.
 const SOURCE_GENERATION: u32 = 0;
 const OBJECT_GENERATION: u32 = 1;
 
@@ -76,7 +76,7 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Resul
     Ok(levels)
 }
 
-/// Writes and drops this machine's page cache.
+/// Writes back and drops this machine's page cache.
 fn drop_caches() -> std::io::Result<()> {
     rustix::fs::sync();
     std::fs::write("/proc/sys/vm/drop_caches", "3")
@@ -144,7 +144,7 @@ impl Names {
     }
 }
 
-/// A step under way.
+/// A step in progress.
 struct Step<S: Sessions> {
     client: JobClient<S::Client>,
     spec: StepSpec,
@@ -275,7 +275,7 @@ impl<S: Sessions> Step<S> {
         }
     }
 
-    /// What programs move at once.
+    /// Returns the size of a read or write of cp and cat.
     fn copy_bytes(&self) -> u32 {
         self.spec.block_bytes.max(COPY_BYTES)
     }
@@ -284,15 +284,15 @@ impl<S: Sessions> Step<S> {
         self.client.files.requests()
     }
 
-    /// Lists a directory. If the requests show that it brought no attributes, asks for those of each file, as
-    /// programs do.
+    /// Lists a directory. If the requests show that the listing returned no attributes, queries the attributes of each
+    /// file, as programs do.
     async fn list(&mut self, names: &Names, pattern: &str, long: bool) -> Result<(), Failure> {
         let before = self.requests();
         self.client
             .expect_entries(&names.directories[0], pattern, names.matching.len() as u64)
             .await?;
         self.entries += names.matching.len() as u64;
-        // `ls` also asks for each result of a shell pattern.
+        // `ls` also queries each result of a shell pattern.
         if (long || pattern != "*") && !S::brought_attributes(&before, &self.requests()) {
             for path in &names.matching {
                 self.client.query(path).await?;
@@ -395,7 +395,7 @@ impl<S: Sessions> Step<S> {
             self.client.close(handle).await?;
             self.entries += 1;
         }
-        // Like the linker, and like make when it is called again.
+        // Query all files and objects, like the linker and like a second call of make.
         for (path, _) in &names.files {
             self.client.query(path).await?;
             let object = format!("{path}{OBJECT}");
@@ -462,7 +462,7 @@ impl<S: Sessions> Step<S> {
     async fn copy_to(&mut self, local: &Path, file: &str) -> Result<(), Failure> {
         let mut from = File::open(local).map_err(|error| local_failure(&error))?;
         let path = self.below_base(file);
-        // cp queries first, and creates missing files with O_EXCL.
+        // cp first queries the path, and creates missing files with O_EXCL.
         let disposition = match self.client.ask(&Call::QueryPath { path: &path }).await? {
             Reply::NotThere => Disposition::Create,
             _ => Disposition::Overwrite,
@@ -530,7 +530,7 @@ fn is_same(one: &Path, other: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// Treats local file errors as the generator's fault.
+/// Converts a local file error to a failure on the generator's side.
 fn local_failure(error: &std::io::Error) -> Failure {
     Failure {
         fault: Fault::OtherIo,

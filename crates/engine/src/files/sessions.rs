@@ -10,13 +10,13 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// First client number, counted down, of clients that check a server before load.
+/// Highest number of the clients that check a server before load. Further ones count down.
 pub(crate) const FIRST_ASKING_CLIENT: u32 = u32::MAX - 1;
 
 /// Requests so far, by the protocol's own names.
 pub(crate) type Requests = BTreeMap<&'static str, u64>;
 
-/// What permits a client to cache.
+/// Condition under which a client may cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeptBy {
     /// Grants of the server: oplocks, leases.
@@ -41,7 +41,7 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
         self.address().to_string()
     }
 
-    /// Whether they are on this machine.
+    /// Returns whether the files are on this machine.
     fn is_local(&self) -> bool;
 
     /// Moves the calling thread to the namespace from which the server is reachable.
@@ -52,7 +52,7 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     /// Returns the directory of a share in which clients work; empty: the share's root.
     fn base_path(&self) -> &str;
 
-    /// Returns the sessions for the roots of the shares. None: clients work there, or their parents are
+    /// Returns the sessions for the roots of the shares. None: clients work in the roots anyway, or the roots are
     /// unknown.
     fn at_roots(&self) -> Option<Self>
     where
@@ -61,16 +61,16 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
         None
     }
 
-    /// Creates an unconnected session of a client on a share. Equal identities are the same client machines
-    /// to the server.
+    /// Creates an unconnected session of a client on a share. To the server, clients with the same identity and number
+    /// are the same machine.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Self::Client;
 
     fn agreed(client: &Self::Client) -> Option<SessionFacts>;
 
-    /// Returns whether a listing brought attributes, by the requests before and after it.
+    /// Returns whether a listing returned attributes, according to the requests before and after it.
     fn brought_attributes(before: &Requests, after: &Requests) -> bool;
 
-    /// Returns what permits a client to cache.
+    /// Returns the condition under which a client may cache.
     fn kept_by(&self) -> KeptBy;
 
     /// Returns the number of connections per session.

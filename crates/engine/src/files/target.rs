@@ -1,4 +1,4 @@
-//! Target of file protocols: common preparation of levels, by the protocol's sessions.
+//! Target of file protocols: prepares levels in the same way for all of them.
 
 use super::job::Job;
 use super::sessions::KeptBy;
@@ -73,7 +73,7 @@ impl<S: Sessions + Clone> Target for S {
         self.advice(failure)
     }
 
-    /// Reads the document's sections of the work and prepares the clients.
+    /// Parses the document's sections about the work and prepares the clients.
     fn prepare(
         &self,
         mix: &Arc<Mix>,
@@ -117,7 +117,7 @@ impl<S: Sessions + Clone> Target for S {
                 "workload.name",
                 "clients that share files need locks that exclude each other, so NFS requires vers=4.1",
             );
-            // Other clients may still use shared files, so they are removed after the last level.
+            // Other clients may still use shared files, so the files are removed after the last level.
             options.keep_workspace = true;
         }
         let workspaces = material.workspaces.clone();

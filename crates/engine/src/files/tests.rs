@@ -1,5 +1,5 @@
-//! Golden digests of what Bonnie and the steps of scenarios ask of a server: each call with its data, what is left, and
-//! the result, both without errors and with one wrong answer at each place.
+//! Golden digests of the calls that Bonnie and scenario steps make: each call with its data, the remaining files, and
+//! the result, both without errors and with one wrong answer to each call in turn.
 
 mod server;
 
@@ -36,7 +36,8 @@ fn job(sessions: &InMemory) -> Job<'_, InMemory> {
     }
 }
 
-/// Adds what comes of `work` with a wrong answer of that kind at each place; None: where all goes well.
+/// Adds the outcomes of `work` with a wrong answer of this kind to each of its calls in turn; None: without a wrong
+/// answer.
 fn add(digest: &mut Xxh3Default, volume: &Volume, wrong: Option<Wrong>, work: impl Fn(&InMemory) -> String) {
     for place in 0.. {
         let sessions = InMemory::new(volume.clone(), wrong.map(|wrong| (place, wrong)));
@@ -48,7 +49,7 @@ fn add(digest: &mut Xxh3Default, volume: &Volume, wrong: Option<Wrong>, work: im
     }
 }
 
-/// The digest of `work` where all goes well, and with each kind of wrong answer.
+/// Returns the digest of `work` without a wrong answer and with each kind of wrong answer.
 fn digest(volume: &Volume, kinds: &[Wrong], work: impl Fn(&InMemory) -> String) -> String {
     let mut digest = Xxh3Default::new();
     for wrong in [None].into_iter().chain(kinds.iter().copied().map(Some)) {
@@ -118,7 +119,7 @@ fn carry_out(spec: &StepSpec, sessions: &InMemory) -> String {
     }
 }
 
-/// What is there once these steps were carried out.
+/// Returns the volume after these steps.
 fn after(steps: impl IntoIterator<Item = StepAction>) -> Volume {
     let mut volume = Volume::default();
     for action in steps {
@@ -216,7 +217,7 @@ fn steps_on_trees_ask_for_the_same_whatever_the_server_answers() {
     check(&made, &step(build(), 1), "c3069366a875180d");
 }
 
-/// Stops a job at each of its calls; `further`: the most calls that it makes then.
+/// Stops a job at each of its calls. `further`: maximum number of calls after the stop.
 fn check_stopped(volume: &Volume, further: u64, work: impl Fn(&InMemory) -> String) {
     let whole = InMemory::new(volume.clone(), None);
     work(&whole);
@@ -311,7 +312,7 @@ fn steps_on_one_file_ask_for_the_same_whatever_the_server_answers() {
     let base = || after([StepAction::MakeBase]);
     check(&base(), &step(make(320_000), 2), "07e3f7137aaec579");
     check(&base(), &step(make(0), 1), "a5d3f8efb306670b");
-    // The second time the file is there.
+    // In the second pass, the file exists.
     check(&base(), &step(to.clone(), 2), "2a08b567f9e97225");
     check(&after([to]), &step(from, 2), "ab26488caaddb427");
     assert_eq!(std::fs::read(path("to")).expect("it was made"), vec![5; 400_000]);

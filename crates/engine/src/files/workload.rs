@@ -12,12 +12,12 @@ use serde_json::Value;
 use std::sync::Arc;
 
 const MAX_WORKSPACE_BYTES: u64 = 1 << 40;
-/// Limit per file, because the order of blocks is kept in memory.
+/// Maximum number of blocks per file, because their order is kept in memory.
 const MAX_BLOCKS: u64 = 1 << 24;
-/// Limit per client, because names are kept in memory.
+/// Maximum number of files per client, because their names are kept in memory.
 const MAX_FILES: u32 = 100_000;
 const MAX_LOOKS: u32 = 1000;
-/// Limit of shared files, which the first client makes before a level.
+/// Maximum number of shared files, which the first client makes before a level.
 const MAX_SHARED_FILES: u32 = 1024;
 const MAX_SHARED_BLOCKS: u32 = 1 << 16;
 
@@ -272,7 +272,7 @@ impl FilesWorkload {
         matches!(self, Self::Contention(_))
     }
 
-    /// Returns whether operations are independent of answers, as open load requires.
+    /// Returns whether operations do not depend on earlier answers, as open load requires.
     pub(crate) fn is_independent(&self) -> bool {
         match self {
             Self::Streams(_) | Self::Metadata(_) => true,
@@ -280,8 +280,8 @@ impl FilesWorkload {
         }
     }
 
-    /// Returns whether the workload measures the server and permits no client cache. Workloads that query
-    /// directories repeatedly may have one.
+    /// Returns whether the workload measures the server and permits no client cache. Workloads that query directories
+    /// repeatedly may have a cache.
     pub(crate) fn goes_through(&self) -> bool {
         match self {
             Self::Metadata(options) => options.looks == 0,
@@ -289,7 +289,7 @@ impl FilesWorkload {
         }
     }
 
-    /// Returns whether the workload flushes its writes, which may be unstable until then.
+    /// Returns whether the workload flushes its writes, so that they may be unstable until the flush.
     pub(crate) fn flushes(&self) -> bool {
         matches!(self, Self::Streams(_) | Self::Failover(..))
     }
@@ -297,7 +297,7 @@ impl FilesWorkload {
     /// Returns the maximum number of concurrent operations per client.
     pub(crate) fn most_depth(&self) -> u64 {
         match self {
-            // Each block at most once, because two writes of a block would race.
+            // Each block at most once at a time, because two concurrent writes of a block would race.
             Self::Streams(options) => options.file_bytes / u64::from(options.block_bytes) - 1,
             // Operations on one file are sequential.
             Self::Metadata(_)
@@ -344,7 +344,7 @@ impl FilesWorkload {
     }
 }
 
-/// The workload of a client. An enum, because it is in the hot path.
+/// The workload of a client. An enum rather than a trait object, because it is in the hot path.
 #[derive(Debug)]
 pub(crate) enum AnyWorkload {
     DiskMix(DiskMix),

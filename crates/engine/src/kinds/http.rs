@@ -20,12 +20,12 @@ pub(crate) struct Http;
 #[serde(deny_unknown_fields)]
 struct TargetSection {
     url: String,
-    /// TLS URL of the same server, for a plain-text target.
+    /// URL of the same server over TLS, in addition to a target without TLS.
     secure_url: Option<String>,
     trust: TrustSection,
     /// IP address or Unix socket to connect to instead of the URL's host.
     connect_to: Option<String>,
-    /// Header to send first on each connection.
+    /// PROXY protocol header that each connection sends first.
     proxy_protocol: Option<ProxyProtocolName>,
     /// Version for load and for the consent request.
     version: VersionName,
@@ -82,7 +82,7 @@ enum TrustSection {
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 enum WorkloadSection {
     WebbenchStatic {},
-    /// Shares of all requests, except the last, which is a share of those over TLS.
+    /// Shares of all requests; `dynamic_share_of_secure` is a share of the requests over TLS.
     WebbenchDynamic {
         dynamic_share: f64,
         secure_share: f64,
@@ -107,13 +107,13 @@ struct TlsSection {
     resumption: f64,
 }
 
-/// Properties of all requests, and the expected answer.
+/// Properties of all requests, and criteria for a correct answer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RequestSection {
     method: String,
     headers: Vec<(String, String)>,
-    /// Base64.
+    /// Request body in Base64.
     body: Option<String>,
     status: Vec<u16>,
     bytes: Option<u64>,
@@ -156,7 +156,7 @@ struct ClientSection {
     receive_buffer_bytes: usize,
     max_head_bytes: usize,
     max_head_fields: usize,
-    /// For benches: do not reuse sockets.
+    /// Whether not to reuse sockets; for benches.
     #[serde(default)]
     fresh_sockets: bool,
     tls: TlsSection,
@@ -201,7 +201,7 @@ impl ClientSection {
         problems.bounded((1..=MOST_STREAMS).contains(&requests), "client.pipeline");
     }
 
-    /// Returns how many threads share an HTTP/2 connection. None for HTTP/1.
+    /// Returns the number of threads that share an HTTP/2 connection. None for HTTP/1.
     fn streams_of_http2(&self, problems: &mut Problems) -> Option<usize> {
         if !matches!(self.version, VersionName::Http2) {
             return None;
@@ -297,7 +297,8 @@ struct HttpTarget {
 }
 
 impl HttpTarget {
-    /// Returns the clients' TLS options. None without TLS or after an error. `protocol`: required by ALPN.
+    /// Returns the clients' TLS options. None without TLS or after an error. `protocol`: the protocol that ALPN must
+    /// select.
     fn tls(
         target: &dyno_http::Target,
         section: TlsSection,
@@ -424,7 +425,7 @@ const MOST_HEAD_FIELDS: usize = 100_000;
 /// Maximum streams per connection.
 const MOST_STREAMS: usize = 10_000;
 
-/// Limit of paths, which are classes, chosen by 32-bit sums of weights.
+/// Maximum number of paths. Each is a class of operations, and is chosen by 32-bit sums of weights.
 const MOST_PATHS: usize = 250;
 
 fn check_paths(paths: &[(String, u32)], problems: &mut Problems) {

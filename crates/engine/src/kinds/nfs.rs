@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// Permitted transfer sizes in bytes, as in Linux's client (nfs(5), `rsize`).
 const SIZES: std::ops::RangeInclusive<u32> = 1024..=1 << 20;
 
-/// Its line in the table of kinds.
+/// Entry of NFS in the table of kinds.
 pub(crate) struct Nfs;
 
 #[derive(Deserialize)]
@@ -25,11 +25,11 @@ struct TargetSection {
     url: String,
     shares: Vec<String>,
     network_namespace: Option<PathBuf>,
-    /// The following are for tests. None: the server's preference, and both switches on.
+    /// This field and those below are for tests. None: the server's preference; both switches are on.
     max_read_bytes: Option<u32>,
     max_write_bytes: Option<u32>,
     readdirplus: Option<bool>,
-    /// NFSv4.1 only, if the client cache asks for leases.
+    /// Whether to request delegations: only over NFSv4.1, and if the client cache asks for leases.
     delegations: Option<bool>,
 }
 
@@ -75,7 +75,7 @@ impl Kind for Nfs {
     }
 }
 
-/// The sessions with a target, which are all that the work on files knows of NFS.
+/// Sessions with an NFS target: the only part of NFS that work on files uses.
 #[derive(Debug, Clone)]
 struct NfsSessions(NfsTarget);
 
@@ -98,12 +98,13 @@ impl Sessions for NfsSessions {
         self.0.exports()
     }
 
-    /// The URL's directory is the mounted one.
+    /// The clients work in the mounted directory, which is that of the URL.
     fn base_path(&self) -> &str {
         ""
     }
 
-    /// Servers remember call numbers by connection and client, so levels must not reuse them.
+    /// Numbers calls by `identity`: servers remember call numbers by connection and client, so levels must not reuse
+    /// them.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {
         let number = identity.rotate_left(32) ^ u64::from(client);
         self.0.session(place.executor, place.dialer, share, number)
@@ -129,7 +130,7 @@ impl Sessions for NfsSessions {
         })
     }
 
-    /// READDIRPLUS does, READDIR does not. NFSv4.1's READDIR does if it asks for them.
+    /// READDIRPLUS returns attributes. READDIR does so only in NFSv4.1, if the client requests them.
     fn brought_attributes(before: &Requests, after: &Requests) -> bool {
         let brings = ["READDIRPLUS", "READDIR with attributes"];
         brings.iter().any(|name| after.get(name) > before.get(name))

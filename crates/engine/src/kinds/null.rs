@@ -25,7 +25,7 @@ struct TargetSection {
     _url: String,
 }
 
-/// Clients do nothing, repeatedly.
+/// Clients that repeat an operation without effect.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 enum WorkloadSection {
@@ -33,7 +33,7 @@ enum WorkloadSection {
         /// Duration of each operation.
         #[serde(default)]
         delay_s: f64,
-        /// Start of a stall in which nothing ends.
+        /// Start of a stall, in which no operation ends.
         #[serde(default)]
         stall_at_s: f64,
         /// Length of the stall.
@@ -140,7 +140,7 @@ impl Work for NullWork {
     }
 }
 
-/// The operations of a workload that asks for nothing.
+/// Operations without effect.
 struct NoOperations;
 
 impl Workload for NoOperations {
@@ -149,7 +149,7 @@ impl Workload for NoOperations {
     fn next(&mut self, _last: &Outcome) {}
 }
 
-/// Ends every operation as a success.
+/// A client whose operations all succeed.
 struct NullClient {
     executor: Executor,
     delay_ns: u64,

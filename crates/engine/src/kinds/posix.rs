@@ -51,7 +51,7 @@ impl Kind for Posix {
     }
 }
 
-/// The sessions below a directory, which are all that the work on files knows of it.
+/// Sessions below a directory: the only part of it that work on files uses.
 #[derive(Debug, Clone)]
 struct DirectorySessions(DirectoryTarget);
 

@@ -68,7 +68,7 @@ struct TargetSection {
 
 impl TargetSection {
     fn options(&self, secrets: &Secrets, ticket: Option<Arc<ServiceTicket>>) -> Options {
-        // No name of an account has a slash of either kind.
+        // An account name contains neither slash nor backslash.
         let user = self.user.as_deref().unwrap_or_default();
         let (domain, user) = user.split_once(['\\', '/']).unwrap_or(("", user));
         Options {
@@ -145,7 +145,7 @@ impl Kind for Smb {
     }
 }
 
-/// The sessions with a target, which are all that the work on files knows of SMB.
+/// Sessions with an SMB target: the only part of SMB that work on files uses.
 #[derive(Debug, Clone)]
 struct SmbSessions(SmbTarget);
 
@@ -176,8 +176,8 @@ impl Sessions for SmbSessions {
         (!self.base_path().is_empty()).then(|| Self(self.0.at_roots()))
     }
 
-    /// The level determines the GUIDs: Samba (multichannel) passes a connection with a known GUID to the
-    /// process of the previous one, and if that is exiting, the connection hangs or dies.
+    /// Derives the client GUIDs from the level: Samba (multichannel) passes a connection with a known GUID to the
+    /// process of the previous one, and if that process is exiting, the connection hangs or dies.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {
         let options = Options {
             guid_seed: identity,
@@ -209,7 +209,7 @@ impl Sessions for SmbSessions {
     }
 }
 
-/// Returns the negotiated parameters that affect the meaning of figures.
+/// Returns the negotiated parameters that affect the comparison of figures.
 fn session_facts(agreed: &NegotiatedSession) -> BTreeMap<String, Value> {
     let facts = [
         ("dialect", json!(agreed.dialect.name())),

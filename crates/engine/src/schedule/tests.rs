@@ -37,8 +37,8 @@ struct Served {
     counts: ArrivalCounts,
 }
 
-/// Simulates requests on `connections` whose clock is exact. A request begun at a time takes what
-/// `service_ns` returns for it.
+/// Simulates requests on `connections` connections with an exact clock. `service_ns` returns the service time of a
+/// request, from its start time.
 fn serve(mix: &Mix, connections: usize, mut service_ns: impl FnMut(u64) -> u64) -> Served {
     let mut schedule = schedule(mix, 0..mix.clients);
     let end_ns = START_NS + mix.window.length_ns;
@@ -162,8 +162,8 @@ fn mean_waits_are_those_of_m_d_1_and_m_m_1_at_three_loads() {
     }
 }
 
-/// Erlang's formulas for four connections at a load of 0.8 each: C gives the probability of waiting, B that
-/// of loss.
+/// Erlang's formulas for four connections at a load of 0.8 each: C gives the probability that a request waits, B that
+/// it is lost.
 #[test]
 fn several_connections_wait_and_lose_as_erlang_says() {
     let (connections, offered) = (4, 3.2);
@@ -192,7 +192,7 @@ fn several_connections_wait_and_lose_as_erlang_says() {
 
 #[test]
 fn every_arrival_is_done_or_dropped_or_overdue() {
-    // Arrivals are twice the capacity, and ten may wait.
+    // Requests arrive at twice the capacity, and ten may wait.
     let overloaded = mix(5, 1.0, 2000.0, "uniform", 10);
     let served = serve(&overloaded, 1, |_| MS);
     let ArrivalCounts {
@@ -219,7 +219,7 @@ fn what_a_connection_gives_back_is_the_next_that_is_taken() {
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(taken[1]));
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(START_NS + 30 * MS));
     schedule.give_back(START_NS + 30 * MS);
-    // Three of a hundred arrivals were begun, and the one given back again was not.
+    // Three of a hundred arrivals were begun; the one that was given back was not.
     assert_eq!(schedule.close().overdue, 100 - 3);
 }
 

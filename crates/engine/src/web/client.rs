@@ -17,13 +17,13 @@ use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 pub(crate) struct WebCatalogue<R> {
     pub(super) requests: Vec<R>,
     pub(super) expects: Vec<Expect>,
-    /// Paths of pages without their queries, by the index of the path; empty for other entries.
+    /// Paths of pages without their queries, by the index of the path; empty for paths of other documents.
     pub(super) pages: Vec<Box<str>>,
     pub(super) stated: Option<Stated>,
     pub(super) is_head: bool,
 }
 
-/// The user's criteria for a correct answer, which replace those of a workload.
+/// The user's criteria for a correct answer, which replace those of the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stated {
     /// Permitted status codes; empty: 200 to 299.
@@ -32,7 +32,7 @@ pub(crate) struct Stated {
 }
 
 impl<R> WebCatalogue<R> {
-    /// `request`: makes the request of an entry for a path.
+    /// Builds all requests. `request` builds the request of an entry for a path.
     pub(crate) fn new(
         catalogue: &Catalogue,
         request: impl Fn(&Entry, &str) -> R,
@@ -134,7 +134,7 @@ impl<T: Transport> Protocol for Web<T> {
     }
 }
 
-/// Returns the result of an operation with its cost.
+/// Returns the result of an operation, with its traffic and connections.
 pub(super) fn performed(class: ClassId, result: Result<(), Failure>, cost: &Exchange) -> Performed {
     Performed {
         class,
@@ -215,7 +215,7 @@ pub(super) struct BodyCheck {
 }
 
 impl BodyCheck {
-    /// Prepares for the response to an operation that starts at `now_ns`. `wanted`: compute its digest;
+    /// Prepares for the response to an operation that starts at `now_ns`. `wanted`: compute the digest of the body;
     /// `is_head`: the request is HEAD; `decodes`: the body may be decoded.
     pub(super) fn begin(
         &mut self,
@@ -253,7 +253,7 @@ impl BodyCheck {
         self.sampled.end();
     }
 
-    /// Returns the body's digest, or None if it was not wanted or the body has not ended.
+    /// Returns the body's digest, or None if no digest was requested or the body has not ended.
     fn digest(&self) -> Option<u64> {
         self.whole
     }

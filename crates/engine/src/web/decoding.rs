@@ -1,5 +1,5 @@
-//! Sample of the responses to inspect: the first one, for some of its headers, and a few whose bodies are
-//! decoded to check them. It is small to save time, and covers the whole level.
+//! Sample of the responses to inspect: the first response, for some of its headers, and a few more whose bodies are
+//! decoded to check them. The sample is small to save time, and covers the whole level.
 
 use crate::engine_thread::FirstAnswer;
 use dyno_http::coding::{ContentCheck, Decoded};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 const PAUSE_NS: u64 = 10_000_000;
 /// Maximum concurrent bodies that an engine thread decodes. A br decoder may need 16 MiB.
 const MOST_UNDER_WAY: usize = 4;
-/// Maximum length of a quoted Location, which a server may choose as it likes.
+/// Maximum length of a quoted Location, whose length the server chooses.
 const MOST_QUOTED: usize = 200;
 
 /// Decides which responses of an engine thread are in the sample.
@@ -33,7 +33,7 @@ impl Sample {
         }
     }
 
-    /// Returns the inspection of the response to the operation that starts at `now_ns`, or None if it is not
+    /// Returns the inspection of the response to the operation that starts at `now_ns`, or None if the response is not
     /// in the sample. `decodes`: whether its body may be decoded.
     #[inline]
     fn draw(&self, decodes: bool, now_ns: u64) -> Option<Box<Look>> {
@@ -79,7 +79,7 @@ impl SampledBody {
         Some(check)
     }
 
-    /// Returns the result for a complete response with this status.
+    /// Returns the result of decoding for a complete response with this status; None if its body was not decoded.
     ///
     /// # Errors
     /// The body can't be decoded.
@@ -88,7 +88,7 @@ impl SampledBody {
         decoding.map_or(Ok(None), |(check, _)| check.judge(status))
     }
 
-    /// Returns the head of this response, with what its headers say of a redirect.
+    /// Returns the head of this response with the redirect that its headers describe.
     pub(super) fn explained(&self, head: Head) -> Head {
         self.0
             .as_ref()
@@ -135,7 +135,7 @@ impl Body for SampledBody {
     }
 }
 
-/// Returns a foreign value as text for a message: plain ASCII of bounded length.
+/// Returns a value from the server as text for a message: printable ASCII of bounded length.
 fn quoted(value: &[u8]) -> String {
     let plain = |byte: &u8| {
         if byte.is_ascii_graphic() {

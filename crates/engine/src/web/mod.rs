@@ -41,7 +41,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use streams::{AnswerBody, WebStreams};
 
-/// Separates the random stream for a client thread's TLS requests from that for plain ones.
+/// Separates a client thread's random stream for requests over TLS from that for requests without TLS.
 const OVER_TLS: u64 = u64::from_le_bytes(*b"over tls");
 
 #[derive(Debug, Clone)]
@@ -119,7 +119,7 @@ fn below(target: &Target, mut catalogue: Catalogue) -> Catalogue {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WebClientOptions {
-    /// The HTTP version in requests that name one.
+    /// HTTP version in request lines.
     pub version: Version,
     /// HTTP/2: threads of a client per connection; None: HTTP/1.
     pub streams: Option<usize>,
@@ -127,9 +127,9 @@ pub(crate) struct WebClientOptions {
     pub pipeline: Option<usize>,
     /// Whether to reuse connections.
     pub keep_alive: bool,
-    /// Close with a reset instead of an ordinary close.
+    /// Whether to close connections with a reset instead of an ordinary close.
     pub reset: bool,
-    /// Use a new socket for every connection even on loopback, where it could be avoided.
+    /// Whether to use a new socket for every connection, even on loopback, where sockets could be reused.
     pub fresh_sockets: bool,
     /// Maximum size of one receive call.
     pub receive_buffer_bytes: usize,
@@ -138,7 +138,8 @@ pub(crate) struct WebClientOptions {
 }
 
 impl WebClientOptions {
-    /// Returns the connections of a client with this number of threads, several of which may share one.
+    /// Returns the number of connections of a client with this number of threads, several of which may share a
+    /// connection.
     fn connections_of_client(&self, threads: usize) -> usize {
         threads.div_ceil(self.streams.or(self.pipeline).unwrap_or(1).max(1))
     }
@@ -156,11 +157,11 @@ pub(crate) struct Targets {
     pub target: Target,
     /// TLS parameters if the target uses TLS.
     pub tls: Option<Tls>,
-    /// TLS target on the same server and its parameters, beside a target without TLS.
+    /// TLS target on the same server with its parameters, in addition to a target without TLS.
     pub secure: Option<(Target, Tls)>,
 }
 
-/// Any of the workloads; an enum because it is in the hot path.
+/// The workload of a client thread. An enum rather than a trait object, because it is in the hot path.
 #[derive(Debug)]
 enum AnyWorkload {
     WebbenchStatic(WebbenchStatic),
@@ -195,11 +196,11 @@ impl Workload for AnyWorkload {
 #[derive(Debug, Clone)]
 enum Requests {
     Http1(Arc<WebCatalogue<Box<[u8]>>>),
-    /// With the number of a client's threads per connection.
+    /// HTTP/1.1 pipelining; the number is that of a client's threads per connection.
     Pipelined(Arc<WebCatalogue<Box<[u8]>>>, usize),
     Http2(Arc<WebCatalogue<Request>>, usize),
     Session(Arc<Script>),
-    /// With the number of a client's threads per connection.
+    /// The number is that of a client's threads per connection.
     SessionHttp2(Arc<Script>, usize),
 }
 
@@ -211,21 +212,23 @@ pub(crate) struct WebWork {
     options: WebClientOptions,
     /// TLS parameters if the target uses TLS.
     tls: Option<Tls>,
-    /// TLS target on the same server and its parameters, beside a target without TLS.
+    /// TLS target on the same server with its parameters, in addition to a target without TLS.
     secure: Option<(Target, Tls)>,
     /// Which entries are requested over TLS.
     over_tls: Arc<[bool]>,
     /// Whether a request may be sent twice.
     repeat: bool,
-    /// Properties of the requests that advice depends on.
+    /// Properties of the requests on which hints depend.
     asking: Asking,
-    /// Whether requests ask for a content coding. Sessions decide it per step.
+    /// Whether requests ask for a content coding. In sessions, each step decides.
     asks_coding: bool,
     requests: Requests,
     classes: Vec<String>,
 }
 
 impl WebWork {
+    /// Builds the requests of a level.
+    ///
     /// # Errors
     /// Problems of the steps of a session, one sentence each.
     pub(crate) fn new(
@@ -342,8 +345,8 @@ impl WebWork {
         }
     }
 
-    /// Spawns the client threads of one engine thread once the start of the level is known. `protocol` makes
-    /// the HTTP client of a client thread, by the numbers of client and thread.
+    /// Spawns the client threads of one engine thread once the start of the level is known. `protocol` makes the HTTP
+    /// client of a client thread, from the numbers of client and thread.
     fn spawning<P: Protocol<Op = Get> + 'static>(
         &self,
         engine: Rc<EngineThread>,
@@ -424,8 +427,8 @@ impl ClientContext {
         )
     }
 
-    /// Returns one client thread over connections of `transport`. `apart`: separates the random
-    /// streams of the clients that one thread has.
+    /// Returns one client thread over connections of `transport`. `apart`: separates the random streams if a thread has
+    /// several clients.
     fn web<T: Transport>(
         &self,
         catalogue: &Arc<WebCatalogue<Box<[u8]>>>,

@@ -21,10 +21,10 @@ pub(crate) fn placeholder(path: &str) -> String {
     format!("{path}?{NAME}{}", "0".repeat(NUMBER_BYTES))
 }
 
-/// The page of one client thread's current request.
+/// The page for the current request of one client thread.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Unique to each request of any level, so that no cache can answer one.
+    /// Unique to each request of any level, so that no cache can answer a request.
     number: u64,
     query: [u8; QUERY_BYTES],
     body: Vec<u8>,
@@ -32,7 +32,7 @@ pub(crate) struct Page {
 
 /// A request in which the query of a page can be replaced.
 pub(crate) trait PageRequest: Clone + Default {
-    /// Replaces `before` by `after`, which has the same length.
+    /// Replaces `before` by `after`, which must have the same length.
     fn exchange(&mut self, before: &[u8], after: &[u8]);
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum Source {
     Header(String),
     /// The value that `Set-Cookie` gives to a name; if there are several, the last.
     Cookie(String),
-    /// The first group of a regular expression in the body, or the whole match if it has no group.
+    /// The first group of a regular expression in the body, or the whole match if the expression has no group.
     Regex(String),
     /// A JSON pointer (RFC 6901) to a string, number or Boolean in the body.
     JsonPointer(String),
@@ -60,7 +60,7 @@ impl StepSection {
         crate::spec::nanoseconds(self.think_s)
     }
 
-    /// Returns the shape of the request before all values are known. `common`: fixed fields of every step.
+    /// Returns the shape of the request before all values are known. `common`: fields that every step sends.
     fn shape(&self, common: &[(String, String)]) -> Shape {
         let plain = common
             .iter()
@@ -152,7 +152,7 @@ impl Finder {
     }
 }
 
-/// Returns the readable last line of the library's multi-line message about an expression.
+/// Returns the last line of the regular-expression library's message, which is the readable one.
 fn last_line(text: &str) -> &str {
     let line = text.lines().last().unwrap_or(text);
     line.strip_prefix("error: ").unwrap_or(line)
@@ -176,7 +176,7 @@ pub(crate) struct Step {
     body: Option<Template>,
     takes: Vec<Take>,
     pub(crate) stated: Stated,
-    /// Whether it may be sent twice.
+    /// Whether the request may be sent twice.
     pub(crate) repeat: bool,
     pub(crate) asks_coding: bool,
 }
@@ -373,10 +373,10 @@ fn of_value(fault: Fault, name: ValueName) -> Failure {
     }
 }
 
-/// Collects what a step needs from an answer while it arrives.
+/// Collects the values that a step needs while the answer arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Taking {
-    /// None: nothing is needed.
+    /// The step; None: nothing is needed.
     step: Option<Arc<Step>>,
     /// Values found in fields so far, by index among the step's values.
     in_fields: Vec<Option<Vec<u8>>>,
@@ -407,7 +407,7 @@ impl Taking {
 
 impl Body for Taking {
     fn wants_fields(&mut self) -> bool {
-        // An earlier attempt may have left something.
+        // An earlier attempt may have left values.
         self.clear();
         let decodes = self.sampled.wants_fields();
         let mut takes = self.step.iter().flat_map(|step| &step.takes);

@@ -1,4 +1,4 @@
-//! One client thread whose requests go in part without and in part over TLS, on separate connections.
+//! One client thread with separate connections for requests with and without TLS.
 
 use crate::protocol::{Performed, Protocol};
 use dyno_workload::Get;

@@ -1,7 +1,7 @@
-//! Templates with placeholders: `${name}` inserts a value, `${name:url}` percent-encodes it, and `$${` stands
-//! for a plain `${`.
+//! Templates with placeholders: `${name}` inserts a value, `${name:url}` percent-encodes it, and `$${` stands for a
+//! plain `${`.
 //!
-//! Values come from a server, so one that would end its part of the request is not sent.
+//! Values come from a server, so a value that would end its part of the request is not sent.
 
 use dyno_measure::ValueName;
 use std::collections::BTreeMap;
@@ -18,9 +18,9 @@ pub(crate) enum Slot {
     Taken(usize),
     /// The number of the client, from 1.
     Client,
-    /// The number of its thread, from 1.
+    /// The number of the client's thread, from 1.
     Thread,
-    /// How many sessions this thread has started.
+    /// The number of sessions that this thread has started.
     Round,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct User {
     pub(crate) values: Vec<Option<Vec<u8>>>,
 }
 
-/// Where a value is inserted, which limits its characters.
+/// Part of the request into which a value is inserted; it limits the value's characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Path,
@@ -80,7 +80,7 @@ impl Place {
     fn takes(self, value: &[u8]) -> bool {
         match self {
             Self::Path => value.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#'),
-            // RFC 9110, section 5.5.
+            // RFC 9110, section 5.5: no control characters except the tab.
             Self::Field => value
                 .iter()
                 .all(|byte| *byte == b'\t' || (*byte >= 0x20 && *byte != 0x7f)),
@@ -154,8 +154,10 @@ impl Template {
         Ok(parts)
     }
 
-    /// Writes the text with the values of a user. The error is the name of a value that is missing, or not
-    /// permitted in its place.
+    /// Writes the text with the values of a user.
+    ///
+    /// # Errors
+    /// The name of a value that is missing, or not permitted in this part of the request.
     pub(crate) fn write(&self, user: &User, out: &mut Vec<u8>) -> Result<(), ValueName> {
         out.clear();
         for part in &self.0 {
@@ -187,7 +189,7 @@ impl Template {
                     number.as_bytes()
                 }
             };
-            // A path that starts with a value must still be a path: no URL of another host.
+            // A path that starts with a value must still be a path, not a URL of another host.
             let begins_path = *place == Place::Path && out.is_empty();
             if begins_path && (*encoded || !value.starts_with(b"/")) {
                 return Err(*name);
@@ -204,7 +206,7 @@ impl Template {
     }
 }
 
-/// Encodes all characters but the unreserved ones (RFC 3986, section 2.3).
+/// Percent-encodes all characters except the unreserved ones (RFC 3986, section 2.3).
 fn percent_encode(value: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in value {

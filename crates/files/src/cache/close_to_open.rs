@@ -1,12 +1,12 @@
-//! Close-to-open consistency (RFC 1813, 4.11), as NFS clients use if the server grants nothing. Every open
-//! asks the server and drops cached data of another version. A close sends all writes (`handles.rs`) and
-//! makes them durable (`durable.rs`). Between them, cached data is used until its attributes expire.
+//! Close-to-open consistency (RFC 1813, 4.11), which NFS clients use if the server grants nothing. Every open queries
+//! the attributes and drops cached data of another version. A close sends all writes (`handles.rs`) and makes them
+//! durable (`durable.rs`). Between open and close, cached data is used until its attributes expire.
 //!
-//! Files are identified by the server's file number, so pages survive the close. Handles survive only under a
-//! lease (`CacheOptions::delegations`); until it is revoked, nothing of the file expires.
+//! Files are identified by the server's file number, so pages survive the close. Handles survive only under a lease
+//! (`CacheOptions::delegations`); until it is revoked, cached data of the file does not expire.
 //!
-//! Attributes of directories are not cached: a name's entry is valid for its age, without a check whether the
-//! directory has changed.
+//! Attributes of directories are not cached: a name's entry is valid for its age, without a check whether the directory
+//! has changed.
 
 use super::handles::{empties, is_plain};
 use super::pages::FileId;
@@ -18,7 +18,7 @@ use crate::call::{Access, Ask, Caching, Call, Handle, Info, LeaseKey, Open, Repl
 use crate::client::{Break, FileClient};
 
 impl<C: FileClient> Cache<C> {
-    /// Opens a file by close-to-open rules: asks the server, unless a lease allows to join an open handle.
+    /// Opens a file by close-to-open rules: asks the server, unless a lease permits joining an open handle.
     pub(super) async fn open_by_rules(
         &mut self,
         open: &Open<'_>,
@@ -35,7 +35,7 @@ impl<C: FileClient> Cache<C> {
             .file_once_at(&key)
             .filter(|_| empties(open.disposition))
         {
-            // The open may fail, and earlier writes still count.
+            // The open may fail; earlier writes must not be lost then.
             self.write_back(id).await?;
         }
         let (asked_ns, lease) = ((self.now)(), self.wanted_lease(open));
@@ -102,13 +102,13 @@ impl<C: FileClient> Cache<C> {
         reply
     }
 
-    /// Returns the key of a new read lease to ask for in an open for reading, if `delegations` is set.
+    /// Returns the key of a new read lease to request, if the open is for reading and `delegations` is set.
     fn wanted_lease(&mut self, open: &Open<'_>) -> Option<LeaseKey> {
         let reads = open.access == Access::Read && !is_plain(open);
         (self.options.delegations && reads).then(|| self.tables.new_lease())
     }
 
-    /// Ends an open that asked for a lease, which may have been granted.
+    /// Ends an open that asked for a lease: `granted` is the key, if the lease was granted.
     fn begin_to_hold(&mut self, id: FileId, asked: Option<LeaseKey>, granted: Option<LeaseKey>) {
         self.exchange.opening -= u32::from(asked.is_some());
         if let Some(key) = granted {
@@ -116,8 +116,8 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Returns whether the path leads to a file under a lease. Leases do not cover the directories on the
-    /// path, so its name entry expires as usual.
+    /// Returns whether the path leads to a file under a lease. Leases do not cover the directories on the path, so the
+    /// path's name entry expires as usual.
     fn is_held_at(&self, key: &str) -> bool {
         let Some(id) = self.tables.file_at(key).filter(|_| self.options.delegations) else {
             return false;
@@ -126,8 +126,8 @@ impl<C: FileClient> Cache<C> {
         validity.is_some_and(|validity| validity.is_held() && validity.is_name_fresh((self.now)()))
     }
 
-    /// Handles the break of a lease granted in addition to the rules: drops what was kept because of it,
-    /// handles first. Writes follow the rules, since the lease was for reading.
+    /// Handles the break of a lease that was granted in addition to the rules: drops what was cached because of the
+    /// lease, handles first. Writes follow the rules, because the lease was for reading.
     pub(super) async fn obey_by_rules(&mut self, id: FileId, broken: Break) -> Result<(), Trouble> {
         let deferred = self.tables.deferred_of(id);
         self.close_wires(&deferred).await?;
@@ -167,8 +167,8 @@ impl<C: FileClient> Cache<C> {
         id
     }
 
-    /// Applies attributes that the server was asked for at `asked_ns`. Drops cached data of another version.
-    /// Writes that are not durable yet are written back first.
+    /// Applies attributes that were requested at `asked_ns`. If they belong to another version, writes back data that
+    /// is not durable yet, then drops cached data.
     pub(super) async fn validate(&mut self, id: FileId, info: &Info, asked_ns: u64) -> Result<(), Trouble> {
         let Some(validity) = self.tables.file_mut(id).validity.as_mut() else {
             return Ok(());
@@ -235,7 +235,7 @@ impl<C: FileClient> Cache<C> {
         Ok(Reply::Info(file.info()))
     }
 
-    /// Drops cached data after a lock was granted, because others may have written before.
+    /// Drops cached data after a lock was granted, because other clients may have written before.
     pub(super) fn forget_before_lock(&mut self, id: FileId) {
         if let Some(validity) = self.tables.file_mut(id).validity.as_mut() {
             validity.doubt();
@@ -243,7 +243,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Performs a call that changes a file of this client, and records the change as its own.
+    /// Performs a call that changes a file, and records the change as one of this client.
     pub(super) async fn ask_changing(&mut self, id: FileId, call: &Call<'_>) -> Result<Reply, Trouble> {
         let call_id = self.begin(call, super::exchange::Purpose::Answer).await?;
         let ended = self.end_of(call_id).await?;

@@ -1,8 +1,7 @@
-//! Cache of leased directories: numbers of names that match a pattern, and results of look-ups, also negative
-//! ones. The first listing or look-up in a directory opens it and asks for a read and handle lease. Cached
-//! results are dropped on a break or a local change. The handle is closed on a break, or if unused for as
-//! long as closes are deferred. A listing's entries are not kept: only an earlier look-up of the same name
-//! answers a look-up.
+//! Cache of leased directories: numbers of names that match a pattern, and results of look-ups, also negative ones. The
+//! first listing or look-up in a directory opens it and asks for a read and handle lease. Cached results are dropped on
+//! a break or a local change. The handle is closed on a break, or if it was unused for as long as closes are deferred.
+//! A listing's entries are not cached: a look-up is answered only from an earlier look-up of the same name.
 
 use super::names::Names;
 use super::pages::FileId;
@@ -39,7 +38,7 @@ impl Tables {
         self.file_mut(id).names.as_deref_mut()
     }
 
-    /// Drops all that is kept of a directory because something in it was changed locally.
+    /// Drops everything cached of a directory, because something in it was changed locally.
     pub(super) fn forget_name(&mut self, key: &str) {
         let directory = parent_of(key).and_then(|parent| self.directory_at(parent));
         if let Some(names) = directory.and_then(|id| self.names_mut(id)) {
@@ -121,7 +120,7 @@ impl<C: FileClient> Cache<C> {
         self.leases_directories() && self.known(key) == Some(None)
     }
 
-    /// Returns the leased directory of a path, before the server is asked about that path.
+    /// Returns the leased directory that contains a path. To be called before the server is asked about the path.
     pub(super) fn asked_in_parent_of(&self, key: &str) -> Option<Asked> {
         let id = self.tables.directory_at(parent_of(key)?)?;
         self.asked_of(id)
@@ -145,7 +144,7 @@ impl<C: FileClient> Cache<C> {
         Some(Asked { lease, changes })
     }
 
-    /// Returns what is kept of a directory, if its lease was held and nothing was changed locally since the
+    /// Returns what is cached of a directory, if its lease has been held and nothing was changed locally since the
     /// request.
     fn still_held(&mut self, asked: Option<Asked>) -> Option<&mut Names> {
         let asked = asked?;
@@ -154,8 +153,7 @@ impl<C: FileClient> Cache<C> {
         (names.changes() == asked.changes).then_some(names)
     }
 
-    /// Returns the leased directory of that path, and asks for a lease if needed. None: the server grants
-    /// none.
+    /// Returns the leased directory of a path; asks for a lease if needed. None: no lease was granted.
     async fn lease_directory(&mut self, path: &str) -> Result<Option<FileId>, Trouble> {
         if !self.leases_directories() {
             return Ok(None);
@@ -174,7 +172,7 @@ impl<C: FileClient> Cache<C> {
             delete_on_close: false,
             ask: Ask::Lease(lease, Caching::READ_HANDLE),
         };
-        // A break may arrive before the answer.
+        // A break of the new lease may arrive before the reply.
         self.exchange.opening += 1;
         let reply = self.ask(&Call::Open(open)).await;
         if matches!(reply, Err(Trouble::Lost(_))) {
@@ -188,7 +186,7 @@ impl<C: FileClient> Cache<C> {
             ..
         }) = reply
         else {
-            // The application's own request will report the reason.
+            // The application's own request will fail for the same reason, and report it.
             return Ok(None);
         };
         if granted != Caching::READ_HANDLE {
@@ -208,8 +206,8 @@ impl<C: FileClient> Cache<C> {
         Ok(self.tables.directory_at(&key))
     }
 
-    /// Returns the folded paths of names that a call may change. Changes by later write-backs are recorded
-    /// when these end.
+    /// Returns the folded paths of names that a call may change. Changes by later write-backs are recorded when the
+    /// write-backs end.
     pub(super) fn changed_by(&self, call: &Call<'_>) -> [Option<String>; 2] {
         let of_handle = |handle| {
             let open = self.tables.open_handle_of(handle).ok()?;

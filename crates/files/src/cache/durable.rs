@@ -1,7 +1,6 @@
-//! Durability of writes on a server that may lose unstable writes and keep the session: data is kept until a
-//! flush is answered under the write's verifier (RFC 1813, 3.3.21), and written again if the verifier
-//! differs. Flushes run in the background while an application writes on. What a flush covers is decided in
-//! `sent.rs`.
+//! Durability of writes on a server that may lose unstable writes although the session continues: data is kept until a
+//! flush is answered under the write's verifier (RFC 1813, 3.3.21), and written again if the verifier differs. Flushes
+//! run in the background while an application continues to write. `sent.rs` decides what a flush covers.
 
 use super::exchange::{give_up, Purpose};
 use super::pages::FileId;
@@ -14,7 +13,7 @@ use dyno_measure::Fault;
 const MOST_TRIES: u32 = 4;
 
 impl<C: FileClient> Cache<C> {
-    /// Writes back a file's data, and makes it durable if the server may lose it and keep the session. A
+    /// Writes back a file's data, and makes it durable if the server may lose it although the session continues. A
     /// failure is kept for the file's next call.
     pub(super) async fn write_back(&mut self, id: FileId) -> Result<(), Trouble> {
         self.write_out(id).await?;
@@ -26,7 +25,7 @@ impl<C: FileClient> Cache<C> {
             if !self.tables.pages.any_held(id) {
                 return Ok(());
             }
-            // The flush showed that the server lost some of it.
+            // The flush showed that the server lost some of the data.
             self.write_out(id).await?;
         }
         if self.tables.pages.any_unstable(id) {
@@ -36,7 +35,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Starts a flush if much was answered that the server may still lose.
+    /// Starts a flush if the server has answered many writes that it may still lose.
     pub(super) async fn flush_behind(&mut self, id: FileId) -> Result<(), Trouble> {
         if !self.streams() || !self.tables.pages.many_unstable() {
             return Ok(());

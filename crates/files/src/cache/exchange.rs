@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Limit of unanswered breaks. A server sends at most one per handle, and a client has fewer.
+/// Limit of unanswered breaks. A server sends at most one break per handle, and a client has fewer handles than this.
 pub(super) const MOST_BREAKS: usize = 4096;
 /// Maximum concurrent page transfers per file.
 pub(super) const MOST_TRANSFERS: u32 = 16;
@@ -25,9 +25,9 @@ const SPARE_BUFFERS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// A read or write that waits for the pages and gets the error.
+    /// A read or write waits for the pages and reports the error.
     Now,
-    /// Read-ahead. If it fails, a later read asks again.
+    /// Read-ahead. If it fails, a later read requests the pages again.
     Later,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Purpose {
         bytes: u32,
         wanted: Wanted,
     },
-    /// Writes pages back. `number`: of the run, if the server may lose it.
+    /// Writes pages back. `number`: that of the run, if the server may lose the data.
     WriteBack {
         file: FileId,
         offset: u64,
@@ -59,7 +59,7 @@ pub(super) enum Purpose {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) result: Result<Reply, Failure>,
-    /// Data read. To be returned with `Exchange::spare`.
+    /// Data read. To be returned with `Exchange::spare` for reuse.
     pub(super) data: Vec<u8>,
     pub(super) piggyback: Piggyback,
 }
@@ -109,7 +109,7 @@ impl Exchange {
         self.ended.insert(id, ended);
     }
 
-    /// Queues a break. Of two for the same grant the lower level counts.
+    /// Queues a break. Of two breaks for the same grant, the lower level applies.
     fn keep_break(&mut self, broken: Break) -> Result<(), Failure> {
         if let Some(kept) = self.breaks.iter_mut().find(|kept| kept.grant == broken.grant) {
             kept.to = both(kept.to, broken.to);
@@ -166,14 +166,15 @@ impl<C: FileClient> Cache<C> {
         Ok(ended.result?)
     }
 
-    /// Performs a call without handling breaks: while handling one, or if a server never holds the call back.
+    /// Performs a call without handling breaks: while a break is being handled, or if a server never holds the call
+    /// back.
     pub(super) async fn ask_at_once(&mut self, call: &Call<'_>) -> Result<Reply, Trouble> {
         let ended = self.end_at_once(call).await?;
         self.exchange.spare(ended.data);
         Ok(ended.result?)
     }
 
-    /// As `ask_at_once`, for calls that read nothing. Returns all that came with the result.
+    /// Like `ask_at_once`, for calls that read nothing. Returns everything that arrived with the result.
     pub(super) async fn end_at_once(&mut self, call: &Call<'_>) -> Result<Ended, Trouble> {
         let id = self.begin(call, Purpose::Answer).await?;
         loop {
@@ -205,7 +206,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Returns the next break to handle. A break of an unknown handle waits for its open to end.
+    /// Returns the next break to handle. A break of an unknown handle stays queued until the handle's open has ended.
     fn next_break(&mut self) -> Option<Break> {
         let known = |broken: &Break| self.concerned(broken.grant).is_some();
         if let Some(place) = self.exchange.breaks.iter().position(known) {
@@ -284,7 +285,7 @@ impl<C: FileClient> Cache<C> {
             Ok(Event::Break(broken)) => return self.note_break(broken),
             Err(failure) => return Err(self.lost(failure)),
         };
-        // A result without a call is a fault of the client below. No caller waits for it.
+        // A result without a call is a fault of the wrapped client. No caller waits for the result.
         match self.exchange.purposes.remove(&id) {
             None => {}
             Some(Purpose::Answer) => self.exchange.keep_end(id, result, data, piggyback),
@@ -321,8 +322,8 @@ impl<C: FileClient> Cache<C> {
     }
 }
 
-/// Stores fetched data in pages. `whole`: all requested data arrived. After a short read, keeps only whole
-/// pages, and nothing if no caller waits.
+/// Stores fetched data in pages. `whole`: all requested data arrived. After a short read, stores only whole pages, and
+/// none if no caller waits.
 fn fetched(
     tables: &mut Tables,
     id: FileId,
@@ -355,8 +356,8 @@ fn fetched(
     }
 }
 
-/// Records the result of a write-back. Data that could not be written is lost, and the next call on the file
-/// reports it.
+/// Records the result of a write-back. If the write failed, its data is lost, and the next call on the file reports the
+/// failure.
 fn written_back(
     tables: &mut Tables,
     id: FileId,
@@ -388,7 +389,7 @@ fn written_back(
     tables.pages.forget(id, pages_of(run.start, run.end));
 }
 
-/// Records the result of a flush: its data is durable, or must be written again if the server lost it.
+/// Records the result of a flush: the covered data is durable, or must be written again if the server lost it.
 fn flushed(tables: &mut Tables, id: FileId, result: Result<Reply, Failure>, piggyback: &Piggyback) {
     let file = tables.file_mut(id);
     file.transfers -= 1;
@@ -409,7 +410,7 @@ fn flushed(tables: &mut Tables, id: FileId, result: Result<Reply, Failure>, pigg
     give_up(tables, id, runs.into_iter().map(|(run, _)| run), failure);
 }
 
-/// Treats data that could not be made durable as lost. The next call on the file reports it.
+/// Treats data that could not be made durable as lost. The next call on the file reports the failure.
 pub(super) fn give_up(
     tables: &mut Tables,
     id: FileId,

@@ -1,4 +1,4 @@
-//! Opens and closes: opens that join an open handle, deferred closes, and when these are performed.
+//! Opens and closes: opens that join an open handle, deferred closes, and when deferred closes are performed.
 
 use super::breaks::both;
 use super::options::Redirector;
@@ -9,16 +9,16 @@ use crate::call::{Access, Ask, Caching, Call, Disposition, Handle, Info, LeaseKe
 use crate::client::FileClient;
 use dyno_measure::Failure;
 
-/// A file open under a lease, to be opened again under the same key.
+/// A file that is open under a lease, to be opened again under the same key.
 #[derive(Debug, Clone, Copy)]
 struct Leased {
     file: FileId,
     key: LeaseKey,
-    /// Number of breaks before the open.
+    /// The file's number of breaks before the open.
     breaks: u64,
 }
 
-/// Returns whether nothing of the handle is cached and its close is not deferred.
+/// Returns whether an open is plain: nothing of its handle is cached, and its close is not deferred.
 pub(super) fn is_plain(open: &Open<'_>) -> bool {
     open.directory || open.delete_on_close || matches!(open.access, Access::Attributes | Access::Delete)
 }
@@ -92,7 +92,7 @@ impl<C: FileClient> Cache<C> {
         })
     }
 
-    /// Joins a handle of the file that is already open, if its access suffices.
+    /// Joins an open handle of the file, if its access suffices. Returns None if the open can't join.
     pub(super) async fn join(&mut self, open: &Open<'_>, key: &str) -> Result<Option<Reply>, Trouble> {
         let keeps = matches!(open.disposition, Disposition::Open | Disposition::OpenIf);
         let looks = open.access == Access::Attributes;
@@ -110,7 +110,7 @@ impl<C: FileClient> Cache<C> {
         let handle = self.tables.add_open_handle(wire, open.access);
         self.counts.opens_joined += 1;
         let granted = self.tables.file(id).caching;
-        // If only the handle is cached, others may have changed the file.
+        // If the lease allows caching only the handle, others may have changed the file.
         let info = match self.query_handle(handle).await {
             Ok(Reply::Info(info)) => info,
             Ok(other) => return Ok(Some(other)),
@@ -127,8 +127,8 @@ impl<C: FileClient> Cache<C> {
         }))
     }
 
-    /// Closes cached handles of the file that another open would conflict with. Under a lease the open shares
-    /// the key instead.
+    /// Closes cached handles of the file with which an open would conflict. Under a lease, the open shares the key
+    /// instead.
     async fn make_way(&mut self, open: &Open<'_>, key: &str) -> Result<Option<Leased>, Trouble> {
         let Some(id) = self.tables.file_once_at(key) else {
             return Ok(None);
@@ -147,10 +147,10 @@ impl<C: FileClient> Cache<C> {
             self.tables.file_mut(id).doomed = true;
         }
         if empties(open.disposition) {
-            // The open may fail, and earlier writes still count.
+            // The open may fail; earlier writes must not be lost then.
             self.write_back(id).await?;
         }
-        // An open that requires a new file fails without a break.
+        // An open that requires a new file fails without causing a break.
         if shared.is_none() && !looks && open.disposition != Disposition::Create {
             let deferred = self.tables.deferred_of(id);
             self.close_wires(&deferred).await?;
@@ -158,7 +158,7 @@ impl<C: FileClient> Cache<C> {
         Ok(shared)
     }
 
-    /// Registers a new handle from the server.
+    /// Registers a new handle from the server. Returns the application's handle.
     #[allow(clippy::too_many_arguments)] // All that is known of an open, in one place.
     async fn adopt(
         &mut self,
@@ -208,7 +208,7 @@ impl<C: FileClient> Cache<C> {
         Ok(handle)
     }
 
-    /// Closes an application's handle and sends its writes. The handle below may stay open.
+    /// Closes an application's handle after sending the file's writes. The server's handle may stay open.
     pub(super) async fn close(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.tables.open_handle_of(handle)?;
         let mut failure: Option<Failure> = None;
@@ -281,7 +281,7 @@ impl<C: FileClient> Cache<C> {
         self.close_wires(&old).await
     }
 
-    /// Returns when the next of them is due.
+    /// Returns the time at which the next deferred close is due.
     pub(super) fn next_scavenging_ns(&self) -> Option<u64> {
         let oldest = self.tables.deferred.first()?;
         Some(oldest.since_ns.saturating_add(self.options.deferred_age_ns))
@@ -299,7 +299,7 @@ impl<C: FileClient> Cache<C> {
     pub(super) async fn flush(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.open_handle_for(handle)?;
         self.write_back(open.file).await?;
-        // If the server may lose data, the write-back has flushed it.
+        // If the server may lose unstable writes, the write-back has already flushed them.
         let reply = match self.client.loses_unstable_writes() {
             true => Reply::Done,
             false => self.ask(&Call::Flush { handle: open.wire }).await?,
@@ -322,16 +322,16 @@ impl<C: FileClient> Cache<C> {
         Ok(self.as_written(reply, &key))
     }
 
-    /// Asks the server for times, which are never cached. In the captures of 2004, every file query under an
-    /// oplock asks for times (FileBasicInformation), except those after an extension. Held writes are sent
-    /// first, as in Linux, because the server does not know them.
+    /// Queries times, which are never cached, from the server. In the captures of 2004, every file query under an
+    /// oplock asks for times (FileBasicInformation), except those after an extension. Unsent writes are sent first, as
+    /// in Linux, because they change the times.
     pub(super) async fn query_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.open_handle_for(handle)?;
         self.write_back(open.file).await?;
         let reply = self.ask(&Call::QueryTimes { handle: open.wire }).await?;
         let file = self.tables.file(open.file);
         Ok(match reply {
-            // Size and allocation of a file with local writes are known better here.
+            // With local writes, size and allocation are more recent here than at the server.
             Reply::Info(info) if file.keeps_reads() => Reply::Info(Info {
                 read_only: info.read_only,
                 ..file.info()
@@ -340,7 +340,7 @@ impl<C: FileClient> Cache<C> {
         })
     }
 
-    /// Corrects the server's answer about a path by local writes that it does not have yet.
+    /// Corrects the server's reply about a path by local writes that the server does not have yet.
     pub(super) fn as_written(&self, reply: Reply, key: &str) -> Reply {
         let Reply::Info(info) = reply else {
             return reply;
@@ -378,7 +378,7 @@ impl<C: FileClient> Cache<C> {
         file.server_end = bytes;
         file.allocated_bytes = bytes;
         let failed = file.failed.take();
-        // Include the page with the end: beyond it a page must be zero.
+        // Include the page that contains the end: its bytes beyond the end must be zero.
         self.forget_written(open.file, shorter, u64::MAX);
         match failed {
             Some(failure) => Err(failure.into()),
@@ -386,7 +386,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Times are not cached. Later write-backs do not change them: a server stops updating times that were
+    /// Sets times, which are not cached. Later write-backs do not change them: a server stops updating times that were
     /// set through the same handle (MS-FSA, FileBasicInformation).
     pub(super) async fn set_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.open_handle_for(handle)?;
@@ -394,8 +394,8 @@ impl<C: FileClient> Cache<C> {
             .await
     }
 
-    /// Closes kept handles of these paths, or below them, before a delete or rename. Windows XP closes all
-    /// that it keeps on the share.
+    /// Closes kept handles at and below these paths before a delete or rename. Windows XP closes all kept handles on
+    /// the share.
     pub(super) async fn clear_way(&mut self, keys: &[&str]) -> Result<(), Trouble> {
         let handles = match self.options.redirector {
             Redirector::Xp => self.tables.all_deferred(),

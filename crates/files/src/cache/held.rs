@@ -1,4 +1,4 @@
-//! Data types for open handles above and below the cache, deferred closes, and locks.
+//! Data types: the server's handles, the applications' handles, deferred closes, and locks.
 
 use super::pages::FileId;
 use crate::call::{Access, Handle};
@@ -7,9 +7,9 @@ use crate::call::{Access, Handle};
 pub(super) struct Wire {
     pub(super) file: FileId,
     pub(super) access: Access,
-    /// Application handles on it; 0 while its close is deferred.
+    /// Number of application handles that use this handle; 0 while its close is deferred.
     pub(super) users: u32,
-    /// The file was created or extended through it.
+    /// Whether the file was created or extended through this handle.
     pub(super) extended: bool,
 }
 
@@ -18,7 +18,7 @@ pub(super) struct OpenHandle {
     pub(super) wire: Handle,
     pub(super) file: FileId,
     pub(super) access: Access,
-    /// End of its last read.
+    /// Offset of the end of the handle's last read.
     pub(super) read_to: Option<u64>,
 }
 
@@ -36,6 +36,6 @@ pub(super) struct HeldLock {
     pub(super) open: Handle,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// The server does not know of it.
+    /// Whether the lock exists only in the cache, not on the server.
     pub(super) local: bool,
 }

@@ -22,7 +22,7 @@ impl<C: FileClient> Cache<C> {
                     .open_handle_of(lock.open)
                     .is_ok_and(|other| other.wire == open.wire)
         };
-        // Application handles that share a handle below cannot lock against each other on the server.
+        // The server can't separate the locks of application handles that share one of its handles.
         if file.locks.iter().any(taken) {
             return Err(Trouble::Call(Fault::LockConflict.into()));
         }
@@ -75,7 +75,7 @@ impl<C: FileClient> Cache<C> {
         Ok(reply)
     }
 
-    /// Releases the remaining locks of an application's handle on its close. The handle below may stay open.
+    /// Releases the remaining locks of an application's handle on its close. The server's handle may stay open.
     pub(super) async fn unlock_all(&mut self, handle: Handle, open: &OpenHandle) -> Result<(), Trouble> {
         let mut result = Ok(());
         loop {
@@ -101,7 +101,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Checks for locks of other applications on the same handle below, which the server cannot tell apart.
+    /// Checks for locks by other application handles that share the server's handle, which the server can't tell apart.
     pub(super) fn check_locks(
         &self,
         handle: Handle,

@@ -1,9 +1,9 @@
-//! What is cached of one directory: numbers of names that match a pattern, and look-ups.
+//! Cache of one directory: numbers of names that match a pattern, and results of look-ups.
 
 use crate::call::Info;
 use std::collections::HashMap;
 
-/// Maximum look-ups per directory. At that number all are dropped before the next is kept.
+/// Maximum number of look-ups per directory. Once it is reached, all are dropped before the next one is stored.
 const MOST_NAMES: usize = 16_384;
 const MOST_PATTERNS: usize = 64;
 
@@ -29,12 +29,12 @@ impl Names {
         self.listings.get(pattern).copied()
     }
 
-    /// Returns the result of a look-up. The inner None: the path does not exist.
+    /// Returns the result of a look-up; None if it is not cached. The inner None: the path does not exist.
     pub(super) fn look_up(&self, key: &str) -> Option<Option<Info>> {
         self.looked_up.get(key).copied()
     }
 
-    /// Returns how often all results were dropped, so that an answer from before is not kept.
+    /// Returns how often all results were dropped, so that a reply to an earlier request is not stored.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }

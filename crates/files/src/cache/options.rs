@@ -4,7 +4,7 @@ use super::pages;
 use super::policy::{AttributeAges, Policy};
 use crate::call::Caching;
 
-/// Client implementation to imitate below the cache.
+/// Client implementation whose calls the cache imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redirector {
     /// Windows XP, as in the captures of 2004. A growing file is extended by writing its last byte, then its
@@ -20,22 +20,22 @@ pub enum Redirector {
 /// batch oplocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// What decides about caching. Default: batch oplocks.
+    /// Policy of caching. Default: batch oplocks.
     pub policy: Policy,
     pub redirector: Redirector,
-    /// Memory for data, in bytes; at least [`CacheOptions::LEAST_BYTES`]. Clean pages are evicted in order of
-    /// last use. Dirty pages are written first and use at most half. A plain redirector with read-ahead
-    /// starts to write whole runs when they take an eighth, and flushes them when the server has answered
-    /// that much and may still lose it. Default: 8 MiB.
+    /// Memory for data, in bytes; at least [`CacheOptions::LEAST_BYTES`]. Clean pages are evicted in order of last use.
+    /// Dirty pages use at most half, and are written before they are evicted. A plain redirector with read-ahead starts
+    /// to write whole runs when dirty pages take an eighth; it flushes when as much has been answered and may still be
+    /// lost by the server. Default: 8 MiB.
     pub most_bytes: u64,
     /// Maximum number of handles with a deferred close (`DormantFileLimit`). Default: 45.
     pub most_deferred: u32,
-    /// How long closes are deferred (`ScavengerTimeLimit`). Default: 10 s.
+    /// Time for which closes are deferred (`ScavengerTimeLimit`). Default: 10 s.
     pub deferred_age_ns: u64,
-    /// Maximum size of a read below the cache, in whole pages. Default: 61,440, so that a bulk read of 65,534
-    /// bytes becomes 61,440 + 4,096.
+    /// Maximum size of a read sent to the server, in whole pages. Default: 61,440, so that a bulk read of 65,534 bytes
+    /// becomes 61,440 + 4,096.
     pub read_run_bytes: u32,
-    /// Maximum size of a write below the cache. Default: 65,536.
+    /// Maximum size of a write sent to the server. Default: 65,536.
     pub write_run_bytes: u32,
     /// Read-ahead for sequential reads. A plain redirector keeps this much in flight, at most a quarter of
     /// the memory. Default: 0, because the client in the captures fetched only the requested pages.
@@ -43,8 +43,8 @@ pub struct CacheOptions {
     /// Keep locks of read-only files locally, without disabling caching
     /// (`DisableByteRangeLockingOnReadOnlyFiles`). Default: no.
     pub lock_free_read_only: bool,
-    /// By close-to-open rules, ask for a lease when a file is opened for reading, as Linux's NFS client asks for a
-    /// read delegation. Under the lease nothing of the file expires. Default: no.
+    /// By close-to-open rules, ask for a lease when a file is opened for reading, as Linux's NFS client asks for a read
+    /// delegation. Under the lease, cached data of the file does not expire. Default: no.
     pub delegations: bool,
     /// With file leases, also lease directories if the server supports it, to cache listings and look-ups.
     /// Default: no.
@@ -108,15 +108,15 @@ pub struct CacheCounts {
     pub reads_hit: u64,
     /// Reads that fetched pages, or waited for pages in transit.
     pub reads_missed: u64,
-    /// Reads without caching, because the server does not allow it for that file.
+    /// Reads without caching, because the server does not allow caching of that file.
     pub reads_through: u64,
     pub writes_kept: u64,
-    /// Writes without caching.
+    /// Writes sent without caching.
     pub writes_through: u64,
     /// Pages fetched by reads, read-ahead and partial overwrites.
     pub pages_fetched: u64,
     pub breaks: u64,
-    /// Breaks of directory leases, which `breaks` includes.
+    /// Breaks of directory leases, also counted in `breaks`.
     pub directory_breaks: u64,
     /// Listings answered from the cache.
     pub listings_kept: u64,

@@ -77,7 +77,7 @@ impl PageSet {
         Some(first..end)
     }
 
-    /// Returns the number of pages per run, with their file. A file may occur several times.
+    /// Returns the number of pages of each run, with the run's file. A file may occur several times.
     pub(super) fn files(&self) -> impl Iterator<Item = (FileId, usize)> + '_ {
         self.runs
             .iter()

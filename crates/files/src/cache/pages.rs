@@ -1,5 +1,5 @@
-//! Pages in memory: which exist, which are dirty, and their order of use. Bytes beyond the end of a file are
-//! zero, which callers ensure.
+//! Pages in memory: which pages exist, which are dirty, and the order of their last use. Callers ensure that bytes
+//! beyond the end of a file are zero.
 
 pub(super) use super::page_set::FileId;
 use super::page_set::PageSet;
@@ -11,16 +11,15 @@ use std::rc::Rc;
 
 /// Page size, as in the captures.
 pub(super) const PAGE_BYTES: u64 = PAGE as u64;
-/// Marks the end of the list of use.
+/// Marks the end of the LRU list.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The server has it, or would lose it only together with the session. Only clean pages are in the list
-    /// of use.
+    /// The server has the data, or would lose it only together with the session. Only clean pages are in the LRU list.
     Clean,
     Dirty,
-    /// Written to a server that may still lose it.
+    /// Written to a server that may still lose the data.
     Unstable,
 }
 
@@ -30,11 +29,11 @@ struct Slot {
     page: u64,
     bytes: Page,
     state: State,
-    /// Number of the run with which it was last sent.
+    /// Number of the run in which the page was last sent.
     sent: u64,
     /// Bytes of the page written since it was last clean.
     written: Range<usize>,
-    /// Neighbours in the list of use.
+    /// Neighbours in the LRU list.
     newer: u32,
     older: u32,
 }
@@ -48,7 +47,7 @@ pub(super) struct Pages {
     dirty: PageSet,
     unstable: PageSet,
     last_sent: u64,
-    /// Only written bytes are sent, not whole pages.
+    /// Whether only the written bytes of a page are sent, not the whole page.
     exact: bool,
     newest: u32,
     oldest: u32,
@@ -86,7 +85,7 @@ impl Pages {
         self.places.get(file, page).is_some()
     }
 
-    /// Returns a page and marks it as last used.
+    /// Returns a page and marks it as most recently used.
     pub(super) fn get(&mut self, file: FileId, page: u64) -> Option<&[u8; PAGE]> {
         let place = self.places.get(file, page)?;
         self.touch(place);
@@ -103,7 +102,7 @@ impl Pages {
         }
     }
 
-    /// Writes into pages from `offset` on and makes them dirty. New pages start as zeros.
+    /// Writes into pages, starting at `offset`, and makes them dirty. New pages start as zeros.
     pub(super) fn write(&mut self, file: FileId, offset: u64, bytes: &[u8]) {
         let (mut at, mut rest) = (offset, bytes);
         while !rest.is_empty() {
@@ -136,8 +135,7 @@ impl Pages {
         }
     }
 
-    /// Returns whether writing `from..to` leaves no gap between the written parts of any page, because a gap
-    /// would be sent too.
+    /// Returns whether writing `from..to` leaves no gap between the written parts of any page. A gap would be sent too.
     pub(super) fn joins(&self, file: FileId, from: u64, to: u64) -> bool {
         !self.exact
             || pages_of(from, to).all(|page| {
@@ -184,23 +182,23 @@ impl Pages {
         start..last * PAGE_BYTES + self.written(file, last).end as u64
     }
 
-    /// Returns the `bytes` of a run of pages, counted from its start, without a copy.
+    /// Returns the range `bytes` of a run of pages, counted from the run's start, without a copy.
     pub(super) fn run(&self, file: FileId, pages: Range<u64>, bytes: Range<usize>) -> PageRun {
         let page = |page| self.slots[self.place_of(file, page) as usize].bytes.clone();
         PageRun::new(pages.map(page).collect(), bytes)
     }
 
-    /// Number of pages in an eighth of the memory: a quarter of what may be dirty or unstable.
+    /// Returns an eighth of the memory, in pages: a quarter of the maximum of dirty and unstable pages.
     pub(super) fn many(&self) -> usize {
         self.most / 8
     }
 
-    /// Whether many pages are dirty.
+    /// Returns whether many pages are dirty.
     pub(super) fn many_dirty(&self) -> bool {
         self.dirty.len() >= self.many()
     }
 
-    /// Whether many pages are unstable.
+    /// Returns whether many pages are unstable.
     pub(super) fn many_unstable(&self) -> bool {
         self.unstable.len() >= self.many()
     }
@@ -229,7 +227,7 @@ impl Pages {
         self.last_sent
     }
 
-    /// Returns the pages of run `number` that have not changed since it was sent.
+    /// Returns the pages of run `number` that have not changed since the run was sent.
     fn as_sent(&self, file: FileId, pages: Range<u64>, number: u64) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for page in pages {
@@ -268,7 +266,7 @@ impl Pages {
         }
     }
 
-    /// Drops the data of run `number`, which is lost.
+    /// Drops the data of run `number`, because the server lost it.
     pub(super) fn forget_sent(&mut self, file: FileId, pages: Range<u64>, number: u64) {
         for run in self.as_sent(file, pages, number) {
             self.forget(file, run);
@@ -294,7 +292,7 @@ impl Pages {
         self.dirty.len() + self.unstable.len() + more <= self.most / 2
     }
 
-    /// Number of dirty and unstable pages per file.
+    /// Returns the number of dirty and unstable pages per file.
     fn held_by_file(&self) -> BTreeMap<FileId, usize> {
         let mut held = BTreeMap::new();
         for (file, pages) in self.dirty.files().chain(self.unstable.files()) {
@@ -317,7 +315,7 @@ impl Pages {
     /// Drops pages, dirty or not.
     pub(super) fn forget(&mut self, file: FileId, pages: Range<u64>) {
         if pages.end - pages.start.min(pages.end) > self.places.len() as u64 {
-            // For an unlimited range, iterate over the existing pages.
+            // For a range larger than the cache, iterate over the existing pages instead.
             let found = self.places.pages_in(file, &pages);
             return found.into_iter().for_each(|page| self.drop_page(file, page));
         }
@@ -345,7 +343,7 @@ impl Pages {
         }
     }
 
-    /// Returns the slot of a page, marked as last used, and whether it was new.
+    /// Returns the slot of a page, marked as most recently used, and whether the page was created.
     fn place(&mut self, file: FileId, page: u64) -> (u32, bool) {
         match self.places.get(file, page) {
             Some(place) => {
@@ -356,7 +354,7 @@ impl Pages {
         }
     }
 
-    /// Makes a page. Its bytes are those of the slot's earlier page until the caller overwrites them.
+    /// Creates a page, which contains the bytes of the slot's earlier page until the caller overwrites them.
     fn make(&mut self, file: FileId, page: u64) -> u32 {
         if self.places.len() >= self.most && self.oldest != NONE {
             let slot = &self.slots[self.oldest as usize];

@@ -1,4 +1,4 @@
-//! Policy of caching: either the server grants and revokes it (oplocks, leases), or fixed rules apply
+//! Policy of caching: either the server grants and revokes caching (oplocks, leases), or fixed rules apply
 //! (close-to-open, RFC 1813, 4.11). `breaks.rs` and `handles.rs` apply grants, `close_to_open.rs` the rules.
 
 use crate::call::{Ask, Caching, LeaseKey};
@@ -6,26 +6,26 @@ use crate::call::{Ask, Caching, LeaseKey};
 /// Decides what may be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// Nothing. Calls pass through; only closes and renames imitate the redirector.
+    /// No caching. Calls pass through; only closes and renames imitate the redirector.
     Nothing,
-    /// As an oplock allows: `Caching::ALL` asks for batch, `READ_WRITE` for exclusive, `READ` for level II.
+    /// Caching as an oplock allows: `Caching::ALL` asks for batch, `READ_WRITE` for exclusive, `READ` for level II.
     Oplock(Caching),
-    /// As a lease allows, with one key per file.
+    /// Caching as a lease allows, with one key per file.
     Lease(Caching),
     /// Close-to-open: an open sees all writes before another client's close, and a close sends all writes. In
     /// between, cached data may be as old as its attributes.
     CloseToOpen(AttributeAges),
 }
 
-/// How long attributes are valid. Defaults of Linux's NFS client (nfs(5): `acregmin`, `acregmax`, `acdirmin`,
+/// Validity times of attributes. Defaults of Linux's NFS client (nfs(5): `acregmin`, `acregmax`, `acdirmin`,
 /// `acdirmax`): 3 to 60 s for files, 30 to 60 s for directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributeAges {
-    /// Minimum, for a file that has just changed.
+    /// Minimum validity, for a file that has just changed.
     pub file_least_ns: u64,
-    /// Maximum, reached by doubling each time that unchanged attributes are queried.
+    /// Maximum validity, reached by doubling each time that a query finds the attributes unchanged.
     pub file_most_ns: u64,
-    /// How long a look-up is valid at least.
+    /// Minimum time for which a look-up is valid.
     pub name_least_ns: u64,
     pub name_most_ns: u64,
 }
@@ -43,12 +43,12 @@ impl Default for AttributeAges {
 }
 
 impl Policy {
-    /// Returns whether files are opened with leases.
+    /// Returns whether opens request leases.
     pub(super) fn leases(self) -> bool {
         matches!(self, Self::Lease(_))
     }
 
-    /// Returns the caching to ask for in an open.
+    /// Returns the caching that an open requests.
     pub(super) fn ask(self, lease: Option<LeaseKey>) -> Ask {
         match (self, lease) {
             (Self::Oplock(caching), _) => Ask::Oplock(caching),
@@ -57,7 +57,7 @@ impl Policy {
         }
     }
 
-    /// Returns the ages for close-to-open rules.
+    /// Returns the validity times for close-to-open rules; None: other rules apply.
     pub(super) fn rules(self) -> Option<AttributeAges> {
         match self {
             Self::CloseToOpen(ages) => Some(ages),

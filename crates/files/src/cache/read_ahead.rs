@@ -1,5 +1,5 @@
-//! Reads: from pages if present, else in runs of whole pages that are all started before the first is
-//! awaited, or without caching. `stream.rs` has read-ahead.
+//! Reads: from pages if present, otherwise in runs of whole pages, all started before the first is awaited, or without
+//! caching. `stream.rs` has read-ahead.
 
 use super::exchange::{Ended, Purpose, Wanted};
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
@@ -11,15 +11,15 @@ use dyno_measure::Fault;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Data brought into pages at once. It must fit into the minimum memory.
+/// Maximum amount of data brought into pages at once. It must fit into the minimum memory.
 const WINDOW_BYTES: u64 = 256 << 10;
 /// Maximum concurrent reads without caching.
 const MOST_READS: usize = 8;
 
 enum Source {
-    /// From pages, up to this offset.
+    /// The data is in pages, up to this offset.
     Pages(u64),
-    /// From the server.
+    /// The data must be read from the server.
     Server,
 }
 
@@ -74,7 +74,7 @@ impl<C: FileClient> Cache<C> {
         fetched: &mut bool,
     ) -> Result<Source, Trouble> {
         let streams = self.streams();
-        // Read-ahead that has not arrived is requested again.
+        // If read-ahead in transit fails, request the pages again.
         for may_fetch in [true, streams, false] {
             let file = self.tables.file(open.file);
             if !file.keeps_reads() || !matches!(open.access, Access::Read | Access::ReadWrite) {
@@ -108,8 +108,8 @@ impl<C: FileClient> Cache<C> {
         Ok(Source::Server)
     }
 
-    /// Returns the runs of pages that are neither present nor in transit. Pages beyond the server's end are
-    /// created as zeros.
+    /// Returns the runs of pages that are neither present nor in transit. Creates pages beyond the end of the file at
+    /// the server as zeros.
     pub(super) fn missing(&mut self, id: FileId, bytes: Range<u64>) -> Vec<Range<u64>> {
         let server_end = self.tables.file(id).server_end;
         let mut runs: Vec<Range<u64>> = Vec::new();
@@ -135,7 +135,7 @@ impl<C: FileClient> Cache<C> {
         if self.options.read_ahead_bytes == 0 || !reads_on {
             return;
         }
-        // At most half of the memory, so that read-ahead does not evict what is being read.
+        // At most half of the memory, so that read-ahead does not evict the pages being read.
         let most = u64::from(self.options.read_ahead_bytes).min(self.options.most_bytes / 2);
         let file_end = self.tables.file(open.file).server_end;
         let ahead = end.div_ceil(PAGE_BYTES) * PAGE_BYTES..(end + most).min(file_end);
@@ -203,7 +203,7 @@ impl<C: FileClient> Cache<C> {
     ) -> Result<(), Trouble> {
         self.counts.pages_fetched += pages.end - pages.start;
         let offset = pages.start * PAGE_BYTES;
-        // Whole pages up to the end of the file: none of 124,199 reads of the captured client came short.
+        // Only up to the end of the file: none of the 124,199 reads in the captures returned less than requested.
         let end = self.tables.file(id).server_end.min(pages.end * PAGE_BYTES);
         let bytes = u32::try_from(end.saturating_sub(offset)).unwrap_or(u32::MAX);
         let call = Call::Read {
@@ -266,7 +266,7 @@ impl<C: FileClient> Cache<C> {
                 result, data: buffer, ..
             } = self.end_of(id).await?;
             match result {
-                // After a short read the file has ended, whatever later reads return.
+                // A short read shows the end of the file: ignore the results of later reads.
                 Ok(Reply::Read { .. }) if !ended && failure.is_none() => {
                     if !buffer.is_empty() {
                         data(&buffer);

@@ -1,5 +1,5 @@
-//! Runs of a file sent to a server that may still lose them, and what a flush covers: only writes answered
-//! before it started. Each run has a number, and each page stores the number with which it was last sent
+//! Runs of a file sent to a server that may still lose them. A flush covers only runs whose writes were answered before
+//! the flush started. Each run has a number, and each page stores the number of the run in which it was last sent
 //! (`pages.rs`).
 
 use crate::call::Stability;
@@ -9,11 +9,11 @@ use std::ops::Range;
 /// Verifiers of a run's unstable writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Verifiers {
-    /// None was unstable: the data is durable.
+    /// No write was unstable: the data is durable.
     #[default]
     None,
     One(Verifier),
-    /// Different verifiers, so earlier writes may be lost.
+    /// Different verifiers: the server has restarted in between, so earlier writes may be lost.
     Several,
 }
 
@@ -33,7 +33,7 @@ impl Verifiers {
         match (self, flushed) {
             (Self::One(verifier), Some(stored)) => verifier == stored.verifier,
             (Self::Several, _) => false,
-            // Without a verifier, the server loses data only together with the session.
+            // Without a verifier, the server loses data only if it also loses the session.
             (_, None) | (Self::None, _) => true,
         }
     }
@@ -43,7 +43,7 @@ impl Verifiers {
 pub(super) struct SentRun {
     pub(super) number: u64,
     pub(super) pages: Range<u64>,
-    /// Number of its writes without an answer.
+    /// Number of the run's writes without an answer.
     unanswered: usize,
     verifiers: Verifiers,
 }
@@ -51,14 +51,14 @@ pub(super) struct SentRun {
 /// Runs of a file that are not durable yet.
 #[derive(Debug, Default)]
 pub(super) struct SentRuns {
-    /// In numerical order.
+    /// In ascending order of their numbers.
     runs: Vec<SentRun>,
     /// Runs that the current flush covers. None: no flush is in progress.
     flushing: Option<Vec<SentRun>>,
 }
 
 impl SentRuns {
-    /// Adds a run sent in `writes` writes.
+    /// Adds a run that was sent in `writes` writes.
     pub(super) fn add(&mut self, number: u64, pages: Range<u64>, writes: usize) {
         self.runs.push(SentRun {
             number,

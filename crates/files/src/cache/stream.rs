@@ -1,10 +1,9 @@
-//! Read-ahead and write-behind for sequential access: reads are started early, writes are sent and made
-//! durable in the background (`durable.rs`). Not used for Windows XP.
+//! Read-ahead and write-behind for sequential access: reads are started early, writes are sent and made durable in the
+//! background (`durable.rs`). Not used for Windows XP.
 //!
-//! Only a read or write of the same file in the same direction may meet pages in transit. Every other
-//! call, wait for breaks, handled break and close begins with [`Cache::land`]. Otherwise old data could enter
-//! the pages after a lease was returned, a file written or a handle closed. Breaks that arrive meanwhile stay
-//! queued.
+//! Only a read or write of the same file in the same direction may run while pages are in transit. Every other call,
+//! wait for breaks, handled break and close begins with [`Cache::land`]. Otherwise old data could enter the pages after
+//! a lease was returned, a file written or a handle closed. Breaks that arrive meanwhile stay queued.
 
 use super::exchange::{Wanted, MOST_TRANSFERS};
 use super::options::Redirector;
@@ -15,10 +14,10 @@ use crate::call::Call;
 use crate::client::FileClient;
 use std::ops::Range;
 
-/// Fraction of the memory for read-ahead, which must not evict itself or what is being read, even if half of
+/// Divisor of the memory that read-ahead may use: it must evict neither itself nor the data being read, even if half of
 /// the pages are dirty.
 const PART_OF_ROOM: u64 = 4;
-/// Minimum number of read-ahead transfers. The next starts when one has been used up.
+/// Minimum number of transfers into which read-ahead is split. The next one starts when the application has read one.
 const PIECES: u64 = 4;
 
 impl<C: FileClient> Cache<C> {
@@ -27,7 +26,7 @@ impl<C: FileClient> Cache<C> {
         self.options.redirector == Redirector::Plain && self.options.read_ahead_bytes > 0
     }
 
-    /// Returns whether a call reads or writes the file with transfers in progress, in the same direction.
+    /// Returns whether a call reads or writes the file with transfers in progress, in the direction of these transfers.
     pub(super) fn goes_along(&self, call: &Call<'_>) -> bool {
         let (Call::Read { handle, .. } | Call::Write { handle, .. }) = *call else {
             return false;
@@ -52,8 +51,8 @@ impl<C: FileClient> Cache<C> {
         self.ask_if_doubtful(file).await
     }
 
-    /// Starts to write back whole runs before page `before` if many pages are dirty, and to flush if much of
-    /// that was answered.
+    /// Starts to write back whole runs before page `before` if many pages are dirty, and to flush if the server has
+    /// answered many of these writes.
     pub(super) async fn write_behind(&mut self, id: FileId, before: u64) -> Result<(), Trouble> {
         let most = u64::from(self.options.write_run_bytes.min(self.client.max_write_bytes()));
         let whole = (most / PAGE_BYTES).max(1);
@@ -69,7 +68,7 @@ impl<C: FileClient> Cache<C> {
         self.flush_behind(id).await
     }
 
-    /// Fetches the missing part of a window, starts read-ahead, and waits for the window only.
+    /// Fetches the missing part of a window, starts read-ahead, and waits only for the window.
     pub(super) async fn fetch_along(
         &mut self,
         open: &OpenHandle,
@@ -93,8 +92,8 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Starts read-ahead behind `end`, in whole transfers except for the file's last. `anew`: earlier
-    /// read-ahead was evicted.
+    /// Starts read-ahead after `end`, in whole transfers except for the file's last one. `anew`: earlier read-ahead was
+    /// evicted.
     pub(super) async fn look_ahead(
         &mut self,
         open: &OpenHandle,

@@ -1,4 +1,4 @@
-//! Tables of the cache: files, open handles below it, and application handles above it.
+//! Tables of the cache: files, the server's handles, and the applications' handles.
 
 pub(super) use super::held::{Deferred, HeldLock, OpenHandle, Wire};
 use super::names::Names;
@@ -12,14 +12,14 @@ use rustc_hash::FxHashMap;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-/// Limit of closed files that are remembered by close-to-open rules. The oldest are dropped.
+/// Maximum number of closed files that close-to-open rules keep. The oldest are dropped.
 const MOST_CLOSED: usize = 4096;
 
 /// One file that this client has open, under one oplock or lease.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) key: String,
-    /// Server's file number; 0 for none.
+    /// Server's file number; 0 if it has none.
     pub(super) number: u64,
     /// Validity of cached data, for close-to-open rules.
     pub(super) validity: Option<Validity>,
@@ -27,38 +27,38 @@ pub(super) struct File {
     /// Caching currently allowed by the server.
     pub(super) caching: Caching,
     pub(super) lease: Option<LeaseKey>,
-    /// Handles below the cache. With oplocks at most one: a second would break the first one's.
+    /// The server's handles. With oplocks at most one: a second would break the first one's oplock.
     pub(super) wires: Vec<Handle>,
-    /// Size as applications see it. Valid, like the following, only while reads may be cached.
+    /// Size as applications see it. Like the next two fields, valid only while reads may be cached.
     pub(super) bytes: u64,
-    /// Size at the server. Data beyond it exists only here.
+    /// Size at the server. Data beyond this size exists only in the cache.
     pub(super) server_end: u64,
     /// Space allocated by the server.
     pub(super) allocated_bytes: u64,
     pub(super) read_only: bool,
-    /// Page transfers in progress, and the background flush.
+    /// Number of page transfers in progress, including the background flush.
     pub(super) transfers: u32,
     /// Pages being fetched.
     pub(super) coming: Vec<Range<u64>>,
     /// Bytes being sent. Their pages count as clean and may have been evicted.
     pub(super) going: Vec<Range<u64>>,
-    /// End of the read-ahead. A hint: the pages may have been evicted.
+    /// End of the read-ahead. Only a hint: the pages may have been evicted.
     pub(super) ahead_to: u64,
     /// Write-back failure, to be reported by the next call on the file.
     pub(super) failed: Option<Failure>,
-    /// Fetch failure, to be reported to the waiting read or write.
+    /// Failure of a fetch, to be reported to the waiting read or write.
     pub(super) fetch_failed: Option<Failure>,
-    /// The server's size is uncertain.
+    /// Whether the size at the server is uncertain.
     pub(super) doubtful: bool,
     pub(super) locks: Vec<HeldLock>,
     pub(super) plain: bool,
-    /// Deleted or to be deleted on close, so its handles are not kept.
+    /// Whether the file is deleted, or will be on close, so that its handles are not kept.
     pub(super) doomed: bool,
     /// Number of breaks, so that an open can tell whether its grant is still valid.
     pub(super) breaks: u64,
     /// Cache of a leased directory. None: a file.
     pub(super) names: Option<Box<Names>>,
-    /// Opens in progress that share its lease. They keep the entry even without handles.
+    /// Number of opens in progress that share the file's lease. They keep the entry even without handles.
     pub(super) opening: u32,
 }
 
@@ -115,7 +115,7 @@ impl File {
         }
     }
 
-    /// Records a change by this client, with attributes from the reply.
+    /// Records a change by this client, with the attributes from the reply.
     pub(super) fn changed_by_us(&mut self, piggyback: &Piggyback) {
         let Some(validity) = &mut self.validity else {
             return;
@@ -133,7 +133,7 @@ impl File {
         }
     }
 
-    /// Returns whether close-to-open rules keep it, also while it is closed.
+    /// Returns whether close-to-open rules keep the file's data after its close.
     fn is_known_by_rules(&self) -> bool {
         self.validity.is_some() && self.number != 0 && !self.doomed
     }
@@ -149,8 +149,8 @@ impl File {
         self.going.iter().any(|run| meets(run, &bytes))
     }
 
-    /// Returns whether read data may be cached. Not while a range is locked: Windows caches "unless locked"
-    /// (KB Q165966), and the captures show every read of a locked document.
+    /// Returns whether read data may be cached. It may not while a range is locked: Windows caches "unless locked" (KB
+    /// Q165966), and the captures show every read of a locked document.
     pub(super) fn keeps_reads(&self) -> bool {
         self.caching.read && self.locks.iter().all(|lock| lock.local)
     }
@@ -160,8 +160,8 @@ impl File {
         self.caching.write && self.keeps_reads()
     }
 
-    /// Returns whether its path certainly still leads to it: a rename or delete by others would have required
-    /// a break.
+    /// Returns whether the path certainly still leads to this file: a rename or delete by another client would have
+    /// required a break.
     pub(super) fn is_at_its_path(&self) -> bool {
         (self.caching.handle || self.caching.write) && !self.doomed && !self.plain
     }
@@ -175,18 +175,18 @@ pub(super) struct Tables {
     by_lease: HashMap<LeaseKey, FileId>,
     /// Leased directories by path.
     pub(super) directories: HashMap<String, FileId>,
-    /// Files by server number, for close-to-open rules.
+    /// Files by the server's file number, for close-to-open rules.
     by_number: HashMap<u64, FileId>,
-    /// Closed files among them, oldest first.
+    /// Closed files in `by_number`, oldest first.
     closed: VecDeque<FileId>,
     wires: FxHashMap<Handle, Wire>,
     open_handles: Vec<Option<OpenHandle>>,
-    /// Oldest first.
+    /// Handles with a deferred close, oldest first.
     pub(super) deferred: Vec<Deferred>,
     last_lease: u128,
 }
 
-/// Returns the path with ASCII letters in lower case. Names that differ only in that are the same file.
+/// Returns the path with ASCII letters in lower case. Paths that differ only in case are the same file.
 pub(super) fn folded(path: &str) -> String {
     path.to_ascii_lowercase()
 }
@@ -217,7 +217,7 @@ impl Tables {
         }
     }
 
-    /// Clears all but the record of used lease keys, which the server may still hold for a broken session.
+    /// Clears everything except the record of used lease keys, which the server may still hold for a lost session.
     pub(super) fn clear(&mut self) {
         self.pages.clear();
         self.files.clear();
@@ -248,7 +248,7 @@ impl Tables {
             .expect("a file stays while it has a handle")
     }
 
-    /// Adds a file, and enters it under its path unless none of it is cached.
+    /// Adds a file. Enters the file under its path unless nothing of it is cached.
     pub(super) fn add_file(&mut self, file: File) -> FileId {
         let place = self
             .files
@@ -279,7 +279,7 @@ impl Tables {
         self.file(id).is_at_its_path().then_some(id)
     }
 
-    /// Returns the file last opened by a path. It may have moved since.
+    /// Returns the file last opened by a path. It may have been renamed since.
     pub(super) fn file_once_at(&self, key: &str) -> Option<FileId> {
         self.by_path.get(key).copied()
     }
@@ -305,7 +305,7 @@ impl Tables {
         self.by_path.remove(key);
     }
 
-    /// Returns other files opened by the same path, which may be the same file.
+    /// Returns other entries opened by the same path, which may be the same file.
     pub(super) fn siblings(&self, id: FileId) -> Vec<FileId> {
         let key = &self.file(id).key;
         let same = |(place, file): (usize, &Option<File>)| {
@@ -340,7 +340,7 @@ impl Tables {
         }
     }
 
-    /// Removes a handle. With its last handle the file's state is dropped.
+    /// Removes a handle. The file's state is dropped with its last handle.
     pub(super) fn remove_wire(&mut self, handle: Handle) {
         let Some(wire) = self.wires.remove(&handle) else {
             return;
@@ -372,7 +372,7 @@ impl Tables {
         self.by_lease.insert(key, id);
     }
 
-    /// Ends the lease. Only close-to-open rules apply.
+    /// Ends the lease: from now on, only close-to-open rules apply.
     pub(super) fn release(&mut self, id: FileId) {
         let file = self.file_mut(id);
         let Some(validity) = &mut file.validity else {
@@ -424,7 +424,7 @@ impl Tables {
         }
     }
 
-    /// Returns a handle of the file that allows `access`, preferably one with just that.
+    /// Returns a handle of the file that allows `access`, preferably one with exactly that access.
     pub(super) fn fitting_wire(&self, id: FileId, access: Access) -> Option<Handle> {
         let fits = |handle: &&Handle| {
             let has = self.wires[handle].access;
@@ -441,7 +441,7 @@ impl Tables {
         self.file(id).wires.iter().find(writes).copied()
     }
 
-    /// Creates an application handle on a handle below.
+    /// Creates an application handle that uses the server's handle `wire`.
     pub(super) fn add_open_handle(&mut self, wire: Handle, access: Access) -> Handle {
         self.deferred.retain(|deferred| deferred.wire != wire);
         let below = self.wires.get_mut(&wire).expect("asked for of one that is open");
@@ -464,7 +464,7 @@ impl Tables {
         Handle(u32::try_from(place).expect("handles are fewer than this"))
     }
 
-    /// Returns the state of an application's handle. Unknown handles belong to a lost session.
+    /// Returns the state of an application's handle. An unknown handle belongs to a lost session.
     pub(super) fn open_handle_of(&self, handle: Handle) -> Result<OpenHandle, Failure> {
         let open = self.open_handles.get(handle.0 as usize).copied().flatten();
         open.ok_or_else(|| Fault::SessionLost.into())
@@ -493,7 +493,7 @@ impl Tables {
         self.deferred_where(|file, _| file == id)
     }
 
-    /// Returns the deferred handles of these paths, or below them.
+    /// Returns the handles with a deferred close of files at or below these paths.
     pub(super) fn deferred_within(&self, keys: &[&str]) -> Vec<Handle> {
         self.deferred_where(|_, other| keys.iter().any(|key| is_within(other, key)))
     }
@@ -510,16 +510,16 @@ impl Tables {
             .collect()
     }
 
-    /// Returns all deferred handles.
+    /// Returns all handles with a deferred close.
     pub(super) fn all_deferred(&self) -> Vec<Handle> {
         self.deferred.iter().map(|deferred| deferred.wire).collect()
     }
 
-    /// Records the deletion of a path. Open handles of it refer to a file without a name.
+    /// Records the deletion of a path. Its open handles then refer to a file without a name.
     pub(super) fn deleted(&mut self, key: &str) {
         if let Some(id) = self.by_path.remove(key) {
             self.file_mut(id).doomed = true;
-            // The server may reuse its number for another file.
+            // The server may reuse the file number for another file.
             self.by_number.retain(|_, numbered| *numbered != id);
             if self.closed.contains(&id) {
                 self.closed.retain(|closed| *closed != id);

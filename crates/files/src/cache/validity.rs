@@ -1,5 +1,5 @@
-//! Validity of cached data by close-to-open rules: the cached version, when the server last confirmed it, and
-//! own changes since. `close_to_open.rs` asks the server.
+//! Validity of cached data by close-to-open rules: the cached version, the time of the server's last confirmation, and
+//! own changes since then. `close_to_open.rs` asks the server.
 
 use super::policy::AttributeAges;
 
@@ -8,17 +8,17 @@ pub(super) struct Validity {
     ages: AttributeAges,
     /// `Info::change` of the cached version; 0 if the data may match no version of the server.
     change: u64,
-    /// When the server was last asked for it. None: ask before use.
+    /// Time of the last request for the version. None: ask before use.
     checked_ns: Option<u64>,
-    /// How long the confirmation is valid.
+    /// Time for which the confirmation is valid.
     age_ns: u64,
-    /// Time of the last look-up of its path, and how long it is valid.
+    /// Time of the last look-up of the file's path, and how long the look-up is valid.
     named_ns: u64,
     name_age_ns: u64,
     /// Own changes (version before and after) not yet linked to `change`, because answers to writes arrive in
     /// any order.
     own: Vec<(u64, u64)>,
-    /// The server announces changes by others.
+    /// Whether the server announces changes by others.
     held: bool,
 }
 
@@ -46,7 +46,7 @@ impl Validity {
         self.change
     }
 
-    /// Returns whether cached data may be used without asking.
+    /// Returns whether cached data may be used without asking the server.
     pub(super) fn is_fresh(&self, now_ns: u64) -> bool {
         self.checked_ns
             .is_some_and(|checked_ns| self.held || now_ns < checked_ns.saturating_add(self.age_ns))
@@ -67,12 +67,12 @@ impl Validity {
         self.held
     }
 
-    /// Returns whether the look-up of its path is still valid.
+    /// Returns whether the look-up of the file's path is still valid.
     pub(super) fn is_name_fresh(&self, now_ns: u64) -> bool {
         now_ns < self.named_ns.saturating_add(self.name_age_ns)
     }
 
-    /// Records a new look-up of its path.
+    /// Records a new look-up of the file's path.
     pub(super) fn named(&mut self, asked_ns: u64) {
         if !self.is_name_fresh(asked_ns) {
             self.name_age_ns = doubled(self.name_age_ns, self.ages.name_most_ns);
@@ -91,8 +91,8 @@ impl Validity {
         self.expire();
     }
 
-    /// Applies the version that the server returned for a request at `asked_ns`. Returns whether it is the
-    /// cached one. If not, it becomes the cached one, and the caller drops the old data.
+    /// Applies the version that the server returned for a request at `asked_ns`. Returns whether it is the cached
+    /// version. If not, it becomes the cached version, and the caller must drop the old data.
     pub(super) fn confirm(&mut self, change: u64, asked_ns: u64) -> bool {
         self.place_own();
         let is_same = change != 0 && change == self.change && self.own.is_empty();
@@ -106,7 +106,7 @@ impl Validity {
         is_same
     }
 
-    /// Records an own change. If the reply lacks the version before it, others may have made changes in
+    /// Records an own change. If the reply lacks the version before the change, other clients may have made changes in
     /// between.
     pub(super) fn changed_by_us(&mut self, before: Option<u64>, after: u64) {
         match before {

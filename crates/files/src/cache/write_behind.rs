@@ -1,5 +1,5 @@
-//! Writes: into pages if allowed, to be written back in long runs on close, flush, break or lack of memory;
-//! else directly. `stream.rs` has write-behind.
+//! Writes: if allowed, into pages, which are written back in long runs on close, flush, break or lack of memory;
+//! otherwise directly. `stream.rs` has write-behind.
 
 use super::exchange::{short, Purpose};
 use super::options::Redirector;
@@ -13,10 +13,10 @@ use dyno_measure::Fault;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Data put into pages at once. Larger writes are cached in parts.
+/// Maximum amount of data put into pages at once. Larger writes are cached in parts.
 const WINDOW_BYTES: usize = 256 << 10;
-/// How often to fetch the pages at a write's edges before writing directly. Another client may break in each
-/// time.
+/// Number of attempts to fetch the pages at a write's edges before the write is sent directly: each fetch may be made
+/// useless by a break.
 const MOST_TRIES: usize = 2;
 
 impl<C: FileClient> Cache<C> {
@@ -60,8 +60,8 @@ impl<C: FileClient> Cache<C> {
         Ok(written)
     }
 
-    /// Returns whether writes through a handle may be cached. By close-to-open rules that includes write-only
-    /// handles, as in Linux.
+    /// Returns whether writes through a handle may be cached. By close-to-open rules, write-only handles may too, as in
+    /// Linux.
     fn keeps_writes_of(&self, open: &OpenHandle) -> bool {
         let may = match open.access {
             Access::ReadWrite => true,
@@ -71,7 +71,7 @@ impl<C: FileClient> Cache<C> {
         may && self.tables.file(open.file).keeps_writes()
     }
 
-    /// Extends a file as Windows XP does: writes one byte at the new end, then queries the allocation. A full
+    /// Extends a file as Windows XP does: writes one byte at the new end, then queries the allocation. This way, a full
     /// volume is detected here, not at the close.
     async fn extend(&mut self, open: &OpenHandle, offset: u64, data: &[u8]) -> Result<(), Trouble> {
         let end = offset + data.len() as u64;
@@ -102,7 +102,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Caches a write. Returns false if the server does not allow it, or no longer.
+    /// Caches a write. Returns false if the server does not allow caching, or has meanwhile revoked its permission.
     async fn keep(&mut self, open: &OpenHandle, offset: u64, data: &[u8]) -> Result<bool, Trouble> {
         let end = offset + data.len() as u64;
         if self.tables.file(open.file).goes(&pages_of(offset, end)) {
@@ -139,8 +139,8 @@ impl<C: FileClient> Cache<C> {
         Ok(false)
     }
 
-    /// Returns the partially overwritten pages that are missing and have data at the server. Marks the
-    /// present ones as last used, so that the write does not evict them.
+    /// Returns the partially overwritten pages that are missing and have data at the server. Marks those that are
+    /// present as last used, so that the write does not evict them.
     fn missing_edges(&mut self, id: FileId, offset: u64, end: u64) -> Vec<Range<u64>> {
         let server_end = self.tables.file(id).server_end;
         let (first, last) = (page_of(offset), page_of(end - 1));
@@ -163,7 +163,8 @@ impl<C: FileClient> Cache<C> {
         file.bytes = file.bytes.max(offset + data.len() as u64);
     }
 
-    /// Writes back or waits until there is memory. True: breaks may have arrived meanwhile.
+    /// Writes back data, or waits for its transfers, until there is memory. Returns true if the client has waited:
+    /// breaks may have arrived meanwhile.
     async fn make_room(&mut self, pages: u64) -> Result<bool, Trouble> {
         let pages = usize::try_from(pages).unwrap_or(usize::MAX);
         let mut waited = false;
@@ -172,7 +173,7 @@ impl<C: FileClient> Cache<C> {
                 break;
             };
             waited = true;
-            // Unanswered or unflushed data frees memory piece by piece.
+            // Wait for one answer at a time: each may free memory.
             if self.tables.file(file).transfers > 0 && self.tables.pages.any_unstable(file) {
                 self.take_event().await?;
                 self.flush_behind(file).await?;
@@ -188,7 +189,7 @@ impl<C: FileClient> Cache<C> {
         self.write_back(open.file).await?;
         self.forget_written(open.file, offset, end);
         let most = (self.client.max_write_bytes().max(1)) as usize;
-        // No data is kept that could be sent again.
+        // Request durable writes, because no data is kept that could be sent again.
         let stability = match self.client.loses_unstable_writes() {
             true => Stability::File,
             false => Stability::Unstable,
@@ -228,7 +229,7 @@ impl<C: FileClient> Cache<C> {
                 Err(refused) => failure = failure.or(Some(refused)),
             }
         }
-        // The handle is still open, so the file still exists despite breaks.
+        // The handle is still open, so the file still exists even after breaks.
         if let Some(failure) = failure {
             self.refresh(open.file, open.wire).await?;
             return Err(failure.into());
@@ -239,9 +240,9 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Drops the pages of this range, because the server's data has changed, and all pages of other entries under
-    /// the same path, which are not cached from then on. Such an entry may be the same file under an oplock whose
-    /// break is still in transit, unless it may cache writes.
+    /// Drops the pages of this range, because the server's data has changed. Also drops all pages of other entries with
+    /// the same path, and disables caching for them: such an entry may be the same file under an oplock whose break is
+    /// still in transit. Entries that may cache writes are left alone.
     pub(super) fn forget_written(&mut self, id: FileId, offset: u64, end: u64) {
         self.tables.pages.forget(id, pages_of(offset, end));
         for sibling in self.tables.siblings(id) {
@@ -342,8 +343,8 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Queries a file's size if it is uncertain. If that fails, keeps the assumed size: the original failure
-    /// is reported anyway.
+    /// Queries a file's size if it is uncertain. If the query fails, keeps the assumed size: the failure that made it
+    /// uncertain is reported anyway.
     pub(super) async fn refresh(&mut self, id: FileId, wire: Handle) -> Result<(), Trouble> {
         match self.ask_at_once(&Call::QueryHandle { handle: wire }).await {
             Ok(Reply::Info(info)) if self.tables.pages.any_dirty(id) => {

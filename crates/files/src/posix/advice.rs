@@ -5,7 +5,7 @@ use crate::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 use rustix::io::Errno;
 
-/// Returns a hint for a failure in a directory, or None if its text says everything.
+/// Returns a hint for a failure in a directory, or None if there is nothing to add to the failure's text.
 #[must_use]
 pub fn advice(failure: &Failure, directory: &DirectoryTarget) -> Option<&'static str> {
     Hint::first(HINTS, failure, |_| None, directory)

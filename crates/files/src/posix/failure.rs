@@ -3,7 +3,7 @@
 use dyno_measure::{Detail, Failure, Fault};
 use rustix::io::Errno;
 
-/// Maps an error number to a failure that includes it.
+/// Converts an error number to a failure that contains it.
 pub(crate) fn failure(errno: Errno) -> Failure {
     let fault = match errno {
         Errno::NOENT | Errno::NOTDIR => Fault::NotFound,

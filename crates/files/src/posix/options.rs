@@ -1,12 +1,12 @@
 //! Options for using a directory.
 
-/// What a client's flush calls.
+/// System call that a client's flush makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushCall {
     #[default]
     Fsync,
     Fdatasync,
-    /// No call.
+    /// No system call: a flush does nothing.
     Nothing,
 }
 

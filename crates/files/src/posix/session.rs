@@ -45,7 +45,7 @@ use std::sync::Arc;
 const MOST_TRANSFER_BYTES: u32 = 1 << 20;
 /// Alignment for `O_DIRECT` that suits every file system.
 const ALIGNMENT: usize = 4096;
-/// Maximum number of open directories. Beyond it, all are closed.
+/// Maximum number of kept directories. When it is reached, all are closed.
 const MOST_DIRECTORIES: usize = 256;
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
@@ -83,7 +83,7 @@ pub struct Session {
     next_call: u64,
     counts: Counts,
     traffic: Traffic,
-    /// Kernel clock tick of the task's current turn.
+    /// Tick of the kernel's coarse clock in which the task's current turn began.
     turn: Timespec,
 }
 
@@ -111,8 +111,8 @@ impl Session {
         self.traffic.requests += 1;
     }
 
-    /// Yields to the thread's other tasks (such as the one that samples its CPU time) once per tick of the
-    /// kernel's coarse clock, 1 to 10 ms, which is cheaper to read than the time.
+    /// Yields to the thread's other tasks (for example the one that samples its CPU time) once per tick of the kernel's
+    /// coarse clock, 1 to 10 ms. The coarse clock is cheaper to read than the exact time.
     async fn give_way(&mut self) {
         let now = clock_gettime(ClockId::MonotonicCoarse);
         if now != self.turn {
@@ -147,7 +147,7 @@ impl Session {
         Ok(opened)
     }
 
-    /// Closes kept directories at and below a path, which may change.
+    /// Closes kept directories at and below a path, which may be renamed or removed.
     fn forget(&mut self, path: &str) {
         self.directories.retain(|known, _| {
             let below = known.strip_prefix(path);
@@ -286,7 +286,7 @@ impl Session {
             }
             self.count(Kind::Open);
             match openat(parent, name, flags | new, NEW_FILE) {
-                // Another client created it in between.
+                // Another client has created the file in between.
                 Err(Errno::EXIST) if is_new_wanted => {}
                 opened => return Ok((opened?, true)),
             }
@@ -377,7 +377,7 @@ impl Session {
         Ok(Reply::Done)
     }
 
-    /// Locks belong to the open file, so clients in one process exclude each other.
+    /// Sets or releases a lock. Locks belong to the open file, so clients in one process exclude each other.
     fn lock(&mut self, handle: Handle, offset: u64, bytes: u64, kind: libc::c_int) -> Result<Reply, Failure> {
         self.count(Kind::Lock);
         let wrong = |_| Failure::from(Fault::OtherIo);
@@ -447,7 +447,7 @@ impl Session {
         let (new, new_name) = self.parent(to)?;
         self.count(Kind::Rename);
         match renameat_with(&*old, old_name, &*new, new_name, RenameFlags::NOREPLACE) {
-            // File systems such as NFS lack this flag.
+            // Some file systems, for example NFS, lack this flag.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 self.count(Kind::Stat);
                 match statat(&*new, new_name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -482,7 +482,7 @@ fn is_aligned(offset: u64, bytes: usize) -> bool {
     offset % ALIGNMENT as u64 == 0 && bytes % ALIGNMENT == 0
 }
 
-/// Extends a buffer to hold `bytes` aligned for `O_DIRECT`. Returns the start offset.
+/// Extends a buffer so that it has room for `bytes` bytes aligned for `O_DIRECT`. Returns the start offset.
 fn aligned(buffer: &mut Vec<u8>, bytes: usize) -> usize {
     if buffer.len() < bytes + ALIGNMENT {
         buffer.resize(bytes + ALIGNMENT, 0);
@@ -491,7 +491,7 @@ fn aligned(buffer: &mut Vec<u8>, bytes: usize) -> usize {
 }
 
 impl FileClient for Session {
-    /// The directory is already open. The first call notices if it is gone.
+    /// Checks the directory, which is already open.
     async fn connect(&mut self) -> Result<(), Failure> {
         self.traffic.connections = 1;
         fstat(self.root.as_fd()).map(|_| ()).map_err(failure)
@@ -564,7 +564,7 @@ impl FileClient for Session {
         Ok(None)
     }
 
-    /// The kernel outlives the client.
+    /// Returns false: the kernel has the data, and outlives the client.
     fn loses_unstable_writes(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The answers of stat(2), in the form that file calls have.
+//! Converts the results of stat(2) to the types of file calls.
 
 use crate::Info;
 use rustix::fs::{FileType, Stat};

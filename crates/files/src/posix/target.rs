@@ -50,7 +50,7 @@ pub struct DirectoryTarget {
 }
 
 impl DirectoryTarget {
-    /// Opens the directory at the absolute `path`. If it is remote, checks its consent.
+    /// Opens the directory at the absolute `path`. If it is remote, checks the consent file.
     ///
     /// # Errors
     /// See `TargetError`.
@@ -93,13 +93,13 @@ impl DirectoryTarget {
         &self.path
     }
 
-    /// Returns the name of its one share.
+    /// Returns the name of the directory's only share.
     #[must_use]
     pub fn shares(&self) -> &[String] {
         &self.shares
     }
 
-    /// Returns whether its file system is local.
+    /// Returns whether the directory's file system is local.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.is_local
@@ -110,7 +110,7 @@ impl DirectoryTarget {
         self.options
     }
 
-    /// Returns whether its file system has a fixed number of inodes, all in use.
+    /// Returns whether the directory's file system has a fixed number of inodes, all of them in use.
     #[must_use]
     pub fn has_no_inodes(&self) -> bool {
         fstatvfs(&self.root).is_ok_and(|found| found.f_files > 0 && found.f_favail == 0)

@@ -1,5 +1,5 @@
-//! A small application with log-in, for testing sessions: a form with a token, a log-in that sets a cookie,
-//! and an account and orders that require it. It is stateless: tokens and cookies are digests under a
+//! A small application with log-in, for testing sessions: a form with a token, a log-in that sets a cookie, and an
+//! account and orders that require the cookie. The application is stateless: tokens and cookies are digests under a
 //! random key per server start. docs/sessions.md describes the steps.
 //!
 //! It is not secure: any user name with the password `secret` is accepted.
@@ -48,7 +48,7 @@ impl Application {
         format!("{:016x}", self.key.hash_one((purpose, name)))
     }
 
-    /// Returns a token, which contains characters that a form must encode.
+    /// Returns a form token. It contains characters that a form must encode.
     fn token(&self, number: &str) -> String {
         format!("{number}+{}/=", self.digest("form", number))
     }
@@ -92,7 +92,7 @@ impl Application {
         Document::with_fields(Status::Found, TEXT, fields, b"")
     }
 
-    /// Returns the result of `answer` for the user of the cookie, or 401.
+    /// Returns the result of `answer` for the user whom the cookie identifies; 401 if the cookie is missing or invalid.
     fn for_user(&self, cookie: &[u8], answer: impl FnOnce(&str) -> Document) -> Document {
         let cookies = cookie.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let sid = cookies.filter_map(|pair| pair.strip_prefix(b"sid=")).next();

@@ -1,8 +1,7 @@
-//! Forwarded requests: this server as a reverse proxy in front of others on loopback, for paths without a
-//! document.
+//! Forwards requests below `/cgi-bin/` to backends on loopback, as a reverse proxy.
 //!
-//! Each thread has its own connections and uses the backends in turn, over HTTP/1.0, so that no answer is
-//! chunked. Answers are bounded. Request bodies, HTTP/2, caching and remote backends are not supported.
+//! Each thread has its own connections and uses the backends in turn, over HTTP/1.0, so that no answer is chunked.
+//! Answers are bounded. Request bodies, HTTP/2, caching and remote backends are not supported.
 
 use super::opening::Persistence;
 use super::request::MAX_HEAD_BYTES;
@@ -18,7 +17,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 const PATHS: &[u8] = b"/cgi-bin/";
 const MAX_BODY_BYTES: usize = 1 << 20;
 const MAX_FIELDS: usize = 64;
-/// Fields that concern a single connection, or that this server writes itself (RFC 9110, section 7.6.1).
+/// Header fields that concern a single connection (RFC 9110, section 7.6.1), or that this server writes itself.
 const OF_A_CONNECTION: [&str; 5] = [
     "connection",
     "keep-alive",
@@ -61,8 +60,8 @@ impl Behind {
         !self.servers.is_empty() && path.starts_with(PATHS)
     }
 
-    /// Sends a request to the next backend. If a kept connection was closed meanwhile, it retries once on a
-    /// new one.
+    /// Sends a request to the next backend. If the backend has closed the kept connection, retries once on a new
+    /// connection.
     pub(crate) async fn ask(
         &self,
         target: &[u8],
@@ -136,7 +135,8 @@ pub(crate) struct Relayed {
 }
 
 impl Relayed {
-    /// Returns the complete head, depending on the persistence of the client's connection, and the body.
+    /// Returns the complete head and the body. `after`: persistence of the client's connection; `head_only`: without
+    /// the body.
     pub(crate) fn parts(&self, after: Persistence, head_only: bool) -> (Vec<u8>, &[u8]) {
         let last = format!(
             "Connection: {}\r\nContent-Length: {}\r\n\r\n",
@@ -154,7 +154,7 @@ struct Answer {
     keeps_connection: bool,
 }
 
-/// Parses an answer; returns None while it is incomplete. `ended`: no more data will arrive.
+/// Parses an answer; returns None if the answer is incomplete. `ended`: no more data will arrive.
 fn read(bytes: &[u8], ended: bool) -> Result<Option<Answer>, Failure> {
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_FIELDS];
     let mut head = httparse::Response::new(&mut []);
@@ -210,7 +210,7 @@ fn field<'a>(fields: &[Header<'a>], name: &str) -> Option<&'a str> {
     let found = fields
         .iter()
         .find(|field| field.name.eq_ignore_ascii_case(name))?;
-    // Non-text values are neither a length nor an option.
+    // A value that is not UTF-8 is neither a valid length nor a known connection option.
     Some(std::str::from_utf8(found.value).unwrap_or("?").trim())
 }
 

@@ -1,4 +1,4 @@
-//! One connection: receives requests and sends answers in order, until one side ends it.
+//! One connection: receives requests and sends answers in order, until either side closes the connection.
 //!
 //! `responder.rs` sends the answers, `misbehaviour.rs` wrong ones.
 
@@ -16,7 +16,7 @@ use dyno_net::Socket;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// How long a refused client may continue sending.
+/// Time for which a refused client may continue sending.
 const LINGER_NS: u64 = NS_PER_S;
 
 /// Serves a connection to its end.
@@ -30,7 +30,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, endpoint: Endpoint
     let wire = match &worker.shared.tls {
         Some(tls) if endpoint.secure => match tls.accept(socket, &worker.buffer).await {
             Ok(channel) => Wire::secure(channel),
-            // There was no request. The generator counts the failure on its side.
+            // The handshake failed, so there was no request. The generator counts the failure on its side.
             Err(_) => return,
         },
         _ => Wire::Plain(socket),
@@ -143,7 +143,7 @@ impl<'a> Connection<'a> {
                 Received::Unread => continue,
                 Received::InBuffer(count) => count,
             };
-            // A short read has emptied the socket, which saves a second call.
+            // After a short read the socket is empty, unless the kernel has reported the end. This saves a `recv`.
             self.drained = received < buffer.len() && !self.responder.wire.end_reported();
             let data = &buffer[..received];
             if self.unread.is_empty() {
@@ -156,8 +156,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Returns the step for the first request in `bytes`, and the number of bytes that it takes; None while
-    /// it is incomplete.
+    /// Returns the step for the first request in `bytes`, and the length of the request in bytes; None if the request
+    /// is incomplete.
     fn read(&self, bytes: &[u8]) -> Option<(Step<'a>, usize)> {
         if bytes.is_empty() {
             return None;
@@ -202,7 +202,8 @@ impl<'a> Connection<'a> {
         match resource {
             Resource::Document(document) => self.answer_load(document, ask).await,
             Resource::Extra(document) => self.responder.send(document, ask).await,
-            // `read` answers what depends on the whole request.
+            // Only the request count gets here: `read` has already generated the pages, which depend on the whole
+            // request.
             Resource::RequestCount | Resource::Page | Resource::Application(_) => {
                 let count = self.worker.shared.requests();
                 self.responder

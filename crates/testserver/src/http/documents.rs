@@ -1,5 +1,4 @@
-//! All answers of the server, prepared before the first request: every body is in memory after the end of
-//! its head.
+//! All answers of the server, prepared before the first request: each body is in memory, behind the end of its head.
 //!
 //! `opening.rs` has the start of a head, which depends on the time and the connection.
 
@@ -39,7 +38,7 @@ pub(crate) struct Endpoint {
 pub(crate) struct Document {
     pub(crate) status: Status,
     pub(crate) content_type: &'static str,
-    /// Further header fields by name.
+    /// Header fields by name, in addition to type and length.
     pub(crate) fields: Vec<(&'static str, String)>,
     /// From the first constant field to the end of the body: one buffer, sent in one call.
     bytes: Bytes,
@@ -139,7 +138,7 @@ impl Place {
 /// The resource at a path.
 #[derive(Debug)]
 pub(crate) enum Resource {
-    /// A document for load; faults only affect these.
+    /// A document for load. Faults affect only load documents.
     Document(Document),
     /// A document for the tool itself: ownership, consent.
     Extra(Document),

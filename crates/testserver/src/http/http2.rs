@@ -45,8 +45,8 @@ pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, end
         if request.body().is_end_stream() {
             answer(&worker, &request, &[], respond, endpoint);
         } else {
-            // The body may take long, and other streams don't wait for it. The task ends with the
-            // connection.
+            // In a separate task, because the body may take long and other streams must not wait for it. The task ends
+            // with the connection.
             worker
                 .executor
                 .spawn(answer_with_body(worker.clone(), request, respond, endpoint));
@@ -181,7 +181,7 @@ fn send(
 /// A connection with the traits that `h2` requires.
 struct Carrier {
     below: Below,
-    /// Received before `h2` started; unread from `taken` on.
+    /// Data received before `h2` started. `h2` has read the first `taken` bytes.
     received: Vec<u8>,
     taken: usize,
     worker: Rc<Worker>,

@@ -21,7 +21,7 @@ const FILLER_FIELD: &[u8] = b"X-Filler: 0123456789012345678901234567890123456789
 const CHUNKED_FIELD: &str = "Transfer-Encoding: chunked\r\n";
 const INTERIM: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
 
-/// Answers a GET of `document` with `fault`; returns whether the connection stays open.
+/// Answers a GET of `document` with `fault`; returns the state of the connection after the answer.
 pub(crate) async fn misbehave(
     responder: &Responder<'_>,
     fault: Fault,
@@ -93,7 +93,7 @@ fn exponential_ns(mean_ns: u64) -> u64 {
     (-drawn.ln() * mean_ns as f64) as u64
 }
 
-/// Returns the bytes of a wrong answer, and whether the connection stays open after it.
+/// Returns the bytes of a wrong answer, and the state of the connection after the answer.
 fn wrong_answer(
     responder: &Responder<'_>,
     kind: Kind,
@@ -166,7 +166,7 @@ fn content_head(document: &Document, framing: &str) -> Vec<u8> {
     format!("Content-Type: {}\r\n{framing}\r\n", document.content_type).into_bytes()
 }
 
-/// Returns `body` in chunks, without the last chunk.
+/// Returns `body` in chunked coding, without the last chunk (the empty one).
 fn chunked(body: &[u8]) -> Vec<u8> {
     let mut coded = Vec::new();
     for chunk in body.chunks(CHUNK_BYTES) {

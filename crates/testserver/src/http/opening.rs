@@ -37,7 +37,7 @@ impl Status {
 /// State of the connection after a response (RFC 9112, section 9.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// HTTP/1.0 needs this option (RFC 9112, appendix C.2.2); for HTTP/1.1 it is the default.
+    /// HTTP/1.0 needs this option (RFC 9112, appendix C.2.2); HTTP/1.1 persists by default.
     KeepAlive,
     Close,
 }

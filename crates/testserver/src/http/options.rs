@@ -24,8 +24,8 @@ pub struct Options {
     /// Documents for load.
     #[serde(rename = "body_bytes", deserialize_with = "documents")]
     pub documents: Documents,
-    /// Further documents by path, for proofs of ownership and consent. They take precedence, and faults
-    /// don't affect them.
+    /// Further documents by path, for proofs of ownership and consent. They take precedence over `documents`, and
+    /// faults don't affect them.
     #[serde(skip)]
     pub extra_documents: Vec<(String, Vec<u8>)>,
     /// Fault to inject.
@@ -51,7 +51,7 @@ impl Options {
         }
     }
 
-    /// Returns the TLS settings for the listeners. The handshake offers HTTP/2 if it is enabled.
+    /// Returns the TLS settings for the listeners. If HTTP/2 is enabled, the handshake offers it.
     pub(super) fn tls_server(&self) -> Result<Option<TlsServer>, String> {
         let Some(tls) = &self.tls else {
             return Ok(None);

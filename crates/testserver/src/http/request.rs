@@ -114,11 +114,11 @@ fn judge<'a>(
     if fields.body_bytes.is_none_or(|bytes| bytes > most_bytes) {
         return Err(Status::ContentTooLarge);
     }
-    // RFC 9112, section 3.2: HTTP/1.1 without Host, and any request with two, is refused.
+    // RFC 9112, section 3.2: reject an HTTP/1.1 request without Host, and any request with more than one.
     if fields.hosts > 1 || (modern && fields.hosts == 0) {
         return Err(Status::BadRequest);
     }
-    // RFC 9112, section 9.3.
+    // RFC 9112, section 9.3: HTTP/1.1 connections persist by default, HTTP/1.0 connections only with `keep-alive`.
     let kept = !fields.close && (modern || fields.keep_alive);
     let mark = target.iter().position(|byte| *byte == b'?');
     let request = Request {
@@ -146,7 +146,7 @@ struct Fields<'a> {
     hosts: u32,
     close: bool,
     keep_alive: bool,
-    /// None: there is a body of unknown length.
+    /// Length of the body, 0 if there is none; None: there is a body of unknown length.
     body_bytes: Option<usize>,
     cookie: &'a [u8],
     key: &'a [u8],

@@ -25,10 +25,10 @@ impl Server {
         self.service().secure_port.get().copied()
     }
 
-    /// Returns the number of answers so far, of any status, without those to the tool's own requests (extra
-    /// documents, this count), so that the difference between two counts is the load in between. An answer
-    /// counts from the start of its transmission, and is uncounted if that fails; a fault that never
-    /// completes an answer does not count.
+    /// Returns the number of answers so far, of any status. Answers to the tool's own requests (extra documents, this
+    /// count) are excluded, so that the difference between two counts is the load in between. An answer counts from the
+    /// start of its transmission, and is uncounted if the transmission fails; a fault that never completes an answer
+    /// does not count.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.service().requests()
@@ -59,7 +59,7 @@ impl Service for Shared {
         })
     }
 
-    /// Starts the threads. All of them use the ports that the first one gets.
+    /// Starts the threads. All threads use the ports that the first one gets.
     fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
         let secure_port = self.options.secure_port.filter(|_| self.tls.is_some());
         let mut places = vec![(address, self.tls.is_some() && secure_port.is_none())];

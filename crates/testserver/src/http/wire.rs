@@ -5,13 +5,13 @@ use dyno_net::tls::{Arrived, Channel, Flow, ServerSide};
 use dyno_net::Socket;
 use std::cell::Cell;
 
-/// Failure of any wait that times out. It is not reported: the connection is closed.
+/// Failure of any wait that times out. It closes the connection and is not reported.
 pub(crate) const LATE: Fault = Fault::ResponseTimeout;
 
 /// An accepted connection, after its TLS handshake, if any.
 pub(crate) enum Wire {
     Plain(Socket),
-    /// Absent while a call waits; only one task uses it, one call at a time.
+    /// Taken out while a call uses the channel: only one task uses it, with one call at a time.
     Tls(Cell<Option<Box<Channel<ServerSide>>>>),
 }
 
@@ -103,12 +103,12 @@ impl Wire {
         }
     }
 
-    /// Returns whether the client is known to send nothing more.
+    /// Returns whether the kernel has reported that the client will send nothing more.
     pub(crate) fn end_reported(&self) -> bool {
         self.with_socket(Socket::end_reported).unwrap_or(true)
     }
 
-    /// Turns the coming close into a reset; with TLS, without closing the session.
+    /// Makes the next close send a reset instead of a regular end. Does not close the TLS session.
     pub(crate) fn reset_on_close(&self) -> Result<(), Failure> {
         match self {
             Self::Plain(socket) => socket.reset_on_close(),

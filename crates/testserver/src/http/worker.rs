@@ -16,10 +16,10 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Time from the last request on a connection, for sending its answer and for the next request to arrive.
+/// Time limit, from the last request on a connection, for sending its answer and receiving the next request.
 const PATIENCE_NS: u64 = 60 * NS_PER_S;
 
-/// All answers are counted together.
+/// The only kind of request: all answers are counted together.
 const ANY: usize = 0;
 
 /// State shared by the threads of a server.
@@ -43,12 +43,12 @@ impl Shared {
 pub(crate) struct Worker {
     pub(crate) executor: Executor,
     pub(crate) shared: Arc<Shared>,
-    /// Filled and emptied without waiting in between, so all connections share it.
+    /// Receive buffer of all connections: no task waits between filling it and emptying it.
     pub(crate) buffer: RefCell<[u8; MAX_HEAD_BYTES]>,
     pub(crate) behind: Behind,
     number: usize,
     openings: RefCell<Openings>,
-    /// At most a second old; precise enough for `PATIENCE_NS`.
+    /// Current time, at most one second old: precise enough for `PATIENCE_NS`.
     recent_ns: Cell<u64>,
 }
 
@@ -78,7 +78,7 @@ impl Worker {
         self.executor.set_deadline(self.recent_ns.get() + PATIENCE_NS);
     }
 
-    /// Counts an answer before it is sent: a client that has received it must find it counted.
+    /// Counts an answer before it is sent: a client that has received the answer must find it counted.
     pub(crate) fn count_answer(&self) {
         self.shared.counts.add(self.number, ANY);
     }

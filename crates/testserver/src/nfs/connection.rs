@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// The largest WRITE, including its headers.
+/// Maximum size of a record: the largest WRITE, including its headers.
 const MOST_RECORD_BYTES: usize = (1 << 20) + 16_384;
-/// Limit for waiting replies; beyond it, they are sent before further calls are executed.
+/// Limit for waiting replies; beyond this, replies are sent before further calls are executed.
 const MOST_WAITING_BYTES: usize = 256 << 10;
 /// Receive calls in a row after which the task yields to the others.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// Like Linux's `NFSD_DELEGRETURN_TIMEOUT`.
+/// Maximum time for which a call waits for the return of a delegation: Linux's `NFSD_DELEGRETURN_TIMEOUT`.
 const WAIT_NS: u64 = 30 * NS_PER_MS;
 const LOOK_AGAIN_NS: u64 = NS_PER_MS / 2;
 /// Outcome of a timeout, which never occurs without a deadline.
@@ -64,7 +64,7 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.records.filled(count);
-                    // A short read has emptied the socket. A reported end is not reported again.
+                    // After a short read the socket is empty, unless its end was reported, which happens only once.
                     count == room_bytes || self.socket.end_reported()
                 }
             };
@@ -78,7 +78,7 @@ impl Connection {
         }
     }
 
-    /// Waits for data, or until the client must be called.
+    /// Waits for data, or until a callback to the client is due.
     async fn wait(&mut self) -> Result<(), Failure> {
         let connection = self.dialogue.connection();
         poll_fn(|context| match connection.poll_woken(context) {
@@ -108,8 +108,8 @@ impl Connection {
         Ok(After::GoOn)
     }
 
-    /// Answers a call. A call that conflicts with a delegation first waits a little for its return, as in
-    /// Linux's server: most clients return it faster than a client retries after a delay.
+    /// Answers a call. A call that conflicts with a delegation first waits up to `WAIT_NS` for its return, as in
+    /// Linux's server: most clients return a delegation sooner than a client retries after a DELAY.
     async fn answer(&mut self, range: Range<usize>) -> Result<After, Failure> {
         let record = &self.records.bytes()[range];
         let mut after = self.dialogue.answer_or_wait(record, &mut self.out)?;

@@ -1,6 +1,7 @@
 //! NFSv3, MOUNT and the portmapper over UDP: one datagram per call and per reply.
 //!
-//! Off by default, because the server trusts the source address of a datagram, like every such server.
+//! Off by default, because the server, like every UDP server without authentication, trusts the source address of a
+//! datagram.
 
 use super::dialogue::{After, Dialogue};
 use super::fault::Fault;
@@ -35,8 +36,8 @@ pub(super) async fn serve_datagrams(socket: Datagrams, executor: Executor, host:
     }
 }
 
-/// Sends each record as a datagram. If a fault has spoilt it, so that it would end a connection, sends it
-/// as it is.
+/// Sends each record in `out` as a datagram. If a fault has spoilt the reply so that TCP would close the connection,
+/// sends all bytes after the first record mark as one datagram.
 fn send(socket: &Datagrams, out: &[u8], is_spoilt: bool, client: SocketAddr) {
     let mut rest = out;
     while let Some((mark, behind)) = rest.split_first_chunk::<RECORD_MARK_BYTES>() {

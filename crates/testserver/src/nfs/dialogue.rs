@@ -38,11 +38,11 @@ pub struct Dialogue {
     faults: FaultCounter,
     /// The transport: over UDP, transfers are smaller, and there is no NFSv4.
     transport: Transport,
-    /// Whether a call that conflicts with a delegation may wait before it is told to retry.
+    /// Whether a call that conflicts with a delegation may wait before the client is told to retry.
     is_patient: bool,
-    /// The fault of a call that is answered again: it counts once.
+    /// The fault drawn for a call that must be answered again, so that the call counts only once; Some(None): no fault.
     again: Option<Option<Kind>>,
-    /// Handle through which others call the client of this connection.
+    /// Handle through which other connections call this connection's client.
     connection: Arc<ConnectionHandle>,
 }
 
@@ -62,13 +62,13 @@ impl Dialogue {
     /// Creates a dialogue with a private server without sockets, for fuzzing.
     ///
     /// # Errors
-    /// As `Server::start`.
+    /// Those of `Server::start`.
     pub fn alone(options: &Options) -> io::Result<Self> {
         let host = crate::server::new(options)?;
         Ok(Self::new(Arc::new(host), 0, Transport::Tcp))
     }
 
-    /// As `answer`, but returns `After::Wait` without a reply if the call conflicts with a delegation.
+    /// Like `answer`, but returns `After::Wait` without a reply if the call conflicts with a delegation.
     pub(super) fn answer_or_wait(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<After, Malformed> {
         self.is_patient = true;
         let after = self.answer(record, out);
@@ -76,10 +76,11 @@ impl Dialogue {
         after
     }
 
-    /// Executes the call in a record and appends the reply, with its record mark, to `out`.
+    /// Executes the call in a record and appends the reply, with its record mark, to `out`. Also accepts the reply to a
+    /// callback.
     ///
     /// # Errors
-    /// The record is not a call: the connection can't continue.
+    /// The record is neither a call nor an expected reply: the connection can't continue.
     pub fn answer(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<After, Malformed> {
         if self.connection.is_bound() && is_reply(record) {
             self.host.take_answer(&self.connection, record)?;
@@ -118,12 +119,12 @@ impl Dialogue {
         Ok(After::GoOn)
     }
 
-    /// Returns the handle through which others call the client.
+    /// Returns the handle through which other connections call the client.
     pub(super) fn connection(&self) -> &ConnectionHandle {
         &self.connection
     }
 
-    /// Appends the calls to the client that are due.
+    /// Appends the callbacks that are due.
     pub(super) fn write_calls(&self, out: &mut Vec<u8>) {
         self.host.write_calls(&self.connection, out);
     }
@@ -246,7 +247,7 @@ impl Dialogue {
         };
         let mut volume = export.lock();
         let now_ns = monotonic_ns();
-        // The whole call without its XID, which the name has anyway.
+        // The whole call except for the XID, which is part of the name anyway.
         let name = (!is_repeatable(procedure)).then(|| volume.replies.name(xid, &record[4..]));
         if name.is_some_and(|name| volume.replies.give_again(name, now_ns, out)) {
             return After::GoOn;
@@ -273,8 +274,8 @@ fn is_reply(record: &[u8]) -> bool {
     record.get(4..8) == Some(&[0, 0, 0, 1])
 }
 
-/// Returns whether a compound sets a current file after its SEQUENCE; only these suffer faults, not the
-/// start and end of sessions.
+/// Returns whether the operation after SEQUENCE is PUTFH. Faults affect only these compounds, not the start and end of
+/// sessions.
 fn is_about_files(arguments: &[u8]) -> bool {
     let second = || {
         let mut reader = Reader::new(arguments);

@@ -23,7 +23,7 @@ const ROOT: Caller = Caller { uid: 0, gid: 0 };
 pub struct Host {
     pub(super) options: Options,
     pub(super) exports: Vec<Share<Volume>>,
-    /// Differs for each start of a server; file handles begin with it.
+    /// Differs for each start of a server; file handles begin with this number.
     pub(super) server: u64,
     /// The listening port, once known.
     pub(super) port: AtomicU16,
@@ -79,13 +79,12 @@ impl Host {
         self.counts.add(thread, procedure as usize);
     }
 
-    /// Counts a compound by the number of its main operation, or as 0 if that is unknown.
+    /// Counts a compound by the number of its main operation, or as operation 0 if the main one is unknown.
     pub(super) fn count_compound(&self, thread: usize, operation: u32) {
         self.counts.add(thread, PROCEDURES + operation as usize);
     }
 
-    /// Locks the NFSv4.1 clients and their opens. Must be locked before an export, never while one is
-    /// locked.
+    /// Locks the NFSv4.1 clients and their opens. Must be called before an export is locked, never while one is locked.
     pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
         lock(&self.clients)
     }

@@ -56,7 +56,7 @@ impl FaultCounter {
     }
 }
 
-/// Spoils the reply at the end of `out`, from `start` on.
+/// Damages, repeats or removes the reply in `out[start..]`.
 pub(super) fn spoil(kind: Kind, out: &mut Vec<u8>, start: usize) -> After {
     let reply_bytes = out.len() - start;
     match kind {

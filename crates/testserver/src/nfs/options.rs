@@ -6,10 +6,10 @@ use dyno_measure::NS_PER_S;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 
-/// READ and WRITE of up to 1 MiB, the maximum of Linux's client (nfs(5), `rsize`).
+/// Permitted transfer sizes, up to 1 MiB, the maximum of Linux's client (nfs(5), `rsize`).
 const TRANSFER_BYTES: std::ops::RangeInclusive<u32> = 4096..=1 << 20;
 
-/// Linux's server has 90 s; a third of it shortens tests of vanishing clients.
+/// Lease time. Linux's server has 90 s; a third of that shortens tests of vanishing clients.
 pub(super) const LEASE_S: u32 = 30;
 
 /// Effect of COMMIT, and of a WRITE that requests stable storage.
@@ -68,7 +68,7 @@ impl Options {
         }
     }
 
-    /// Returns a description of invalid options.
+    /// Returns why the options are invalid; None: they are valid.
     pub(super) fn problem(&self) -> Option<&'static str> {
         let is_path = |path: &String| {
             path.strip_prefix('/').is_some_and(|rest| {

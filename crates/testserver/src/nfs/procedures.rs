@@ -13,7 +13,7 @@ use dyno_nfs::wire::{
     Written, DIRECTORY,
 };
 
-/// The preference of Linux's server.
+/// Preferred size of a listing, as in Linux's server.
 const LISTING_BYTES: u32 = 65_536;
 const MOST_LISTING_BYTES: u32 = 1 << 20;
 /// Size of the end of a part of a listing.
@@ -25,13 +25,13 @@ const RIGHTS_OF_FILE: u32 = 0x01 | 0x04 | 0x08;
 const RIGHT_TO_EXECUTE: u32 = 0x20;
 const EXECUTABLE: u32 = 0o111;
 
-/// Context of a request, in addition to its arguments.
+/// Context of a request: everything except its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) caller: Caller,
     pub(super) verifier: u64,
     pub(super) max_transfer_bytes: u32,
-    /// Whether a call that conflicts with a delegation may still wait, before it is told to retry.
+    /// Whether a call that conflicts with a delegation may still wait before the client is told to retry.
     pub(super) is_patient: bool,
     /// Fault to inject.
     pub(super) struck: Option<Kind>,
@@ -93,7 +93,7 @@ pub(super) fn words_of_refusal(procedure: Procedure) -> usize {
 }
 
 impl Volume {
-    /// Executes a request and appends its results. On refusal, the caller must remove what was appended.
+    /// Executes a request and appends its results. On refusal, the caller must remove the appended bytes.
     pub(super) fn answer(
         &mut self,
         request: &Request<'_>,
@@ -235,7 +235,7 @@ impl Volume {
         outcome.map(|_| ())
     }
 
-    /// Appends the data of a READ. Returns whether the file ends after it.
+    /// Appends the data of a READ. Returns whether the data reaches the end of the file.
     pub(super) fn give_data(
         &mut self,
         slot: usize,
@@ -314,7 +314,7 @@ impl Volume {
         if stability != Stability::Unstable {
             self.files.flush(slot)?;
         }
-        // A record is shorter than 4 GiB.
+        // Always fits: a record is shorter than 4 GiB.
         Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
     }
 

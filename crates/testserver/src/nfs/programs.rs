@@ -57,7 +57,7 @@ pub(super) fn answer_mount(host: &Host, xid: u32, procedure: u32, arguments: &[u
     });
 }
 
-/// Writes a reply with the results that `write` appends, or with its reason for not executing the call.
+/// Writes a reply with the results that `write` appends, or with the error that `write` returns.
 fn answer(
     xid: u32,
     out: &mut Vec<u8>,

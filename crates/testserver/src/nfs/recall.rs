@@ -18,9 +18,9 @@ use std::sync::MutexGuard;
 const NOBODYS: [u8; 12] = *b"nobody has i";
 
 impl Host {
-    /// Recalls the delegations that conflict with a change of these files by an NFSv4.1 client, or by an
-    /// NFSv3 client if `by` is None. While the returned guard lives, no delegation is granted; None: the
-    /// server grants none.
+    /// Recalls the delegations that conflict with a change of these files. `by`: the NFSv4.1 client that changes them;
+    /// None: an NFSv3 client. Returns a guard that prevents new delegations while it lives; None: the server grants no
+    /// delegations.
     ///
     /// # Errors
     /// JUKEBOX (DELAY in NFSv4): a delegation must be returned first.
@@ -39,7 +39,7 @@ impl Host {
         Ok(Some(clients))
     }
 
-    /// As above for one file, for a caller that has locked the clients.
+    /// Recalls the conflicting delegations of one file, for a caller that has locked the clients.
     pub(super) fn recall(
         &self,
         clients: &mut Clients,
@@ -81,17 +81,17 @@ impl Host {
         }
     }
 
-    /// Appends the calls that are due on a connection.
+    /// Appends the callbacks that are due on a connection.
     pub(super) fn write_calls(&self, connection: &ConnectionHandle, out: &mut Vec<u8>) {
         for due in self.clients().due_calls(connection) {
             write_recall(&due, out);
         }
     }
 
-    /// Handles the reply to a call.
+    /// Handles the reply to a callback.
     ///
     /// # Errors
-    /// The record does not answer a call.
+    /// The record does not answer a callback.
     pub(super) fn take_answer(&self, connection: &ConnectionHandle, record: &[u8]) -> Result<(), Malformed> {
         let (xid, understood) = parse_answer(record)?;
         match self.clients().answered(connection, xid, understood) {

@@ -1,8 +1,8 @@
-//! Duplicate request cache: replies to calls that may not be repeated. A client that did not receive a
-//! reply repeats the call and gets the same reply (RFC 1813, 4.3). Bounded in number and time.
+//! Duplicate request cache: replies to calls that may not be repeated. A client that did not receive a reply repeats
+//! the call and gets the same reply (RFC 1813, 4.3). The cache is bounded in number and time.
 //!
-//! A call is identified by all its contents, with its XID and its caller, but not by its connection: a
-//! client may repeat a call on another one.
+//! A call is identified by its contents, including its XID and caller, but not by its connection: a client may repeat a
+//! call on another connection.
 
 use dyno_measure::NS_PER_S;
 use std::collections::hash_map::RandomState;
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 
 const MOST: usize = 16_384;
-/// As in Linux's server (`RC_EXPIRE`).
+/// Lifetime of a cached reply, as in Linux's server (`RC_EXPIRE`).
 const AGE_NS: u64 = 120 * NS_PER_S;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,7 +22,7 @@ pub(crate) struct CallName {
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     known: HashMap<CallName, Box<[u8]>>,
-    /// From the oldest to the newest.
+    /// Times and names of the cached calls, oldest first.
     order: VecDeque<(u64, CallName)>,
     state: RandomState,
     given_again: u64,
@@ -55,7 +55,7 @@ impl Replies {
         self.order.push_back((now_ns, name));
     }
 
-    /// Returns the number of repeated replies.
+    /// Returns the number of cached replies that were sent again.
     pub(crate) fn given_again(&self) -> u64 {
         self.given_again
     }

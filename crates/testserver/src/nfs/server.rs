@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Receive buffer for the writes of many clients; the kernel may grant less.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// The UDP port with the number of a free TCP port may be in use: number of attempts with other ports.
+/// Number of attempts to find a port that is free for both TCP and UDP.
 const TRIES: u32 = 8;
 
 /// A running server; dropping it stops it.
@@ -42,7 +42,7 @@ impl Server {
         counts
     }
 
-    /// Returns the number of repeated replies to repeated calls.
+    /// Returns the number of cached replies that were sent again, over NFSv3 and NFSv4.
     #[must_use]
     pub fn replies_given_again(&self) -> u64 {
         let exports = self.service().exports.iter();
@@ -68,7 +68,7 @@ impl Service for Host {
         Self::new(options)
     }
 
-    /// Starts the threads. All of them use the port that the first one gets.
+    /// Starts the threads. All threads use the port that the first one gets.
     fn start(self: &Arc<Self>, mut address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
         for number in 0..self.options.threads {
             let host = self.clone();
@@ -142,7 +142,7 @@ impl Thread {
     }
 }
 
-/// Listens on a port, and over UDP on the same one.
+/// Listens on a TCP port and, if UDP is enabled, on the UDP port with the same number.
 fn listen_at(
     executor: &Executor,
     host: &Host,

@@ -1,5 +1,5 @@
-//! Little-endian numbers of messages, read in place or appended. Reading never panics; missing bytes are an
-//! invalid parameter.
+//! Reads little-endian numbers of messages in place, and appends them. Reading never panics: missing bytes are reported
+//! as an invalid parameter.
 
 use super::status::Status;
 
@@ -30,7 +30,7 @@ pub(crate) fn u128_at(bytes: &[u8], at: usize) -> Read<u128> {
     array(bytes, at).map(u128::from_le_bytes)
 }
 
-/// Returns `length` bytes from `offset`; no bytes for a length of zero, whatever the offset.
+/// Returns `length` bytes, starting at `offset`. For a length of zero, returns no bytes, whatever the offset.
 pub(crate) fn slice(bytes: &[u8], offset: usize, length: usize) -> Read<&[u8]> {
     if length == 0 {
         return Ok(&[]);
@@ -97,7 +97,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Returns a length in its wire format. The server's messages are far shorter than 4 GiB.
+/// Converts a length to its wire format. Does not truncate: the server's messages are far shorter than 4 GiB.
 pub(crate) fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

@@ -17,12 +17,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A write of 1 MiB with its headers, and the other parts of a compound.
+/// Maximum size of a message: a write of 1 MiB with its headers, and the other parts of a compound.
 const MOST_MESSAGE_BYTES: usize = (1 << 20) + 65_536;
 const FIRST_BYTES: usize = 65_536;
-/// Extra space behind a large message, so that one system call also receives what follows it.
+/// Extra space behind a large message, so that one system call also receives the start of the next one.
 const SLACK_BYTES: usize = 4096;
-/// Limit for waiting answers; beyond it, they are sent before further requests are executed.
+/// Limit for waiting answers; beyond this, answers are sent before further requests are executed.
 const MOST_WAITING_BYTES: usize = 4 << 20;
 /// Receive calls in a row after which the task yields to the others.
 const RECEIVES_IN_A_TURN: u32 = 16;
@@ -88,7 +88,7 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.inbox.end += count;
-                    // A short read has emptied the socket. A reported end is not reported again.
+                    // After a short read the socket is empty, unless its end was reported, which happens only once.
                     let is_rest = count == room_bytes || self.socket.end_reported();
                     self.carry_out().await?;
                     is_rest
@@ -161,7 +161,7 @@ impl Connection {
             let (socket, handle, out) = (&self.socket, &self.handle, &mut self.out);
             poll_fn(|context| {
                 let sent = socket.poll_send_all(out, context, NEVER)?;
-                // Notices can wait until the client reads its data; the end of the connection can't.
+                // Notices can wait until the client reads its data; an order to end the connection can't.
                 match sent.is_pending() && handle.wakeup.poll(context) && handle.ends() {
                     true => Poll::Ready(Err(Ended)),
                     false => sent.map(Ok),
@@ -208,7 +208,8 @@ impl Inbox {
         let Some(bytes) = self.message_bytes() else {
             return Ok(None);
         };
-        // The type in the first byte must be 0. As part of the number, any other value makes it too large.
+        // The type in the first byte must be 0. Any other type, as the high byte of the length, makes the length too
+        // large.
         if !(SMB1_HEADER_BYTES..=MOST_MESSAGE_BYTES).contains(&bytes) {
             return Err(Ended);
         }

@@ -13,7 +13,7 @@ pub(super) struct ConnectionHandle {
     /// Signals notices or the end of the connection.
     pub(super) wakeup: Wakeup,
     notices: Mutex<Vec<Notice>>,
-    /// Set when the connection must end; dropping the sender reports that it has.
+    /// Set when the connection must end; dropping the sender reports that it has ended.
     ends: Mutex<Option<Sender<()>>>,
 }
 
@@ -54,7 +54,7 @@ impl Connections {
         lock(&self.open).clear();
     }
 
-    /// Delivers notices. Those for closed connections are lost.
+    /// Delivers notices. Notices for closed connections are lost.
     pub(super) fn deliver(&self, notices: &mut Vec<(ConnectionId, Notice)>) {
         if notices.is_empty() {
             return;
@@ -68,7 +68,7 @@ impl Connections {
         }
     }
 
-    /// Tells every connection to end. Each drops its copy of `told` when it has.
+    /// Tells every connection to end. Each connection drops its copy of `told` once it has ended.
     pub(super) fn end(&self, told: &Sender<()>) {
         for handle in lock(&self.open).values() {
             *lock(&handle.ends) = Some(told.clone());

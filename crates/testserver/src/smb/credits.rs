@@ -1,5 +1,4 @@
-//! Message IDs that a client may use (MS-SMB2 3.3.1.1, 3.3.1.2): each one once, and only as many as
-//! granted.
+//! Message IDs that a client may use (MS-SMB2 3.3.1.1, 3.3.1.2): each ID once, and only as many as were granted.
 
 use std::collections::VecDeque;
 
@@ -26,7 +25,7 @@ impl Credits {
         }
     }
 
-    /// Uses `count` IDs from `first` on; returns false if one was not granted or has been used before.
+    /// Uses `count` IDs, starting at `first`. Returns false if an ID was not granted or was used before.
     #[must_use]
     pub(crate) fn take(&mut self, first: u64, count: u16) -> bool {
         let Some(start) = first
@@ -56,7 +55,7 @@ impl Credits {
         self.take(0, 1).then(|| self.grant(1))
     }
 
-    /// Grants the requested credits within limits, but never leaves the client without any.
+    /// Grants the requested credits within limits, but always leaves the client at least one.
     pub(crate) fn grant(&mut self, asked: u16) -> u16 {
         // An unused ID lengthens the window, which must not grow without limit.
         let room = (MOST - self.free).min((2 * MOST).saturating_sub(self.used.len()));

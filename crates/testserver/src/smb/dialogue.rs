@@ -1,8 +1,8 @@
-//! Dialogue of one connection: parses messages, executes each request in them, and writes the answers in
-//! frames. Handles bytes; `connection.rs` handles the socket.
+//! Dialogue of one connection: parses messages, executes each request in them, and writes the answers in frames.
+//! Handles bytes; `connection.rs` handles the socket.
 //!
-//! A request that must wait for other clients is parked with the rest of its compound, and tried again from
-//! its start after they have acted; until then it has no effect.
+//! A request that must wait for other clients is parked with the rest of its compound, and retried from its start after
+//! these clients have acted. Until then, the request has no effect.
 
 mod waiting;
 
@@ -55,12 +55,12 @@ struct Chain {
     file: Option<FileId>,
     /// Failure of the request that should have provided the file.
     failed: Option<Status>,
-    /// Async ID of its first request if that was parked and announced as pending.
+    /// Async ID of the compound's first request, if that request was parked and announced as pending.
     async_id: Option<u64>,
     has_begun: bool,
 }
 
-/// A request must wait.
+/// Returned instead of a result if a request must wait.
 struct Waits;
 
 impl Dialogue {
@@ -180,8 +180,8 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Writes the answer's header at `header_at` and its body after it; returns the session that must sign
-    /// it.
+    /// Writes the answer's header at `header_at` and its body after it. Returns the ID of the session that must sign
+    /// the answer.
     fn answer(
         &mut self,
         request: &Request<'_>,
@@ -194,8 +194,8 @@ impl Dialogue {
             (chain.session_id, chain.tree_id) = (request.session_id, request.tree_id);
             (chain.file, chain.failed) = (None, None);
         }
-        // A request after a failed part of its compound is refused without execution, and a retried one was
-        // already counted.
+        // A request after a failed part of its compound is refused without execution, and a retried request was already
+        // counted.
         let is_refused = chain.failed.is_some() && chain.file.is_none();
         if !is_refused && chain.async_id.is_none() {
             self.host.counts.add(self.id.thread, request.command.into());
@@ -240,7 +240,8 @@ impl Dialogue {
         }
         self.remember(request, chain, status, &mut out[header_at..]);
         let wants_signature = request.has(flag::SIGNED) || request.command == command::SESSION_SETUP;
-        // During the first log-on there is no key; for a reauthentication there is.
+        // The frame is signed only if there is a key: none before the last response of a first log-on; always one in a
+        // reauthentication.
         let signs = chain.sealed.is_none() && wants_signature;
         Ok(Ok(signs.then_some(chain.session_id)))
     }
@@ -271,7 +272,7 @@ impl Dialogue {
             return Err(Status::INVALID_PARAMETER.into());
         }
         if chain.session_id != 0 && self.channels.find(chain.session_id).is_none() {
-            // A client that names a session of another connection has its key, and expects a signed answer.
+            // The client of another connection's session has the session's key, and expects a signed answer.
             let session = self.host.session(chain.session_id);
             let signer = session.as_ref().and_then(|session| session.signer());
             self.foreign_signer = signer.map(|signer| (chain.session_id, signer.clone()));
@@ -347,8 +348,8 @@ impl Dialogue {
         step
     }
 
-    /// Ends a session that its user has replaced with another one (MS-SMB2 3.3.5.5.3), on all its
-    /// connections. Guests can't prove that a session was theirs. Durable opens stay.
+    /// Ends a session that its user has replaced with another one (MS-SMB2 3.3.5.5.3), on all its connections. Durable
+    /// opens stay. Ignores a guest's session: guests can't prove that a session was theirs.
     fn replace_session(&mut self, id: u64, moment: Moment) {
         let Some(session) = self.host.session(id) else {
             return;
@@ -371,7 +372,7 @@ impl Dialogue {
         }
     }
 
-    /// Checks that the request belongs to a session, and is protected as that session requires.
+    /// Checks that the request belongs to a session, and is signed or encrypted as the session requires.
     fn check_protection(&self, request: &Request<'_>, chain: &Chain) -> Result<(), Status> {
         let channel = self.channels.find(chain.session_id);
         let channel = channel.ok_or(Status::USER_SESSION_DELETED)?;
@@ -398,7 +399,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Handles the loss of a session's last connection, or its replacement: durable opens stay.
+    /// Closes the opens of a session that was replaced or has lost its last connection. Durable opens stay.
     fn leave_all(&mut self, session: u64, moment: Moment) {
         for volume in &self.host.volumes {
             let mut volume = volume.lock();
@@ -485,7 +486,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Handles the end of the connection: ends every session without another channel, and closes its opens
+    /// Handles the end of the connection: ends every session without another channel, and closes the session's opens
     /// that are not durable.
     pub(crate) fn end(&mut self, moment: Moment) {
         for session in self.channels.take_sessions() {

@@ -30,8 +30,7 @@ const EVERY_RIGHT: u32 = 0x001F_01FF;
 /// A connection's channel of a session, during or after its log-on.
 pub(crate) struct Channel {
     pub(crate) id: u64,
-    /// None before the end of the first log-on. While a connection is being bound, the session is already
-    /// known.
+    /// None until the end of the first log-on. A connection that is being bound has a session from the start.
     session: Option<Arc<Session>>,
     /// Challenge of a first log-on or a reauthentication.
     challenged: Option<Challenged>,
@@ -79,7 +78,7 @@ impl Channel {
         proven.ok_or(Status::USER_SESSION_DELETED)
     }
 
-    /// Returns the channel's signer, or until it has one, that of the session's first channel.
+    /// Returns the channel's signer; until there is one, the signer of the session's first channel.
     pub(crate) fn signer(&self) -> Option<&Arc<Signer>> {
         let of_session = || self.session.as_ref().and_then(|session| session.signer());
         self.signer.as_ref().or_else(of_session)
@@ -116,7 +115,7 @@ impl Channel {
         self.has_failed || self.session.as_ref().is_some_and(|session| session.has_ended())
     }
 
-    /// Returns the session that this one has replaced, once.
+    /// Takes the ID of the session that this one replaces, if any.
     pub(crate) fn replaced(&mut self) -> Option<u64> {
         self.replaces.take()
     }
@@ -156,7 +155,7 @@ impl Channel {
         let keys = Keys::derive(dialect, negotiated.cipher, &session_key, self.preauth.value());
         let signer = Arc::new(Signer::new(negotiated.signing_algorithm(), &keys.signing));
         if let Some(session) = self.session.clone() {
-            // There is only one user, so it is the same one.
+            // There is only one configured user, so the session belongs to the same one.
             self.cipher = session.join(connection.id)?;
         } else {
             let must_sign = options.signing == Signing::Required || client_mode & SIGNING_REQUIRED != 0;
@@ -266,7 +265,7 @@ impl Channels {
         proven.filter_map(|channel| channel.session).collect()
     }
 
-    /// Executes one step of a log-on. The first one sets `session_id`.
+    /// Executes one step of a log-on. The first step sets `session_id`.
     pub(super) fn set_up(
         &mut self,
         connection: &ConnectionFacts<'_>,
@@ -284,7 +283,7 @@ impl Channels {
             channel.session()?;
         }
         if let Some(channel) = known.filter(|_| !connection.is_sealed) {
-            // A reauthentication is signed with the channel's key.
+            // The request for a reauthentication is signed with the channel's key.
             channel.check_signature(request)?;
         }
         let bound = match u8_at(part, BODY + 2)? & BINDS != 0 {

@@ -10,7 +10,7 @@ pub(crate) const PROTOCOL_ID: [u8; 4] = *b"\xfeSMB";
 pub(crate) const TRANSFORM_ID: [u8; 4] = *b"\xfdSMB";
 /// Length of a header; wire offsets count from its start.
 pub(crate) const HEADER_BYTES: usize = 64;
-/// Size of the length before every message.
+/// Size of the length field before every message.
 pub(crate) const FRAME_BYTES: usize = 4;
 
 /// Size of an IOCTL response before its output.
@@ -70,7 +70,7 @@ pub(crate) mod command {
     ];
 }
 
-/// The connection can't continue: the received data is not SMB2, or breaks its rules so that no answer is
+/// The connection can't continue: the received data is not SMB2, or breaks the protocol so badly that no answer is
 /// possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Disconnect;
@@ -78,7 +78,7 @@ pub(crate) struct Disconnect;
 /// A parsed request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
-    /// From its header to the start of the next one in its compound.
+    /// The request's bytes, from its header to the start of the next header in its compound.
     pub(crate) part: &'a [u8],
     pub(crate) command: u16,
     pub(crate) charge: u16,
@@ -149,7 +149,7 @@ pub(crate) struct AnswerHeader {
     pub(crate) credits: u16,
     pub(crate) related: bool,
     pub(crate) message_id: u64,
-    /// Set if an interim response was sent before.
+    /// Async ID of the request, if an interim response was sent before.
     pub(crate) async_id: Option<u64>,
     pub(crate) tree_id: u32,
     pub(crate) session_id: u64,
@@ -199,7 +199,7 @@ pub(crate) struct Frame {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     start: usize,
-    /// The session that signs it.
+    /// The session that signs the part.
     pub(crate) signer: Option<u64>,
 }
 

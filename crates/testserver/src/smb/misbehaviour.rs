@@ -18,7 +18,7 @@ pub(crate) enum After {
     Close,
 }
 
-/// Spoils the header of an answer before it is signed.
+/// Applies a fault to the header of an answer before the answer is signed.
 pub(crate) fn spoil_header(fault: Fault, header: &mut [u8]) {
     match fault.kind {
         Kind::WrongMessageId => header[30] ^= 0x40,
@@ -28,7 +28,7 @@ pub(crate) fn spoil_header(fault: Fault, header: &mut [u8]) {
     }
 }
 
-/// Spoils the frame at the end of `out`, from `start` on.
+/// Applies a fault to the frame in `out[start..]`.
 pub(crate) fn spoil_frame(fault: Fault, out: &mut Vec<u8>, start: usize) -> After {
     let frame_bytes = out.len() - start;
     let body = start + FRAME_BYTES;

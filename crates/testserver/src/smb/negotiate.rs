@@ -1,4 +1,5 @@
-//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities and contexts; and its validation.
+//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities and contexts; and the later validation of the
+//! negotiation.
 
 use super::bytes::{length, slice, u128_at, u16_at, u32_at, u8_at, Put};
 use super::host::Host;
@@ -24,7 +25,7 @@ pub(crate) const SMB1_ID: [u8; 4] = *b"\xffSMB";
 
 const BODY: usize = HEADER_BYTES;
 const SMB1_NEGOTIATE: u8 = 0x72;
-/// Any dialect from 2.1 on; a second NEGOTIATE selects it.
+/// Any dialect from 2.1 on; a second NEGOTIATE selects the dialect.
 const WILDCARD_DIALECT: u16 = 0x02ff;
 const SIGNING_ENABLED: u16 = 1;
 pub(super) const SIGNING_REQUIRED: u16 = 2;
@@ -53,7 +54,7 @@ pub(crate) struct Negotiated {
     signing: Option<SigningAlgorithm>,
     pub(crate) preauth: Preauth,
     began_with_smb1: bool,
-    /// Whether the response has this negotiate context.
+    /// Whether the response has a context with signing capabilities.
     answers_signing: bool,
     answers_encryption: bool,
 }
@@ -76,7 +77,7 @@ impl Negotiated {
         }
     }
 
-    /// Returns whether a session may have several connections like this one (MS-SMB2 3.3.5.4).
+    /// Returns whether a session may have several connections with these properties (MS-SMB2 3.3.5.4).
     pub(super) fn has_channels(&self) -> bool {
         self.dialect >= Some(Dialect::Smb300) && self.client_capabilities & CAP_MULTI_CHANNEL != 0
     }
@@ -124,7 +125,7 @@ impl Negotiated {
         Ok(negotiated)
     }
 
-    /// Answers an SMB 1 NEGOTIATE from a client that also speaks SMB 2 (MS-SMB2 3.3.5.3.1). It selects SMB
+    /// Answers an SMB 1 NEGOTIATE from a client that also speaks SMB 2 (MS-SMB2 3.3.5.3.1). The answer selects SMB
     /// 2.0.2, or leaves the choice of a newer dialect to a second NEGOTIATE.
     pub(super) fn negotiate_from_smb1(
         host: &Host,
@@ -333,7 +334,7 @@ fn security_mode(options: &Options) -> u16 {
     }
 }
 
-/// Returns the codes in a context, which starts with their number.
+/// Returns the codes in a context, which starts with the number of codes.
 fn codes(data: &[u8], from: usize) -> Result<Vec<u16>, Status> {
     let count = usize::from(u16_at(data, 0)?);
     (0..count).map(|index| u16_at(data, from + 2 * index)).collect()

@@ -17,7 +17,7 @@ pub(crate) fn level(state: u8) -> u8 {
     }
 }
 
-/// Returns the caching that a level allows.
+/// Returns the caching state for an oplock level.
 pub(crate) fn state_of(level: u8) -> u8 {
     match level {
         0x01 => caching::READ,

@@ -7,7 +7,7 @@ use dyno_smb::wire::Dialect;
 use serde::{de, Deserialize, Deserializer};
 use std::net::SocketAddr;
 
-/// Time for the holder of an oplock or a lease to acknowledge a break. MS-SMB2 3.3.2.1 leaves it to the
+/// Time for the holder of an oplock or a lease to acknowledge a break. MS-SMB2 3.3.2.1 leaves the time to the
 /// implementation; Windows uses 35 s.
 const BREAK_TIMEOUT_NS: u64 = 35 * NS_PER_S;
 
@@ -15,7 +15,7 @@ const BREAK_TIMEOUT_NS: u64 = 35 * NS_PER_S;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signing {
-    /// If the client requires it.
+    /// If the client requires signing.
     Auto,
     /// Always; guests are refused.
     Required,
@@ -26,7 +26,7 @@ pub enum Signing {
 #[serde(rename_all = "snake_case")]
 pub enum Encryption {
     Off,
-    /// If the client wants it.
+    /// If the client requests encryption.
     Auto,
     /// Always; clients without encryption are refused.
     Required,
@@ -62,7 +62,7 @@ pub struct Options {
     /// Whether to grant persistent handles, which survive a restart of the server, as on a continuously
     /// available share.
     pub continuously_available: bool,
-    /// Memory limit for all files together; beyond it, the disk is full.
+    /// Memory limit for all files together; beyond this, the disk is full.
     pub capacity_bytes: u64,
     /// Time for acknowledging a break.
     #[serde(skip, default = "break_timeout_ns")]
@@ -93,7 +93,7 @@ impl Options {
         }
     }
 
-    /// Returns a description of invalid options.
+    /// Returns why the options are invalid; None: they are valid.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let plain = |name: &String| !name.is_empty() && !name.contains(['\\', '/', '\0']);
         if self.shares.is_empty() || !self.shares.iter().all(plain) {

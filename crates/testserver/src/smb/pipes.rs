@@ -1,5 +1,5 @@
-//! IPC$ with a single pipe, `srvsvc`, and a single operation, the list of shares (MS-SRVS 3.1.4.8 over
-//! DCE/RPC, C706 12.6), so that clients can list them.
+//! IPC$ with a single pipe, `srvsvc`, and a single operation, which lists the shares (MS-SRVS 3.1.4.8 over DCE/RPC,
+//! C706 12.6).
 //!
 //! Other interfaces, fragments, and authentication within RPC are not supported.
 
@@ -56,8 +56,8 @@ struct Pipe {
 }
 
 impl Pipes {
-    /// Executes a request in the tree `owner`, and appends the body of its answer. `related`: the pipe of
-    /// the previous request in a compound; set to the pipe of this one.
+    /// Executes a request in the tree `owner`, and appends the body of its answer. `related`: the pipe of the previous
+    /// request in a compound; this request replaces it by its own pipe.
     pub(crate) fn carry_out(
         &mut self,
         request: &Request<'_>,
@@ -163,7 +163,7 @@ impl Pipes {
         Ok(place)
     }
 
-    /// Closes the pipes of a session, or of one of its trees.
+    /// Closes the pipes of the trees for which `theirs` is true.
     pub(crate) fn close_all(&mut self, theirs: impl Fn(u32) -> bool) {
         self.pipes.retain(|pipe| !theirs(pipe.owner));
     }

@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than a connection needs for its current requests.
+/// Time limit for connections to end: longer than their current requests take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running server; dropping it stops it.
@@ -26,8 +26,8 @@ impl Server {
             let (told, all_ended) = channel();
             self.service().connections.end(&told);
             drop(told);
-            // Nothing is sent: the wait ends when all connections have dropped their senders. A thread that
-            // has panicked never does.
+            // Nothing is sent: the wait ends when all connections have dropped their senders. If a thread has panicked,
+            // only the time limit ends the wait.
             let _ = all_ended.recv_timeout(PATIENCE);
         }
     }
@@ -61,7 +61,7 @@ impl Service for Host {
         Self::new(options)
     }
 
-    /// Starts the threads. All of them use the port that the first one gets.
+    /// Starts the threads. All threads use the port that the first one gets.
     fn start(self: &Arc<Self>, mut address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
         let shares_port = self.options.threads > 1;
         for number in 0..self.options.threads {
@@ -83,7 +83,7 @@ impl Service for Host {
         Ok(address)
     }
 
-    /// Files and persistent handles stay, as in a cluster after a failover; all other handles are lost.
+    /// Closes all handles except persistent ones. Files and persistent handles stay, as in a cluster after a failover.
     fn lose(&self) -> u64 {
         for volume in &self.volumes {
             volume.lock().restart(Self::moment());

@@ -25,7 +25,7 @@ pub(crate) enum Tree {
     Pipes,
 }
 
-/// Properties negotiated by the first connection, which every other one must share.
+/// Properties negotiated by the first connection, which all other connections of a session must share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) dialect: Option<Dialect>,
@@ -128,7 +128,7 @@ impl Session {
             return Err(Status::INVALID_PARAMETER);
         }
         if self.first.is_none() {
-            // Guests have no key with which a second connection could prove that it is theirs.
+            // Guests have no key with which a second connection could prove that the session is its own.
             return Err(Status::NOT_SUPPORTED);
         }
         Ok(())

@@ -70,7 +70,7 @@ impl From<Full> for Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     Fail(Status),
-    /// Another client must act first; then it must be retried.
+    /// Another client must act before the request can be retried.
     Wait,
 }
 

@@ -11,21 +11,21 @@ use super::facts::{
 use super::Script;
 use crate::Known;
 
-/// Tolerance of a sum.
+/// Tolerance of a sum, as a share of the fact.
 const BYTES_SHARE: f64 = 0.01;
 const COUNTS_SHARE: f64 = 0.05;
-/// Tolerance of a line of a histogram: a share or a number of requests, whichever is more.
+/// Tolerance of a line of a histogram: a share or a number of requests, whichever is larger.
 type Slack = (f64, f64);
 const OF_THE_SUM: Slack = (COUNTS_SHARE, 1.0);
 const OF_AN_APPLICATION: Slack = (0.10, 2.0);
 
-/// A figure of a pass and its fact.
+/// A figure of a pass, and the corresponding fact from the captures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     pub name: String,
     /// Count in the captures, per pass.
     pub fact: f64,
-    /// How well the fact is known.
+    /// Evidence for the fact.
     pub known: Known,
     /// Count in our pass.
     pub ours: f64,
@@ -141,7 +141,7 @@ fn share(exact: bool) -> f64 {
     }
 }
 
-/// Returns how the row of an operation is known; see `OPERATIONS`.
+/// Returns the evidence for the row of an operation; see `OPERATIONS`.
 fn known(operation: Operation) -> Known {
     match operation {
         Operation::OpenAttributes
@@ -213,7 +213,8 @@ fn operations(counts: &[PieceCount]) -> Vec<Line> {
     lines
 }
 
-/// Compares the files that a pass makes: the number of empty ones, and of the others with a listed size.
+/// Compares the files that a pass makes: the number of empty files, and the number of other files with a size in
+/// `FINAL_SIZES`.
 fn made(counts: &[PieceCount]) -> Vec<Line> {
     let mut sizes: Vec<u64> = counts.iter().flat_map(|piece| &piece.made).copied().collect();
     let all = sizes.len();

@@ -1,5 +1,5 @@
-//! Counts of one pass of a script, as for the captures: operations by kind, sizes, and the relations between
-//! successive requests of a handle.
+//! Counts one pass of a script in the same way as the captures were counted: operations by kind, sizes, and the
+//! relations between successive requests of a handle.
 //!
 //! `facts.rs` has the targets, `accept.rs` compares.
 
@@ -29,7 +29,7 @@ pub(super) struct PieceCount {
     pub(super) operations: [u32; OPERATIONS.len()],
     pub(super) reads: Requests,
     pub(super) writes: Requests,
-    /// Final sizes of the files that it makes, in ascending order.
+    /// Final sizes of the files that the piece makes, in ascending order.
     pub(super) made: Vec<u64>,
 }
 

@@ -34,7 +34,7 @@ pub(super) enum Place {
     Next,
 }
 
-/// A read or a write. A size of None is to be chosen.
+/// A read or a write. If the size is None, it is still to be chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) slot: Slot,
@@ -45,7 +45,7 @@ pub(super) struct Request {
     pub(super) large: bool,
 }
 
-/// Weights that distribute an application's remaining requests among its bursts.
+/// Weights by which an application's remaining requests are distributed among its bursts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
     /// Weight for all remaining requests.
@@ -61,7 +61,7 @@ pub(super) struct Burst {
     pub(super) writes: Share,
     /// Weight of file queries.
     pub(super) asks: u32,
-    /// Whether its seeking requests have the largest sizes.
+    /// Whether the burst's seeking requests have the largest sizes.
     pub(super) large: bool,
 }
 
@@ -103,9 +103,9 @@ pub(super) enum Rough {
     Burst(Slot, Burst),
 }
 
-/// Index of "*" among the patterns of finds.
+/// Index of the pattern "*" in the catalogue.
 pub(super) const EVERYTHING: u16 = 0;
-/// Index of a pattern that no file matches.
+/// Index of a pattern that matches no file.
 pub(super) const NOTHING: u16 = 1;
 pub(super) const PATTERNS: [&str; 2] = ["*", "*.qzx"];
 
@@ -128,13 +128,13 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Returns the path of a file in the piece's directory.
+    /// Returns the number of the path of a file in the piece's directory.
     pub(super) fn file(&mut self, name: &str) -> PathId {
         let path = format!("{}/{name}", self.directory);
         self.names.id(&path)
     }
 
-    /// Returns the path of a directory below the client's; "" is the client's.
+    /// Returns the number of a path below the client's directory; "" is that directory itself.
     pub(super) fn path(&mut self, path: &str) -> PathId {
         self.names.id(path)
     }
@@ -269,7 +269,7 @@ impl<'a> Draft<'a> {
         self.times(count, FileAction::QueryFile { slot });
     }
 
-    /// Queries its times, which a client's cache does not keep.
+    /// Queries a file's times, which a client's cache does not keep.
     pub(super) fn ask_times(&mut self, slot: Slot, count: u32) {
         self.times(count, FileAction::QueryTimes { slot });
     }

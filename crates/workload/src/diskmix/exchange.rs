@@ -1,8 +1,8 @@
-//! Fits the relations between successive requests to their table: seeking requests exchange their offsets.
-//! This changes neither the counts per octave nor sizes.
+//! Fits the relations between successive requests to their table: seeking requests exchange their offsets. The counts
+//! per octave and the sizes stay the same.
 //!
-//! Sequential drawing gives too few forward skips and too many backward ones: possible skips depend on the
-//! earlier requests, and an application's last requests can no longer meet what is due.
+//! Offsets drawn one after the other have too few forward skips and too many backward ones: the possible skips depend
+//! on the earlier requests, and an application's last requests can no longer have the relations that are still due.
 //!
 //! `fill.rs` draws the offsets.
 
@@ -10,25 +10,26 @@ use super::facts::READ_RELATIONS;
 use super::positions::{alignment, relation, SEQUENTIAL};
 use crate::random::RandomStream;
 
-/// Tries per seeking request. With 10, "the same place" of writes is 2.7 % below its table; with 60, 1.4 %.
+/// Tries per seeking request. With 10, the number of writes at "the same place" is 2.7 % below its table; with 60, 1.4
+/// %.
 const TRIES_PER_SEEK: usize = 60;
 
-/// What determined the offset of a request.
+/// The rule that determined the offset of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Script,
-    /// The previous request, which it continues.
+    /// The request continues the previous one.
     Before,
     Draw,
 }
 
-/// Offset, as in the tables, and size of a request.
+/// Size of a request, and its offset as in the tables.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) write: bool,
     pub(super) offset: u64,
     pub(super) bytes: u32,
-    /// Size of its file before the request.
+    /// Size of the request's file before the request.
     pub(super) file_bytes: u64,
     pub(super) by: By,
     /// Index of the previous request of this kind on its handle.
@@ -36,24 +37,24 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Returns the offsets of its first byte and after its last.
+    /// Returns the offsets of the request's first byte and of the byte after its last.
     pub(super) fn span(&self) -> (u64, u64) {
         (self.offset, self.offset + u64::from(self.bytes))
     }
 }
 
-/// Returns the distance of the relations from their table.
+/// Returns the distance of the relations from their table: the sum of the squared differences.
 fn distance(missing: &[i64]) -> i64 {
     missing.iter().map(|count| count * count).sum()
 }
 
-/// A seeking request with those that continue it.
+/// A seeking request with the requests that continue it.
 #[derive(Debug)]
 struct Run {
     members: Vec<usize>,
     /// The next run on its handle.
     after: Option<usize>,
-    /// Last offset at which all of it is within its file. None: it must not move.
+    /// Last offset at which the whole run is within its file. None: the run must not move.
     last_offset: Option<u64>,
     alignment: u64,
 }
@@ -168,7 +169,7 @@ impl<'a> Runs<'a> {
 
     /// Exchanges the offsets of two runs if that improves the fit of the relations.
     fn try_exchange(&mut self, one: usize, other: usize, missing: &mut [i64; READ_RELATIONS.len()]) {
-        // Each of them once, even if one directly follows the other.
+        // Count each run only once, even if one directly follows the other.
         let afters = [self.runs[one].after, self.runs[other].after];
         let afters = afters.map(|after| after.filter(|&after| after != one && after != other));
         let heads = [Some(one), Some(other), afters[0], afters[1]];
@@ -183,7 +184,8 @@ impl<'a> Runs<'a> {
         for head in heads.into_iter().flatten() {
             after[self.relation(head)] -= 1;
         }
-        // A run that now continued another would no longer count in its octave.
+        // Keep the number of sequential requests: a run that came to continue another would no longer count in its
+        // octave.
         if after[SEQUENTIAL] == missing[SEQUENTIAL] && distance(&after) < distance(missing) {
             *missing = after;
         } else {

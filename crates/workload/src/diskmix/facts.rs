@@ -144,7 +144,8 @@ pub(super) const READ_RELATIONS: [OffsetRow; 7] = [
     offsets("backward",             [54,  34,  235, 261,  89,  1, 11, 110]),
 ];
 
-/// As `READ_RELATIONS`. Seen (capture 1); derived: the fractions of the last column are rounded to a sum of 755.
+/// Like `READ_RELATIONS`, for writes. Seen (capture 1); derived: the fractions of the last column are rounded to a sum
+/// of 755.
 #[rustfmt::skip]
 pub(super) const WRITE_RELATIONS: [OffsetRow; 7] = [
     offsets("first, at 0",          [ 2,   6,   0,  4, 24,   6,  1,   9]),
@@ -204,17 +205,18 @@ const fn operation(
     }
 }
 
-/// What an application asked for beside data. Seen (capture 2) but for four of them:
+/// Operations without data, by application. Seen (capture 2), except for four kinds:
 ///
-/// * Opens for attributes, closes, path queries: derived. The redirector of Windows 2000 renamed with two path queries,
-///   an open and a close of its own (in capture 2, applications that rename have these beyond what capture 4 leaves
-///   when the redirector's share is taken off there). With 26 renames, 28 such opens become 2, 721 closes 695, and
-///   452.8 path queries 400.8.
-/// * Found or not, for path queries and finds: derived from capture 4, whose redirector asked once more for each
-///   delete, twice for each rename; what is left without a match is 163 path queries and 111 finds. Those that found
-///   something are 217 in capture 4 and 238 in capture 2; between them we have 226.
-/// * File queries: 515 (capture 2). Which of them are for times is derived from capture 4: 29 are on its wire, while
-///   those for sizes are there only where no oplock stands (the locked papers) or Windows itself has extended a file.
+/// * Opens for attributes, closes, path queries: derived. For each rename, the redirector of Windows 2000 added two
+///   path queries, an open and a close (in capture 2, applications that rename have these in addition to those that
+///   capture 4 has without its redirector's share). With 26 renames, 28 opens for attributes become 2, 721 closes 695,
+///   and 452.8 path queries 400.8.
+/// * Found or missing, for path queries and finds: derived from capture 4, whose redirector added one path query per
+///   delete and two per rename. Without these, 163 path queries and 111 finds have no match, and 217 path queries have
+///   one. In capture 2, 238 path queries have one; the table has 226, between the two.
+/// * File queries: 515 (capture 2). The number of those for times is derived from capture 4, in which 29 were sent to
+///   the server. Queries for sizes were sent there only if there was no oplock (the locked papers), or if Windows
+///   itself had extended a file.
 /// * Set times: seen (capture 4).
 #[rustfmt::skip]
 pub(super) const OPERATIONS: [OperationRow; 18] = [
@@ -245,9 +247,9 @@ pub(super) const PATH_QUERIES: f64 = 400.8;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
     pub(super) bytes: u64,
-    /// Offset of its first write.
+    /// Offset of the first write.
     pub(super) first: u64,
-    /// Sizes of its first consecutive writes; 4,096 after that, and the remainder at the end.
+    /// Sizes of the first consecutive writes; further writes have 4,096 bytes, and the last one the remainder.
     pub(super) pieces: &'static [u32],
 }
 
@@ -264,17 +266,17 @@ pub(super) const FINAL_SIZES: [u64; 57] = [
     83_190, 85_026, 85_515, 88_384, 130_386, 288_778, 505_483, 625_081, 647_422,
 ];
 
-/// Saves of the first word processor. Which application makes which of the files in `FINAL_SIZES`, here and
-/// below, is seen (capture 4, by the ends of each file's writes). Structured documents start after their
-/// header, which is written last. Two of these grow later through edits in place: see `LETTERS_GROWN`.
+/// Saves of the first word processor. The application of each of the files in `FINAL_SIZES`, here and below, is seen
+/// (capture 4, by the ends of each file's writes). Writes of structured documents start after the header, which is
+/// written last. Two of these documents grow later through edits in place: see `LETTERS_GROWN`.
 pub(super) const LETTERS: [Made; 4] = [
     made(15_360, 512, &[14_848]),
     made(15_360, 512, &[14_848]),
     made(12_006, 512, &[11_494]),
     made(11_991, 512, &[11_479]),
 ];
-/// Consecutive writes behind the header in the last edit of each of its two targets, which end at 19,054 and
-/// 14,984 bytes. Ends seen (capture 4), pieces derived from the remaining write sizes.
+/// Consecutive writes behind the header in the last edit of each of the first word processor's two targets, which end
+/// at 19,054 and 14,984 bytes. Ends seen (capture 4), pieces derived from the remaining write sizes.
 pub(super) const LETTERS_GROWN: [&[u32]; 2] = [&[12_288, 6_254], &[14_472]];
 /// Saves of the spreadsheet, three per target; the first of each is not flushed.
 pub(super) const SHEETS: [Made; 6] = [
@@ -301,7 +303,7 @@ pub(super) const SLIDES: [Made; 6] = [
     made(74_834, 512, &[]),
     made(77_076, 512, &[]),
 ];
-/// Prints of the page database; its fourth file is an owner's lock of 64 bytes.
+/// Prints of the page database. The fourth file of the page database is an owner's lock file of 64 bytes.
 pub(super) const RECORDS_PRINTED: [Made; 3] =
     [made(62_591, 0, &[]), made(10_845, 0, &[]), made(30_118, 0, &[])];
 /// Results of the database of table files: first one block, or all of a list of values, then the rest.
@@ -337,20 +339,20 @@ pub(super) const PAPERS_PRINTED: [Made; 4] = [
     made(81_586, 0, &[]),
     made(130_386, 0, &[]),
 ];
-/// Owner's lock files: two of the first word processor, one of the page database. Seen.
+/// Size of the two owner's lock files of the first word processor. Seen.
 pub(super) const LETTERS_LOCK_BYTES: u64 = 53;
-/// See `LETTERS_LOCK_BYTES`.
+/// Size of the owner's lock file of the page database. Seen.
 pub(super) const RECORDS_LOCK_BYTES: u64 = 64;
 
 /// Documents per application in the workspace. Seen.
 pub(super) const DOCUMENTS: Columns = [3, 2, 5, 1, 20, 11, 3, 3];
-/// Size of each. Seen.
+/// Size of each document. Seen.
 pub(super) const DOCUMENT_BYTES: u64 = 260_096;
 /// Sizes of the files of the seed phases. Seen.
 pub(super) const SEED_FILES_BYTES: [u64; 3] = [327_680, 1_048_576, 1_867_776];
-/// Bytes of each that a seed read phase reads, as in the original's version 7. Seen.
+/// Bytes of each file that a seed read phase reads, as in the original's version 7. Seen.
 pub(super) const SEED_READ_BYTES: [u64; 3] = [327_680, 655_372, 1_867_776];
-/// The same in its version 5. Seen.
+/// Bytes of each file that a seed read phase reads, as in the original's version 5. Seen.
 pub(super) const LEGACY_SEED_READ_BYTES: [u64; 3] = [131_072, 262_144, 524_288];
 /// Chunks per file in a seed write phase. Seen.
 pub(super) const SEED_WRITE_CHUNKS: [u32; 3] = [2, 4, 8];
@@ -366,9 +368,9 @@ pub(super) const BUILD_BYTES: u32 = 65_535;
 /// Size of the marker of a complete workspace. Seen.
 pub(super) const MARKER_BYTES: u32 = 12;
 
-/// Bytes read and written in a pass. Seen (captures 2 and 1).
+/// Bytes read in a pass. Seen (capture 2).
 pub(super) const PASS_READ_BYTES: u64 = 14_872_706;
-/// See `PASS_READ_BYTES`.
+/// Bytes written in a pass. Seen (capture 1).
 pub(super) const PASS_WRITTEN_BYTES: u64 = 9_915_004;
 /// Reads per pass. Derived: capture 2 has 4,742, including 129 by its redirector, which split each full chunk
 /// of the seed phases (65,471 + 63 bytes).

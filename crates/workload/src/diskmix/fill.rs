@@ -1,8 +1,8 @@
 //! Chooses the offsets and sizes that a script leaves open, so that their totals match the tables.
 //!
-//! Sizes are drawn without replacement from the tables, so their counts and bytes are exact. Offsets are
-//! drawn by how often each octave, and each relation to the previous request, is still due. Whatever is
-//! impossible at a place (such as beyond the end of the file) is compensated elsewhere, and finally by
+//! Sizes are drawn without replacement from the tables, so their counts and bytes are exact. Offsets are drawn in
+//! proportion to how often each octave, and each relation to the previous request, is still due. If a choice is
+//! impossible (for example, beyond the end of the file), it is compensated by later requests, and finally by
 //! `exchange.rs`.
 //!
 //! `share.rs` determines the order of requests.
@@ -22,12 +22,12 @@ use std::collections::HashMap;
 
 /// End of the last octave for drawing: only a few requests are in it.
 const LAST_OCTAVE_END: u64 = 16_384;
-/// What is still due for one kind of request.
+/// Requests of one kind that are still due.
 #[derive(Debug)]
 struct Due {
     octaves: [i64; 8],
     relations: [i64; 7],
-    /// Sizes for requests that continue the previous one, and for those that seek.
+    /// Sizes for requests that continue the previous one (`sequential`) and for those that seek.
     sequential: Vec<u32>,
     seeking: Vec<u32>,
     /// The largest sizes, for bursts of large requests.
@@ -38,8 +38,8 @@ fn column<const N: usize>(rows: &[OffsetRow; N], application: usize) -> [i64; N]
     rows.map(|row| i64::from(row.counts[application]))
 }
 
-/// Applications whose sequential requests are small and whose seeking reads are large, as the bytes that
-/// passed the client's cache in capture 4 show. Derived.
+/// Applications whose sequential requests are small and whose seeking reads are large. Derived from the bytes that
+/// passed the client's cache in capture 4.
 const SMALL_ONES_CONTINUE: [bool; 8] = [false, false, false, false, true, true, false, true];
 
 impl Due {
@@ -81,8 +81,8 @@ impl Due {
         due
     }
 
-    /// Subtracts what the script fixes. The relation between a fixed offset and one still to be chosen is not
-    /// yet known: those requests return to the header of a file.
+    /// Subtracts the requests that the script fixes. The relation between a fixed offset and one still to be chosen is
+    /// not known yet: such requests return to the header of a file.
     fn take_fixed(&mut self, steps: &[Rough], write: bool) {
         let mut lasts: HashMap<Slot, Option<(u64, u64)>> = HashMap::new();
         for step in steps {
@@ -143,7 +143,7 @@ impl Due {
         let room = file_bytes.saturating_sub(offset);
         let bytes = request.bytes.unwrap_or_else(|| self.take_size(request, room));
         if request.bytes.is_none() && u64::from(bytes) > room {
-            // It would pass the end of the file, so it seeks instead.
+            // The request would pass the end of the file, so it seeks instead.
             by = By::Draw;
         }
         if by == By::Draw {
@@ -182,7 +182,7 @@ impl Due {
             });
             weights.collect()
         };
-        // Preference: due in both tables, then in that of octaves, then in the other one near the start, then
+        // Prefer places due in both tables, then those due by octave, then those near the start due by relation, then
         // any.
         let mut weights = weigh(|octave, relation| octave * relation);
         if weights.iter().all(|&weight| weight == 0) {
@@ -207,7 +207,8 @@ impl Due {
         self.octaves[place.octave] -= 1;
         self.relations[place.relation] -= 1;
         let count = u32::try_from((place.to - place.from) / place.step + 1).expect("some thousand");
-        // Forward in small steps, back in large ones: forward steps are more frequent.
+        // Take the smallest of three draws: forward skips are then small and backward skips large. Forward skips are
+        // more frequent.
         let steps = (0..3).map(|_| random.below(count)).min().unwrap_or(0);
         place.from + place.step * u64::from(steps)
     }
@@ -322,21 +323,21 @@ impl Files {
 /// The last request of one kind on a handle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    /// As in the tables.
+    /// Start and end, as in the tables.
     classic: Option<(u64, u64)>,
-    /// The real end, which differs with true offsets.
+    /// The actual end, which differs from the tables with true offsets.
     end: u64,
     generation: u32,
 }
 
-/// Chooses what an application's script leaves open.
+/// Chooses the offsets and sizes that an application's script leaves open.
 pub(super) struct Filler<'a, D> {
     /// Sizes of the files of the workspace.
     documents: &'a D,
     true_offsets: bool,
     files: Files,
     lasts: HashMap<(Slot, bool), Last>,
-    /// Number of write runs so far: each has its own generation.
+    /// Number of write runs so far. Each run has its own generation.
     runs: u32,
 }
 
@@ -484,8 +485,8 @@ fn choose(
     all
 }
 
-/// Returns an offset that may have been cut to these three digits: with up to two more digits, within the
-/// file.
+/// Returns `offset` with one or two more hexadecimal digits, as it may have been before the recording cut it to three,
+/// if the request then stays within the file; otherwise `offset`.
 fn true_offset(offset: u64, bytes: u64, file_bytes: u64) -> u64 {
     let digits = [256, 16].into_iter().map(|factor| offset * factor);
     let mut within = digits.filter(|longer| offset >= 256 && longer + bytes <= file_bytes);

@@ -33,18 +33,18 @@ pub use accept::Line;
 pub use play::DiskMix;
 pub use script::Script;
 
-/// Minimum size of a workspace: without fillers.
+/// Minimum size of a workspace: one without fillers.
 pub const LEAST_WORKSPACE_BYTES: u64 = 15 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskMixOptions {
-    /// Size of each client's workspace in bytes, at least [`LEAST_WORKSPACE_BYTES`]. The rest is in fillers
-    /// that are never used again.
+    /// Size of each client's workspace in bytes, at least [`LEAST_WORKSPACE_BYTES`]. Fillers that are never used make
+    /// up the difference.
     pub workspace_bytes: u64,
     /// Whether seed phases read as little as in the original's version 5.
     pub legacy_seed_reads: bool,
-    /// Whether to use offsets throughout documents, instead of the three digits left in the original. Not
-    /// comparable with figures of either.
+    /// Whether to use offsets throughout documents, instead of the three digits left in the original. The figures are
+    /// then not comparable with others.
     pub true_offsets: bool,
 }
 

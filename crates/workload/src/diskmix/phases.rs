@@ -46,7 +46,7 @@ pub(super) fn read_seeds(draft: &mut Draft<'_>, legacy: bool) {
     }
 }
 
-/// Lists every directory, then looks up and deletes what the applications left.
+/// Lists every directory, then looks up and deletes the files that the applications left.
 pub(super) fn sweep(draft: &mut Draft<'_>, left: &[PathId]) {
     draft.list(1);
     for directory in APPS.into_iter().chain([SEED_DIRECTORY]) {

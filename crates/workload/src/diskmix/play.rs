@@ -34,7 +34,8 @@ impl Scripted for Script {
 }
 
 impl DiskMix {
-    /// Returns the mix of one client: seed and client determine the order of its applications, and its data.
+    /// Returns the mix of one client. Seed and client determine the order of its applications, and the contents that it
+    /// writes.
     #[must_use]
     pub fn new(script: Arc<Script>, seed: u64, client: u32) -> Self {
         let mut random = RandomStream::of_thread(seed, client, ORDER_STREAM);
@@ -47,7 +48,7 @@ impl DiskMix {
             _ => SEED_READ,
         };
         let order = (0..PIECES).map(piece).collect();
-        // Any generation but the workspace's own, which is 0.
+        // The first write has this generation plus one, so never 0, which is the workspace's.
         let generation = random.below(u32::MAX);
         Self::of_pieces(script, order, generation)
     }

@@ -57,7 +57,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Prints to a file: checks for space, for such a file, and whether it may be made; then writes page by
+    /// Prints to a file: checks the space, that the file does not exist, and that it can be made; then writes page by
     /// page. Prints are left until the sweep.
     pub(super) fn print(&mut self, path: PathId, made: &Made, set_times: u32, asks: u32) {
         self.space(1);

@@ -15,8 +15,7 @@ use crate::{FileAction, FileCatalogue, FileOp, Intent, PathId, Presence};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Seed of the scripts, and so the version of the workload. With another seed, figures are no longer
-/// comparable.
+/// Seed of the scripts, and therefore the version of the workload. Figures with another seed are not comparable.
 const SCRIPT_SEED: u64 = 3;
 
 /// Indices of pieces after the applications.
@@ -47,7 +46,7 @@ fn piece(actions: Vec<FileAction>) -> Piece {
         steps: actions.into_iter().map(of_class).collect(),
         generations,
         restore: Vec::new(),
-        // Every path where it may have made a file, or the sweep found one.
+        // Every path at which this piece creates, renames or deletes a file: one may remain there after an error.
         recovery: made.into_iter().map(delete).map(of_class).collect(),
         sweeps: false,
     }
@@ -90,7 +89,7 @@ pub struct Script {
     /// Files of the workspace and their sizes, fillers included.
     pub(super) files: Vec<(PathId, u64)>,
     pub(super) marker: PathId,
-    /// Maximum concurrently open files of a piece.
+    /// Maximum number of concurrently open files of a piece.
     pub(super) slots: usize,
 }
 
@@ -140,7 +139,7 @@ impl Script {
         &self.catalogue
     }
 
-    /// Returns its options.
+    /// Returns the options of the script.
     #[must_use]
     pub fn options(&self) -> &DiskMixOptions {
         &self.options

@@ -1,5 +1,5 @@
-//! Distributes what a script leaves open among its bursts: the numbers of reads, writes and file queries of
-//! each, how many continue the previous one, and their order.
+//! Distributes the requests that a script leaves open among its bursts: the number of reads, writes and file queries of
+//! each burst, the number of those that continue the previous request, and their order.
 //!
 //! `fill.rs` chooses offsets and sizes.
 
@@ -10,10 +10,10 @@ use super::facts::{
 use crate::random::RandomStream;
 use crate::{FileAction, Slot};
 
-/// More than any application has open at once.
+/// Upper bound on the slots of an application.
 const MOST_SLOTS: usize = 64;
 
-/// Share of one burst.
+/// The requests assigned to one burst.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     requests: u32,
@@ -21,8 +21,8 @@ struct Part {
     large: bool,
 }
 
-/// Divides `total` by weights into integers, by largest remainders; the earlier of two equal ones comes
-/// first. No part exceeds its cap.
+/// Divides `total` in proportion to the weights into integers, by largest remainders; of two equal remainders, the
+/// earlier part comes first. No part exceeds its cap.
 fn apportion(total: u32, weights: &[u32], caps: &[u32]) -> Vec<u32> {
     let mut parts = vec![0; weights.len()];
     let mut left = total;
@@ -197,7 +197,7 @@ pub(super) fn write_out(application: usize, steps: &[Rough], random: &mut Random
         let ask = Rough::Act(FileAction::QueryFile { slot });
         groups.extend((0..asks[burst]).map(|_| vec![ask]));
         shuffle(&mut groups, random);
-        // Requests that continue the one before the burst precede seeking ones.
+        // Requests that continue the last request before the burst precede seeking requests.
         groups.sort_by_key(|group| !continues(group));
         out.extend(groups.into_iter().flatten());
         burst += 1;
@@ -209,7 +209,7 @@ fn continues(group: &[Rough]) -> bool {
     matches!(group.first(), Some(Rough::Data(request)) if request.place == Place::Next)
 }
 
-/// Returns the requests of one kind as runs: a seeking one, and those that continue it.
+/// Returns the requests of one kind as runs: a seeking request, and the requests that continue it.
 fn groups(slot: Slot, write: bool, part: Part, first: bool, random: &mut RandomStream) -> Vec<Vec<Rough>> {
     let mut places: Vec<Place> = (0..part.requests)
         .map(|number| {

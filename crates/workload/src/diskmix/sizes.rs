@@ -1,15 +1,16 @@
-//! Sizes of requests: integers within the rows of a table of sizes that add up to its bytes.
+//! Sizes of requests: integers within the rows of a table of sizes, whose sum is the table's number of bytes.
 //!
 //! `fill.rs` assigns sizes to requests.
 
 use super::facts::SizeRow;
 use crate::random::RandomStream;
 
-/// Returns the remaining sizes of an application without those that its script fixes, in ascending order.
+/// Returns the sizes that remain of an application's table after the sizes that the script fixes are removed, in
+/// ascending order.
 ///
 /// # Panics
-/// The script fixes sizes that the table doesn't have, or the remaining bytes can't be made of the remaining
-/// sizes: an error in the script, which the tests find.
+/// The script fixes sizes that are not in the table, or the remaining sizes can't add up to the remaining bytes: an
+/// error in the script, which the tests find.
 pub(super) fn free_sizes(
     rows: &[SizeRow],
     application: usize,

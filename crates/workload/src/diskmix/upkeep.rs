@@ -26,8 +26,7 @@ impl Script {
         deletes.map(|op| op.action).collect()
     }
 
-    /// Returns the actions that remove the workspace, the marker first, as an incomplete workspace must have
-    /// none.
+    /// Returns the actions that remove the workspace, the marker first: an incomplete workspace must have no marker.
     pub(super) fn remove(&self) -> Vec<FileAction> {
         let files = std::iter::once(self.marker).chain(self.files().map(|(path, _)| path));
         let directories = self.directories.iter().copied().chain([PathId(0)]);

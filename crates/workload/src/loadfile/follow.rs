@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 const ROOT: PathId = PathId(0);
 /// Bits of an open's options (MS-SMB2 2.2.13, CreateOptions).
 const DIRECTORY: u64 = 0x1;
-/// Dispositions of an open, as numbered there.
+/// Dispositions of an open (MS-SMB2 2.2.13, CreateDisposition).
 const OPEN: u64 = 1;
 const CREATE: u64 = 2;
 const OPEN_IF: u64 = 3;
@@ -29,10 +29,10 @@ enum Node {
 struct Open {
     slot: Slot,
     path: PathId,
-    /// The step that opened it.
+    /// Index of the step that opened the file.
     step: usize,
-    /// Whether it was opened for no particular kind of file, and used only for its attributes, as a rename
-    /// starts.
+    /// Whether the open required neither a file nor a directory, and its handle was used only for attributes, as at the
+    /// start of a rename.
     looks: bool,
 }
 
@@ -40,7 +40,7 @@ struct Open {
 struct Follower {
     catalogue: FileCatalogue,
     ids: HashMap<String, PathId>,
-    /// Paths as spelled in the file, which has few and repeats them often.
+    /// Paths as spelled in the file, which contains few different paths and repeats them often.
     spelled: HashMap<String, PathId>,
     nodes: BTreeMap<PathId, Node>,
     handles: HashMap<u64, Open>,
@@ -52,7 +52,7 @@ struct Follower {
     setup: Setup,
     /// Whether a deltree of everything is deferred until another operation follows.
     tree_goes: bool,
-    /// Paths where a pass makes something beyond its initial files, and its initial paths that it removes.
+    /// Paths at which a pass makes something beyond its initial files, and initial paths that the pass removes.
     made: BTreeMap<PathId, Node>,
     removed: BTreeSet<PathId>,
 }
@@ -61,12 +61,12 @@ struct Follower {
 #[derive(Default)]
 struct Setup {
     over: bool,
-    /// The step after the last one at which all files made were closed.
+    /// Index after the step at which all files made were last closed.
     end: usize,
-    /// Number of names at that time.
+    /// Number of names at the end of the set-up.
     names: usize,
     made: Vec<PathId>,
-    /// The nodes at its end.
+    /// The nodes at the end of the set-up.
     nodes: BTreeMap<PathId, Node>,
 }
 
@@ -187,7 +187,7 @@ impl Follower {
         Ok(id)
     }
 
-    /// Returns the required answer, if the recorded one agrees with the files made so far.
+    /// Returns whether the path must exist. Fails if the recorded answer contradicts the files made so far.
     fn presence(&mut self, path: &str, there: bool) -> Result<Presence, String> {
         let id = self.path(path)?;
         match (there, self.nodes.contains_key(&id)) {
@@ -237,7 +237,7 @@ impl Follower {
             (OPEN, Some(_)) => Intent::Edit,
             (CREATE, None) => Intent::Make,
             (OPEN_IF, _) => Intent::MakeOrEdit,
-            // Superseded or overwritten.
+            // FILE_SUPERSEDE, FILE_OVERWRITE and FILE_OVERWRITE_IF.
             (0 | 4 | 5, _) => Intent::Replace,
             _ => return Err(format!("there is no disposition {disposition}")),
         };
@@ -359,7 +359,7 @@ impl Follower {
                 "\"{path}\" is searched, and nothing has made that directory"
             ));
         }
-        // DOS wildcards (MS-FSCC 2.1.4.3), which differ from these only at a name's last dot.
+        // DOS wildcards (MS-FSCC 2.1.4.3), which differ from `*` and `?` only at a name's last dot.
         let pattern = pattern.to_uppercase().replace('<', "*").replace('>', "?");
         let patterns = &mut self.catalogue.patterns;
         let number = patterns
@@ -401,7 +401,7 @@ impl Follower {
 
     fn make_directory(&mut self, path: &str) -> Result<(), String> {
         let id = self.path(path)?;
-        // dbench queries its own directories whether they exist or not.
+        // dbench queries its own directories, which may or may not exist.
         let presence = if self.nodes.contains_key(&id) {
             Presence::Either
         } else {
@@ -414,8 +414,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Removes everything below `root` and, unless it is the client's directory, itself: contents before
-    /// directories.
+    /// Removes everything below `root`, contents before directories. Also removes `root`, unless it is the client's
+    /// directory.
     fn delete_tree(&mut self, root: PathId) {
         let within = format!("{}/", self.catalogue.paths[root.0 as usize]);
         let paths = &self.catalogue.paths;
@@ -434,7 +434,7 @@ impl Follower {
         }
     }
 
-    /// Ends the set-up. Files that it had not closed belong to the pass.
+    /// Ends the set-up. Files that the set-up has not closed belong to the pass.
     fn end_setup(&mut self) {
         if std::mem::replace(&mut self.setup.over, true) {
             return;
@@ -457,7 +457,7 @@ impl Follower {
             .map(|open| FileAction::Close { slot: open.slot })
             .collect();
         restore.extend(self.way_back(&self.nodes, Presence::There));
-        // Everything that may wrongly exist or be missing.
+        // Everything that may exist or be missing after an error.
         let mut anything = self.setup.nodes.clone();
         anything.retain(|path, _| !self.removed.contains(path));
         anything.extend(&self.made);
@@ -546,7 +546,7 @@ fn not_open(handle: u64) -> String {
     format!("handle {handle} is not open")
 }
 
-/// Returns whether a line may belong to the set-up: it makes something, or finds something missing.
+/// Returns whether a line may belong to the set-up: the line makes something, or finds something missing.
 fn builds(line: &Line<'_>) -> bool {
     match line.request {
         Request::Open { disposition, .. } => line.answer == Answer::NotThere || disposition != OPEN,
@@ -566,7 +566,7 @@ fn looks(line: &Line<'_>) -> bool {
     line.answer == Answer::NotThere || matches!(line.request, Request::QuerySpace)
 }
 
-/// Converts a path of the file to one below the client's directory, with `/` between its parts.
+/// Converts a path of the file to a path below the client's directory, with `/` between its parts.
 fn below_client(path: &str) -> Result<String, String> {
     let mut parts: Vec<&str> = path.split(['\\', '/']).filter(|part| !part.is_empty()).collect();
     let known = ["clients", "client1"];

@@ -4,7 +4,7 @@
 
 use crate::MOST_BYTES_AT_ONCE;
 
-/// The recorded server's answer.
+/// The answer of the recorded server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Ok,
@@ -79,7 +79,7 @@ pub(super) enum Request<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// The load file's name of the operation.
+    /// Name of the operation in the load file.
     pub(super) name: &'static str,
     pub(super) request: Request<'a>,
     pub(super) answer: Answer,
@@ -242,7 +242,7 @@ impl<'a> Arguments<'a> {
     fn moved_bytes(&self) -> Result<u32, String> {
         let bytes = self.number(2)?;
         self.number(3)?;
-        // Offsets above 2^62 leave no room for an end.
+        // An offset above 2^62 could make the end overflow.
         if bytes > MOST_BYTES_AT_ONCE as u64 || self.number(1)? > 1 << 62 {
             return Err(format!(
                 "more than {MOST_BYTES_AT_ONCE} bytes at once, or too far into the file"

@@ -1,18 +1,16 @@
 //! Load files of dbench: recorded operations of one client, replayed repeatedly.
 //!
-//! The whole file is interpreted before replay: each line is parsed (`line.rs`), then followed with the
-//! current names and handles (`follow.rs`), so that a contradictory recording is refused with its line
-//! number. The set-up is what the start makes before it uses any of it: its result is prepared before a
-//! level, and its operations are not replayed. The rest is one pass, which `player.rs` repeats. If a pass
-//! leaves other files than it found, operations of the class "restore" repair them between passes.
+//! The whole file is interpreted before replay: each line is parsed (`line.rs`), then followed with the current names
+//! and handles (`follow.rs`), so that a contradictory recording is refused with its line number. The set-up is the
+//! start of the file, which makes files but uses none of them: its result is prepared before a level, and its
+//! operations are not replayed. The rest is one pass, which `player.rs` repeats. If a pass leaves other files than it
+//! found, operations of the class "restore" repair them between passes.
 //!
-//! The directory of dbench's first client, `\clients\client1`, stands for the client's directory, as do names
-//! without it. Names that differ only in case are one name, as on the recorded servers, and are used in
-//! capitals, so that case-sensitive servers make no difference. Query levels are not kept: all queries of one
-//! kind are one operation.
+//! The directory of dbench's first client, `\clients\client1`, stands for the client's directory, as do names without
+//! it. Names that differ only in case are one name, as on the recorded servers, and are used in capitals, so that
+//! case-sensitive servers make no difference. Query levels are not kept: all queries of one kind are one operation.
 //!
-//! Timed load files, with their own pace, are not supported. All clients perform the same operations in the
-//! same order.
+//! Timed load files, with their own pace, are not supported. All clients perform the same operations in the same order.
 
 mod follow;
 mod line;
@@ -35,7 +33,7 @@ const BUILD_BYTES: u32 = 65_536;
 /// A line that can't be parsed, or contradicts earlier lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineProblem {
-    /// Counted from 1; 0: the whole file.
+    /// Number of the line, from 1; 0: the whole file.
     pub line: usize,
     pub problem: String,
 }
@@ -44,7 +42,7 @@ pub struct LineProblem {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LoadFileError {
     pub problems: Vec<LineProblem>,
-    /// Number of problems left out.
+    /// Number of further problems, which are not reported.
     pub more: usize,
 }
 
@@ -82,7 +80,7 @@ pub struct LoadFile {
     counts: BTreeMap<&'static str, u64>,
     /// One pass, without the set-up.
     pass: Piece,
-    /// Restores the initial files of a pass, whatever is left, once everything is closed.
+    /// Restores the initial files of a pass, whatever exists, once everything is closed.
     recovery: Vec<FileAction>,
     /// Directories and files (with sizes in bytes) at the start of a pass; parent directories first.
     directories: Vec<PathId>,
@@ -106,7 +104,7 @@ impl LoadFile {
         self.counts.values().sum()
     }
 
-    /// Returns the number of operations by kind, under the file's own names.
+    /// Returns the number of operations by kind, with the names in the file.
     #[must_use]
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
@@ -124,14 +122,14 @@ impl LoadFile {
         &self.files
     }
 
-    /// Returns the names that it uses.
+    /// Returns the names that the load file uses.
     #[must_use]
     pub fn catalogue(&self) -> &FileCatalogue {
         &self.catalogue
     }
 }
 
-/// Class of the operations between two passes, after those of actions.
+/// Class of the operations between two passes; it follows the classes of actions.
 const RESTORE: ClassId = ClassId(ACTION_CLASSES.len() as u8);
 
 fn build_file(path: PathId, bytes: u64) -> impl Iterator<Item = FileAction> {

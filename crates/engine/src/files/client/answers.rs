@@ -3,7 +3,7 @@
 use dyno_measure::{Failure, Fault};
 use dyno_workload::Presence;
 
-/// Whether what was found is what must be there.
+/// Fails if something is missing that must exist, or exists but must not.
 pub(super) fn expect(presence: Presence, found: bool) -> Result<(), Failure> {
     match (presence, found) {
         (Presence::There, false) => Err(Fault::NotFound.into()),

@@ -34,7 +34,7 @@ impl<C: FileClient> CachedClient<C> {
         }
     }
 
-    /// As [`dyno_files::Uncached::begin`]. Fails with a cache, which performs one call at a time.
+    /// Like [`dyno_files::Uncached::begin`], but fails with a cache, which performs one call at a time.
     pub(in crate::files) async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
         match self {
             Self::Uncached(files) => files.begin(call).await,
@@ -52,7 +52,7 @@ impl<C: FileClient> CachedClient<C> {
         }
     }
 
-    /// Has the connection end as if it had been cut.
+    /// Cuts the connection, if there is no cache.
     pub(super) fn cut(&mut self) {
         if let Self::Uncached(files) = self {
             files.client_mut().cut();

@@ -1,5 +1,5 @@
-//! Outages of a client: from its last successful operation before a connection was lost to the first on
-//! another. Also the behaviour of clients that survive outages.
+//! Outages of a client: from its last successful operation before a connection was lost to the first on another
+//! connection. Also the behaviour of clients that survive outages.
 
 use super::answers::costs_connection;
 use super::shared::{ReadBack, SharedBlocks};
@@ -14,19 +14,19 @@ const RECONNECT_NS: u64 = 50_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outage {
-    /// End of the last successful operation before it.
+    /// End of the last successful operation before the outage.
     pub last_ns: u64,
-    /// End of the first successful operation after it.
+    /// End of the first successful operation after the outage.
     pub back_ns: u64,
-    /// Whether the client lost what it had open.
+    /// Whether the client lost its open files.
     pub session_lost: bool,
 }
 
-/// All of one client.
+/// All outages of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
     found: Vec<Outage>,
-    /// Number of connections made or given up at the last success. None before the first.
+    /// Number of connections made or given up by the last success. None before the first success.
     connections: Option<u64>,
     last_ns: u64,
     session_lost: bool,
@@ -41,7 +41,7 @@ impl Outages {
         self.session_lost = true;
     }
 
-    /// Records a success and the number of connections made and given up by then.
+    /// Records a success. `connections`: number of connections made or given up so far.
     pub(super) fn succeed(&mut self, connections: u64) {
         let now_ns = monotonic_ns();
         let before = self.connections.replace(connections);
@@ -58,7 +58,7 @@ impl Outages {
 }
 
 impl<S: Sessions> FilesClient<S> {
-    /// Makes the client survive outages: it waits for an absent server and checks its data.
+    /// Makes the client survive outages: it waits for an absent server and checks the data of its blocks.
     pub(crate) fn go_on_over_outages(&mut self) {
         self.waits_for_server = true;
         self.shared = SharedBlocks::of_one_that_flushes();
@@ -87,7 +87,7 @@ impl<S: Sessions> FilesClient<S> {
         self.outages.found()
     }
 
-    /// Returns the check of its blocks after the level. None if the client does not check.
+    /// Returns the results of checking the client's blocks after the level. None if the client does not check.
     pub(crate) fn read_back(&self) -> Option<ReadBack> {
         self.waits_for_server.then(|| self.shared.read_back())
     }

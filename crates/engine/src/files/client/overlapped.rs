@@ -16,15 +16,15 @@ pub(super) struct UnderWay {
     call: CallId,
     op: FileOp,
     until_ns: u64,
-    /// Whether its content is compared.
+    /// Whether the content read is compared.
     checking: bool,
 }
 
-/// What a client keeps of its operations under way.
+/// State of a client's operations in progress.
 #[derive(Debug, Default)]
 pub(super) struct AllUnderWay {
     calls: Vec<UnderWay>,
-    /// Operations that ended with their session.
+    /// Operations that ended because their session was lost.
     lost: Vec<(u64, FileOp, Failure)>,
     next_number: u64,
     traffic: Traffic,
@@ -55,7 +55,7 @@ impl<S: Sessions> FilesClient<S> {
         self.client.begin(&call).await
     }
 
-    /// Waits for the next operation to end. Returns it, its result and the bytes moved.
+    /// Waits for the next operation to end. Returns the operation, its result and the bytes moved.
     async fn next_end(&mut self) -> Result<(UnderWay, Result<(u64, u64), Failure>), Failure> {
         let calls = &mut self.under_way.calls;
         loop {
@@ -108,7 +108,7 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// Ends all operations of a lost session.
+    /// Records the result of an operation. If the session is lost, ends all its operations.
     async fn note_end(&mut self, result: &Result<(), Failure>) {
         self.note_loss(result).await;
         if !self.lost {
@@ -126,7 +126,7 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// Reports how an operation ended. All bytes since the previous end count for it.
+    /// Returns the result of an ended operation. All traffic since the previous end counts for this operation.
     fn told(&mut self, op: &FileOp, (read, written): (u64, u64), result: Result<(), Failure>) -> Performed {
         let now = self.client.counted().traffic();
         let before = std::mem::replace(&mut self.under_way.traffic, now);
@@ -205,7 +205,7 @@ impl<S: Sessions> Overlapping for FilesClient<S> {
                 }
                 Err(failure) => {
                     self.note_end(&Err(failure)).await;
-                    // Report the oldest; the others are lost with it.
+                    // Report the oldest operation; the others are lost with the session.
                     let oldest = self.under_way.lost.iter_mut().min_by_key(|(number, ..)| *number);
                     if let Some((_, _, told)) = oldest {
                         *told = failure;

@@ -13,11 +13,11 @@ use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::{write_block, Block, BlockFault, Slot, Versions};
 use std::collections::{HashMap, HashSet};
 
-/// First interval between attempts to lock; it doubles each time.
+/// First interval between attempts to lock; the interval doubles each time.
 const FIRST_LOOK_NS: u64 = 500_000;
 const LONGEST_LOOK_NS: u64 = 32_000_000;
 
-/// State of shared blocks, and the current block.
+/// State of all shared blocks, and the content of the current block.
 #[derive(Debug, Default)]
 pub(super) struct SharedBlocks {
     versions: Versions,
@@ -42,7 +42,7 @@ pub(crate) struct ReadBack {
     pub wrong: u64,
     /// Blocks older than an acknowledged and flushed version.
     pub lost: u64,
-    /// Blocks older than an acknowledged but unflushed version, also during the level.
+    /// Blocks older than an acknowledged but unflushed version, including those found during the level.
     pub lost_unflushed: u64,
 }
 
@@ -66,7 +66,7 @@ impl SharedBlocks {
         self.read_back
     }
 
-    /// Records the end of a write. `before`: newest version until then.
+    /// Records the end of a write. `before`: the block's newest version before the write.
     fn note_write(&mut self, block: Block, before: u64, done: bool) {
         if !self.flushes {
             return;
@@ -158,7 +158,7 @@ impl<S: Sessions> FilesClient<S> {
         Ok(())
     }
 
-    /// Writes the version after the one last read. After a failure both versions are accepted.
+    /// Writes the version after the one last read. After a failure, both versions are accepted in later reads.
     pub(super) async fn write_block(
         &mut self,
         slot: Slot,

@@ -6,7 +6,7 @@ use dyno_measure::Failure;
 use dyno_workload::FileAction;
 
 impl<S: Sessions> FilesClient<S> {
-    /// Opens a file, moves its data and closes it, even after a failure.
+    /// Opens a file, moves its data and closes it. Closes the file even after a failure.
     pub(super) async fn whole_file(&mut self, action: &FileAction, moved: &mut Moved) -> Result<(), Failure> {
         let mut result = Ok(());
         for step in action.steps() {

@@ -41,7 +41,7 @@ pub(super) fn carry_out<S: Sessions>(
     Ok(phases.map(|all| Some(level(all?, files))).collect())
 }
 
-/// The directory that a client's files are in.
+/// Returns the directory of a client's files.
 fn directory(spec: &StepSpec, shape: &MetadataSpec, client: u32) -> String {
     match shape.shared {
         true => format!("{}/{}", spec.base, shape.name),

@@ -22,7 +22,7 @@ pub(super) fn carry_out<S: Sessions>(
     spec: &StepSpec,
     shape: &StreamsSpec,
 ) -> Result<JobLevels, Failure> {
-    // There are several concurrent calls, and written data is flushed.
+    // No cache: there are several concurrent calls, and written data is flushed.
     let options = job.options.without_cache();
     let found =
         Job { options, ..*job }.by_several(shape.writers + shape.readers, 1, 0, |number, client| {

@@ -1,4 +1,5 @@
-//! A file server in memory for clients on several threads: it notes each client's calls, and answers one of them wrongly.
+//! A file server in memory for clients on several threads: it records each client's calls, and answers one of them
+//! wrongly.
 
 use crate::counting::SessionFacts;
 use crate::files::sessions::{KeptBy, Place, Requests, Sessions, FIRST_ASKING_CLIENT};
@@ -15,21 +16,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The most that one read or write takes.
+/// Maximum size of a read or write.
 const MOST_BYTES: u32 = 1 << 20;
 
-/// What becomes of one call, instead of what should.
+/// What happens to one call instead of the right answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// It is refused, and the session stays.
+    /// The call is refused, and the session survives.
     Refused(Fault),
-    /// The connection is lost instead.
+    /// The connection is lost.
     Lost,
     OtherAnswer,
     Stopped,
 }
 
-/// What is there.
+/// Directories and files of the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Volume {
     files: BTreeMap<String, Vec<u8>>,
@@ -38,11 +39,11 @@ pub(super) struct Volume {
 
 type Answer = (Result<Reply, Failure>, Vec<u8>);
 
-/// The server and what it has noted.
+/// The server and its record of calls.
 #[derive(Debug)]
 pub(super) struct Server {
     volume: Mutex<Volume>,
-    /// A line a call, by client.
+    /// One line per call, by client.
     calls: Mutex<BTreeMap<u32, String>>,
     count: AtomicU64,
     wrong: Option<(u64, Wrong)>,
@@ -58,7 +59,7 @@ impl Server {
         lock(&self.volume).clone()
     }
 
-    /// Everything that it has been asked, client by client, and what is left.
+    /// Returns all calls, client by client, and the remaining files.
     pub(super) fn told(&self) -> String {
         let volume = self.volume();
         let sizes = volume.files.iter().map(|(name, data)| (name, xxh3_64(data)));
@@ -82,12 +83,12 @@ impl Server {
     }
 }
 
-/// What the work on files knows of the server.
+/// The server, as the sessions that work on files needs.
 #[derive(Debug, Clone)]
 pub(super) struct InMemory(pub(super) Arc<Server>);
 
 impl InMemory {
-    /// With these files, and the wrong answer to the call of that number.
+    /// Creates a server with these files. `wrong`: number of the call to answer wrongly, and how.
     pub(super) fn new(volume: Volume, wrong: Option<(u64, Wrong)>) -> Self {
         Self(Arc::new(Server {
             volume: Mutex::new(volume),
@@ -270,7 +271,7 @@ impl Volume {
     }
 }
 
-/// An answer of the same kind that isn't right.
+/// Returns a wrong answer of the same kind.
 fn other((reply, mut read): Answer) -> Answer {
     let other = reply.map(|reply| match reply {
         Reply::Opened { .. } => Reply::NotThere,
@@ -320,7 +321,7 @@ impl FileClient for Client {
             }
             Some(Wrong::Refused(fault)) => {
                 if let Call::Close { .. } = call {
-                    // It is closed all the same.
+                    // The file is closed nevertheless.
                     let _ = self.answer(call);
                 }
                 (Err(fault.into()), Vec::new())

@@ -1,5 +1,5 @@
-//! The back channel of a session (RFC 8881, 2.10.3.1), with one slot, so with one outstanding call; and the
-//! handle of the connection that carries it. Only data.
+//! The back channel of a session (RFC 8881, 2.10.3.1), with one slot and therefore one outstanding call, and the handle
+//! of the connection that carries the channel. Contains data, no encoding.
 
 use super::opens::Stateid;
 use crate::common::lock;
@@ -12,16 +12,16 @@ use std::task::Context;
 
 pub(in crate::nfs) type SessionId = [u8; 16];
 
-/// Maximum number of waiting recalls per session: a further one must be requested by a later conflict.
+/// Maximum number of waiting recalls per session. A further recall is dropped until a later conflict requests it again.
 pub(super) const MOST_WAITING: usize = 4096;
 
-/// A connection, as seen by others that must call its client.
+/// A connection, as used by other connections that must call its client.
 #[derive(Debug, Default)]
 pub(in crate::nfs) struct ConnectionHandle {
-    /// Whether it carries the calls of a session.
+    /// Whether the connection carries the back channel of a session.
     is_bound: AtomicBool,
     sessions: Mutex<Vec<SessionId>>,
-    /// Wakes the connection's task to send calls.
+    /// Wakes the connection's task to send callbacks.
     pub(super) wakeup: Wakeup,
 }
 
@@ -38,7 +38,7 @@ impl ConnectionHandle {
         self.is_bound.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the sessions whose calls use this connection.
+    /// Returns the sessions whose back channel uses this connection.
     pub(super) fn sessions(&self) -> Vec<SessionId> {
         lock(&self.sessions).clone()
     }
@@ -60,7 +60,7 @@ pub(super) struct Recall {
 pub(in crate::nfs) struct Back {
     pub(super) program: u32,
     pub(super) credential: Option<Credential>,
-    /// Sequence number of the last call in its slot.
+    /// Sequence number of the last call in the channel's slot.
     pub(super) number: u32,
     /// The outstanding call with its XID.
     pub(super) under_way: Option<(u32, Recall)>,

@@ -1,7 +1,7 @@
-//! Calls to clients (RFC 8881, 2.10.3.1): the session and connection over which a client is called, and
-//! when. Each session has one slot, so one outstanding call.
+//! Callbacks to clients (RFC 8881, 2.10.3.1): chooses the session, the connection and the time of a callback. Each
+//! session has one slot, so one outstanding callback.
 //!
-//! `../v4/callbacks.rs` encodes these calls.
+//! `../v4/callbacks.rs` encodes callbacks.
 
 use super::back::{Back, ConnectionHandle, Recall, MOST_WAITING};
 use super::clients::{Clients, SessionId};
@@ -24,7 +24,7 @@ pub(in crate::nfs) struct Due {
 }
 
 impl Clients {
-    /// Binds the calls of a session to a connection. Returns whether the session accepts calls.
+    /// Binds the back channel of a session to a connection. Returns whether the session has a back channel.
     pub(in crate::nfs) fn bind(&mut self, id: &SessionId, connection: &Arc<ConnectionHandle>) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
@@ -45,7 +45,7 @@ impl Clients {
         true
     }
 
-    /// Returns whether a session's calls have no connection.
+    /// Returns whether the back channel of a session has no connection.
     pub(in crate::nfs) fn path_is_down(&self, id: &SessionId) -> bool {
         let back = self.sessions.get(id).and_then(|session| session.back.as_ref());
         back.is_some_and(Back::is_down)
@@ -57,7 +57,7 @@ impl Clients {
         session.is_some_and(|id| self.sessions.contains_key(&id) && !self.path_is_down(&id))
     }
 
-    /// Queues a recall of a delegation `times` times, unless it is already known.
+    /// Queues a recall of a delegation `times` times, unless the recall is waiting, outstanding or accepted.
     pub(in crate::nfs) fn call_back(&mut self, delegation: &Delegation, times: usize) {
         let Delegation {
             client,
@@ -112,8 +112,8 @@ impl Clients {
         due
     }
 
-    /// Handles a client's reply to a call: `understood`, or a refusal, after which the next conflict
-    /// repeats the recall. Returns false if there was no such call.
+    /// Handles a client's reply to a callback: `understood`, or a refusal, after which the next conflict repeats the
+    /// recall. Returns false if the callback was not outstanding.
     pub(in crate::nfs) fn answered(
         &mut self,
         connection: &ConnectionHandle,

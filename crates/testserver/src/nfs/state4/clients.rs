@@ -58,13 +58,13 @@ pub(super) struct Client {
     uid: u32,
     /// Whether the client has created a session.
     confirmed: bool,
-    /// Sequence number of its next CREATE_SESSION, and the reply to the last one.
+    /// Sequence number of the client's next CREATE_SESSION, and the reply to the last one.
     next: u32,
     last_created: Option<Box<[u8]>>,
     sessions: usize,
     complete: bool,
     heard_ns: u64,
-    /// The session over which it is called.
+    /// The session whose back channel is used to call the client.
     pub(super) called_by: Option<SessionId>,
 }
 
@@ -88,7 +88,7 @@ pub(in crate::nfs) struct Exchanged {
 pub(in crate::nfs) enum Creation {
     /// The session must be created.
     New,
-    /// The same request has already created it.
+    /// The same request has already created the session, with this reply.
     Repeated(Box<[u8]>),
 }
 
@@ -110,7 +110,7 @@ pub(in crate::nfs) struct Clients {
     last_number: u32,
     pub(super) clients: HashMap<u64, Client>,
     pub(super) sessions: HashMap<SessionId, Session>,
-    /// XID of the last call to any client.
+    /// XID of the last callback to any client.
     pub(super) last_call: u32,
     grace: Option<Grace>,
     pub(in crate::nfs) opens: Opens,
@@ -125,7 +125,7 @@ impl Clients {
         }
     }
 
-    /// Forgets all clients, as a restart does; those with a confirmed session may reclaim.
+    /// Forgets all clients, as a restart does. Clients with a confirmed session may reclaim.
     pub(in crate::nfs) fn restart(&mut self, now_ns: u64) {
         let confirmed = self.clients.values().filter(|client| client.confirmed);
         let known: HashSet<Box<[u8]>> = confirmed.map(|client| client.owner.clone()).collect();
@@ -375,8 +375,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Checks whether a client may open or lock now: during the grace period only by reclaiming, and
-    /// reclaiming only if it had state before.
+    /// Checks whether a client may open or lock now: during the grace period only by reclaiming, and reclaiming only if
+    /// the client had state before.
     pub(in crate::nfs) fn may_claim(&mut self, number: u64, reclaims: bool, now_ns: u64) -> Outcome {
         let over = |grace: &Grace| grace.waited_for.is_empty() || now_ns >= grace.ends_ns;
         if self.grace.as_ref().is_some_and(over) {

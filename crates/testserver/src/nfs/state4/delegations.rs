@@ -9,10 +9,10 @@ use dyno_measure::NS_PER_S;
 use dyno_nfs::status::Status4;
 use dyno_nfs::wire::FileHandle;
 
-/// After a recall, a file is not delegated for this long, so that the waiting client gets it before others
+/// For this long after a recall, the file is not delegated again, so that the waiting client gets it before others
 /// reopen it. Longer than the retry delay of clients.
 const CONTENDED_NS: u64 = 5 * NS_PER_S;
-/// Maximum number of such files.
+/// Maximum number of files that are not delegated because of a recent recall.
 const MOST_CONTENDED: usize = 4096;
 
 /// A delegation that conflicts with an operation.
@@ -49,8 +49,8 @@ impl Opens {
         Some(self.stateid(number))
     }
 
-    /// Returns the delegations of a file that clients other than `by` must return before a change. Revokes
-    /// those that were not returned within `limit_ns`.
+    /// Returns the delegations of a file that clients other than `by` must return before a change. Revokes delegations
+    /// that were not returned within `limit_ns`.
     pub(in crate::nfs) fn recall(
         &mut self,
         by: Option<u64>,

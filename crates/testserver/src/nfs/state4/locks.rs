@@ -6,7 +6,7 @@ use super::status::Outcome;
 use dyno_nfs::status::Status4;
 use dyno_nfs::wire::FileHandle;
 
-/// Limit per lock owner and file.
+/// Limit of ranges per lock owner and file.
 const MOST_RANGES: usize = 4096;
 
 /// A conflicting lock and its owner.

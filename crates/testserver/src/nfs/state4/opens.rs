@@ -10,7 +10,7 @@ use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::FileHandle;
 use std::collections::{HashMap, HashSet};
 
-/// Limit for all clients together.
+/// Limit of states of all clients together.
 const MOST_STATES: usize = 1 << 20;
 
 pub(in crate::nfs) const READ: u32 = 1;
@@ -33,12 +33,12 @@ impl Stateid {
         version: u32::MAX,
         other: [u8::MAX; 12],
     };
-    /// Special state ID for the one that the previous operations of the compound returned.
+    /// Special state ID for the last state ID that an earlier operation of the compound returned.
     pub(in crate::nfs) const CURRENT: Self = Self {
         version: 1,
         other: [0; 12],
     };
-    /// The state ID that CLOSE returns, which is invalid.
+    /// The invalid state ID that CLOSE returns.
     pub(in crate::nfs) const INVALID: Self = Self {
         version: u32::MAX,
         other: [0; 12],
@@ -52,9 +52,9 @@ pub(in crate::nfs) type Owner = (u64, Box<[u8]>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) enum Recall {
     No,
-    /// Time of the first recall.
+    /// Time of the first recall, in nanoseconds.
     Since(u64),
-    /// Not returned in time, and therefore invalid.
+    /// The delegation was not returned in time, and is invalid.
     Revoked,
 }
 
@@ -159,7 +159,7 @@ impl Opens {
         let start = u32::from_be_bytes(stateid.other[..4].try_into().unwrap_or_default());
         let number = u64::from_be_bytes(stateid.other[4..].try_into().unwrap_or_default());
         if start != self.start {
-            // From another start of the server.
+            // The state ID is from another start of the server.
             return Err(Status4::BadStateid.into());
         }
         let state = self.states.get(&number).filter(|state| state.owner.0 == client);
@@ -180,8 +180,7 @@ impl Opens {
         }
     }
 
-    /// Checks that the owner may open the file like this: no other open denies it, or has an access that it
-    /// denies.
+    /// Checks that no other open of the file denies the requested access, or has an access that the new open denies.
     pub(in crate::nfs) fn may_open(
         &self,
         owner: &Owner,

@@ -1,6 +1,6 @@
 //! Operations of a compound by number and name (RFC 8881, 16.2).
 
-/// One more than the highest number.
+/// Highest number of an operation, plus one.
 pub(in crate::nfs) const OPERATIONS: usize = 59;
 pub(in crate::nfs) const ILLEGAL: u32 = 10_044;
 
@@ -108,7 +108,7 @@ pub(in crate::nfs) const NAMES: [&str; OPERATIONS] = [
     "RECLAIM_COMPLETE",
 ];
 
-/// Returns whether repeating the operation has the same result, whatever follows it.
+/// Returns whether an operation can be repeated without harm, whatever operations follow.
 pub(in crate::nfs) fn is_harmless(number: u32) -> bool {
     weight(number) < 4 || matches!(number, LOOKUP | LOOKUPP | ACCESS)
 }

@@ -4,7 +4,7 @@ use super::status::Outcome;
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{Attributes3, FileHandle, Time, DIRECTORY};
 
-/// Replaces an export's number in a handle.
+/// In a handle, stands for the number of an export.
 const NO_EXPORT: u32 = u32::MAX;
 const HANDLE_BYTES: usize = 16;
 const MODE: u32 = 0o555;
@@ -52,7 +52,7 @@ impl Pseudo {
                         at = below;
                     }
                     (Some(Step::Directory(below)), Some(_)) => at = below,
-                    // Below or above another export: only reachable with NFSv3.
+                    // The export is below or above another export: only reachable with NFSv3.
                     _ => break,
                 }
             }
@@ -111,7 +111,7 @@ impl Pseudo {
         self.directories.iter().position(has).unwrap_or(0)
     }
 
-    /// Returns the names from index `place` on.
+    /// Returns the names, starting at index `place`.
     pub(in crate::nfs) fn names(&self, at: usize, place: usize) -> impl Iterator<Item = (&[u8], Step)> {
         let names = self.directories[at].names.iter().skip(place);
         names.map(|(name, step)| (&**name, *step))

@@ -7,7 +7,7 @@ use dyno_nfs::status::Status;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) struct Range {
     pub(in crate::nfs) begin: u64,
-    /// Exclusive; `u64::MAX`: unlimited.
+    /// End of the range (exclusive); `u64::MAX`: unlimited.
     pub(in crate::nfs) end: u64,
     pub(in crate::nfs) write: bool,
 }
@@ -28,7 +28,7 @@ impl Range {
         self.begin < other.end && other.begin < self.end
     }
 
-    /// Returns what remains of `ranges` without this range.
+    /// Returns the parts of `ranges` that lie outside this range.
     pub(in crate::nfs) fn taken_out_of(&self, ranges: &[Self]) -> Vec<Self> {
         let mut left = Vec::with_capacity(ranges.len() + 2);
         for old in ranges {

@@ -1,4 +1,4 @@
-//! Refusal of an operation by its `nfsstat4` number.
+//! Refusals of operations, by their `nfsstat4` number.
 
 use crate::nfs::volume::Refused;
 use dyno_nfs::status::{Status, Status4};

@@ -1,4 +1,5 @@
-//! NFSv4 attributes (RFC 8881, 5): a bitmap of the present ones, and their values in its order.
+//! NFSv4 attributes (RFC 8881, 5): a bitmap of the attributes that are present, and their values in the order of the
+//! bits.
 
 use crate::nfs::options::LEASE_S;
 use crate::nfs::state4::status::{Outcome, Refused4};
@@ -171,7 +172,7 @@ const OF_ROOM: Bitmap = Bitmap::of(&[
     SPACE_TOTAL,
 ]);
 
-/// Returns whether space is requested.
+/// Returns whether attributes of the free space are requested.
 pub(super) fn asks_for_room(asked: Bitmap) -> bool {
     asked.and(OF_ROOM) != Bitmap::default()
 }
@@ -181,7 +182,7 @@ pub(super) fn asks_for_room(asked: Bitmap) -> bool {
 pub(super) struct Told {
     pub(super) file: FileHandle,
     pub(super) attributes: Attributes3,
-    /// Its file ID in the parent directory, if that is on another file system.
+    /// File ID in the parent directory, if that directory is on another file system.
     pub(super) mounted_on: u64,
     pub(super) room: Option<Room>,
     pub(super) most_file_bytes: u64,
@@ -302,7 +303,7 @@ fn parse_time(reader: &mut Reader<'_>) -> Outcome<SetTime> {
     }
 }
 
-/// Parses the attributes to set, and which ones they are.
+/// Parses the attributes to set. Also returns their bitmap.
 pub(super) fn parse_set(reader: &mut Reader<'_>) -> Outcome<(SetAttributes, Bitmap)> {
     let which = Bitmap::parse(reader)?;
     let mut values = Reader::new(reader.opaque(MOST_VALUE_BYTES)?);

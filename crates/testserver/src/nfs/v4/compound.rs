@@ -23,9 +23,10 @@ const PATH_DOWN: u32 = 0x1;
 const RECALLABLE_STATE_REVOKED: u32 = 0x40;
 const SESSION_PATH_DOWN: u32 = 0x200;
 const MOST_TAG_BYTES: usize = 1024;
-/// Larger than any result except data, listings and links: it must fit before an operation is executed.
+/// Upper bound on the size of a result, except for data, directory listings and link targets. An operation is executed
+/// only if the reply has at least this much room left.
 const RESULT_BYTES: usize = 768;
-/// Number of leading bytes that identify a request; data follows.
+/// Number of leading bytes that identify a request; the rest is data.
 const DIGESTED_BYTES: usize = 512;
 
 /// The slot in which a compound is executed.
@@ -61,8 +62,8 @@ pub(super) struct Compound<'a> {
     start: usize,
 }
 
-/// Executes the compound in a record, whose arguments are `arguments`, and appends the reply. Returns the
-/// operation by which it is counted; None: there is no reply yet, and the compound must be executed again.
+/// Executes the compound in a record, whose arguments are `arguments`, and appends the reply. Returns the operation by
+/// which the compound is counted; None: there is no reply yet, and the compound must be executed again.
 pub(in crate::nfs) fn answer_compound(
     (host, connection): (&Host, &Arc<ConnectionHandle>),
     asked: Asked,
@@ -134,7 +135,7 @@ impl Compound<'_> {
             self.behind_refusal.clear();
             let outcome = self.next(number, done, &mut reader, out);
             if let Some(reply) = outcome.as_ref().ok().and_then(Option::as_ref) {
-                // It was executed before.
+                // The compound was executed before: send the cached reply.
                 out.truncate(self.start);
                 out.extend_from_slice(reply);
                 return Ok(Some(counted));
@@ -174,7 +175,7 @@ impl Compound<'_> {
         }
     }
 
-    /// Executes one operation. Returns the whole reply if it is cached from an earlier transmission.
+    /// Executes one operation. Returns the reply to the whole compound if it is cached from an earlier transmission.
     fn next(
         &mut self,
         number: u32,
@@ -267,7 +268,7 @@ impl Compound<'_> {
         let id = parse_session(reader)?;
         let (number, slot, highest) = (reader.u32()?, reader.u32()?, reader.u32()?);
         let keeps = reader.bool()?;
-        // The operations and the caller; the rest may differ in a retransmission.
+        // Digest only the operations and the caller: the rest of a retransmission may differ.
         let said = &self.arguments[reader.position().min(self.arguments.len())..];
         let caller = (self.asked.caller.uid, self.asked.caller.gid);
         let digest = self
@@ -313,7 +314,7 @@ impl Compound<'_> {
         }
     }
 
-    /// Returns the remaining space for results, in bytes.
+    /// Returns the number of bytes that the results may still take.
     pub(super) fn room_bytes(&self, out: &[u8]) -> usize {
         let most = self.in_slot.map_or(usize::MAX, |used| match used.keeps {
             true => used.channel.reply_bytes.min(used.channel.kept_bytes) as usize,

@@ -6,9 +6,9 @@ use crate::nfs::state4::status::Outcome;
 use dyno_files::Stability;
 use dyno_nfs::wire::{Malformed, Reader, Writer};
 
-/// Longer than any record.
+/// Upper bound on the length of data, which no record reaches.
 const MOST_DATA_BYTES: usize = 2 << 20;
-/// End-of-file flag, length and padding.
+/// Size of a READ result around its data: end-of-file flag, length and padding.
 const AROUND_DATA_BYTES: usize = 16;
 
 impl Compound<'_> {
@@ -26,7 +26,7 @@ impl Compound<'_> {
         let is_end = volume.give_data(slot, offset, bytes, &self.asked, writer.0)?;
         let count = writer.0.len() - data;
         writer.0[head..head + 4].copy_from_slice(&u32::from(is_end).to_be_bytes());
-        // At most `bytes`.
+        // Does not truncate: `count` is at most `bytes`.
         writer.0[head + 4..data].copy_from_slice(&(count as u32).to_be_bytes());
         writer.0.resize(data + count.next_multiple_of(4), 0);
         Ok(())

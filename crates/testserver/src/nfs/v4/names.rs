@@ -19,7 +19,7 @@ const MOST_LISTING_BYTES: usize = 1 << 20;
 /// Size of a listing around its entries: verifier, end of the entries, and end of the listing. The status
 /// is counted elsewhere.
 const AROUND_LISTING_BYTES: usize = 16;
-/// Start of the file IDs of exports in their parent directories, far from those of files.
+/// Start of the file IDs of exports in their parent directories, far above the IDs of files.
 const EXPORT_IDS: u64 = 1 << 62;
 const EXECUTABLE: u32 = 0o111;
 const RIGHTS_OF_DIRECTORY: u32 = 0x1f;
@@ -92,7 +92,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// Handles SECINFO: only AUTH_SYS is available. It consumes the current file (RFC 8881, 2.6.3.1.1.8).
+    /// Handles SECINFO: only AUTH_SYS is available. The operation consumes the current file (RFC 8881, 2.6.3.1.1.8).
     pub(super) fn security_of_name(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let name = parse_name(reader)?;
         let at = self.file()?;
@@ -264,7 +264,7 @@ impl Compound<'_> {
             .files
             .rename(from_at, from, to_at, to)
             .map_err(|refused| match refused {
-                // NFSv4 has one status for both.
+                // NFSv4 has one status for an existing name and for a directory that is not empty.
                 Refused(Status::NotEmpty) => Refused(Status::Exist),
                 other => other,
             })?;
@@ -380,7 +380,7 @@ impl Compound<'_> {
     }
 }
 
-/// A listing that is being written.
+/// A listing while it is written.
 struct Listing {
     asked: Bitmap,
     begin: usize,

@@ -11,22 +11,22 @@ const MOST_OWNER_BYTES: usize = 1024;
 const MOST_AUTH_BYTES: usize = 400;
 const MOST_GROUPS: u32 = 16;
 const MOST_CALLBACK_FLAVORS: u32 = 16;
-/// What a client may say in EXCHANGE_ID; all other bits must be clear.
+/// Flags that a client may set in EXCHANGE_ID; all other bits must be 0.
 const CLIENT_FLAGS: u32 = 0x4007_0103;
 const UPDATE: u32 = 0x4000_0000;
 const CONFIRMED: u32 = 0x8000_0000;
-/// The server has no layouts.
+/// `EXCHGID4_FLAG_USE_NON_PNFS`: the server has no layouts.
 const NO_PNFS: u32 = 0x0001_0000;
 const MOST_OPERATIONS: u32 = 64;
 const MOST_KEPT_BYTES: u32 = 8192;
-/// Less is of no use.
+/// Minimum size of a request and of a reply; a session with less is refused.
 const LEAST_BYTES: u32 = 1024;
-/// Around the data of a READ or a WRITE.
+/// Upper bound on the size of a READ or WRITE message without its data.
 const AROUND_BYTES: u32 = 8192;
-// What a connection carries: requests, calls to the client, or both.
+// Directions of a connection (`channel_dir_from_server4`): the fore channel only, or both channels.
 const FORE: u32 = 1;
 const BOTH: u32 = 3;
-/// In the flags of CREATE_SESSION: the connection carries calls to the client, too.
+/// Flag of CREATE_SESSION: the connection also carries the back channel.
 const CALLS: u32 = 2;
 
 fn parse_channel(reader: &mut Reader<'_>) -> Result<Channel, Malformed> {
@@ -41,7 +41,7 @@ fn parse_channel(reader: &mut Reader<'_>) -> Result<Channel, Malformed> {
     match reader.u32()? {
         0 => {}
         1 => {
-            reader.u32()?; // of RDMA
+            reader.u32()?; // RDMA IRD
         }
         _ => return Err(Malformed),
     }
@@ -54,7 +54,7 @@ fn write_channel(channel: &Channel, writer: &mut Writer<'_>) {
     writer.u32(channel.slots).u32(0);
 }
 
-/// Reads as whom the client wants to be called: by the first way that it names and that is one of ours.
+/// Parses the credentials that the client accepts in callbacks; returns the first with a supported flavor.
 fn parse_callback_security(reader: &mut Reader<'_>) -> Result<Option<Credential>, Malformed> {
     let count = reader.u32()?;
     if count > MOST_CALLBACK_FLAVORS {
@@ -98,7 +98,7 @@ impl Compound<'_> {
         let owner = reader.opaque(MOST_OWNER_BYTES)?;
         let flags = reader.u32()?;
         let protection = reader.u32()?;
-        // Protection of states by keys needs Kerberos.
+        // Every state protection other than SP4_NONE needs Kerberos.
         if flags & !CLIENT_FLAGS != 0 || protection != 0 || owner.is_empty() {
             return Err(Status::Inval.into());
         }
@@ -119,7 +119,7 @@ impl Compound<'_> {
         writer.u64(known.client).u32(known.next);
         writer.u32(NO_PNFS | if known.confirmed { CONFIRMED } else { 0 });
         writer.u32(0); // no protection
-                       // This server's own name, as no other server has its files.
+                       // The server's own owner and scope, because no other server has the same files.
         let name = format!("serverdyno {:016x}", self.host.server);
         writer
             .u64(0)
@@ -131,7 +131,7 @@ impl Compound<'_> {
 
     pub(super) fn create_session(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let (client, number) = (reader.u64()?, reader.u32()?);
-        let flags = reader.u32()?; // to be kept for ever, or over RDMA, is not offered
+        let flags = reader.u32()?; // persistent sessions and RDMA are not offered
         let (fore, back) = (parse_channel(reader)?, parse_channel(reader)?);
         let program = reader.u32()?;
         let credential = parse_callback_security(reader)?;
@@ -173,7 +173,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// For requests, connections need not be bound: those of a session come over any.
+    /// Handles BIND_CONN_TO_SESSION, which only the back channel needs: requests of a session may use any connection.
     pub(super) fn bind_connection(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let session = parse_session(reader)?;
         let direction = reader.u32()?;

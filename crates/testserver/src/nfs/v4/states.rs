@@ -17,14 +17,14 @@ use std::sync::MutexGuard;
 
 const MOST_OWNER_BYTES: usize = 1024;
 const ACCESS: u32 = 3;
-/// Delegation wants of a client.
+/// Bits of the share access that tell which delegation the client wants.
 const WISHES: u32 = 0x0003_ff00;
 const NOT_WANTED: [u32; 2] = [0x0400, 0x0500];
 const READ: u32 = 1;
 const WRITE: u32 = 2;
-/// `OPEN_DELEGATE_READ`.
+/// Delegation type `OPEN_DELEGATE_READ`.
 const FOR_READING: u32 = 1;
-/// Locks can be split and merged, as in POSIX.
+/// Result flag of OPEN (`OPEN4_RESULT_LOCKTYPE_POSIX`): locks can be split and merged, as in POSIX.
 const POSIX_LOCKS: u32 = 4;
 const MOST_TESTED: u32 = 4096;
 
@@ -39,7 +39,7 @@ enum Claim<'a> {
     Name(&'a [u8]),
     Previous,
     File,
-    /// With the client's delegation, and a name if given.
+    /// With the client's delegation, and with a name if there is one.
     Delegation(Stateid, Option<&'a [u8]>),
 }
 
@@ -83,7 +83,7 @@ fn parse_claim<'a>(reader: &mut Reader<'a>) -> Outcome<Claim<'a>> {
     })
 }
 
-/// Appends the delegation of an open, if any, with no permission for access without asking.
+/// Appends the delegation of an open, if any. Its access control entry permits nothing, so the client must send ACCESS.
 fn write_delegation(delegated: Option<Stateid>, writer: &mut Writer<'_>) {
     let Some(stateid) = delegated else {
         writer.u32(0);
@@ -94,7 +94,7 @@ fn write_delegation(delegated: Option<Stateid>, writer: &mut Writer<'_>) {
     writer.u32(0).u32(0).u32(0).opaque(b"");
 }
 
-/// Checks that it is a regular file.
+/// Fails unless the attributes are those of a regular file.
 fn need_file(attributes: &Attributes3) -> Outcome {
     match attributes.kind {
         REGULAR => Ok(()),
@@ -105,7 +105,7 @@ fn need_file(attributes: &Attributes3) -> Outcome {
 }
 
 impl<'a> Compound<'a> {
-    /// Resolves the current state ID.
+    /// Returns the state ID that the special value `CURRENT` stands for; any other state ID unchanged.
     pub(super) fn resolved(&self, stateid: Stateid) -> Outcome<Stateid> {
         match stateid == Stateid::CURRENT {
             true => self.stateid.ok_or_else(|| Status4::BadStateid.into()),
@@ -177,8 +177,8 @@ impl<'a> Compound<'a> {
         Ok(())
     }
 
-    /// Returns the file whose delegations an open conflicts with, because of its access, denial or
-    /// truncation.
+    /// Returns the file whose delegations conflict with an open that writes, denies reading or truncates; None: no
+    /// conflict.
     fn in_question(
         &self,
         at: &FileHandle,

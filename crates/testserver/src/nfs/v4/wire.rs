@@ -16,7 +16,7 @@ pub(super) fn parse_name<'a>(reader: &mut Reader<'a>) -> Outcome<&'a [u8]> {
     }
 }
 
-/// Appends `change_info4`, as atomic, because the export was locked.
+/// Appends `change_info4`, marked as atomic because the export was locked.
 pub(super) fn write_change((before, after): (u64, u64), writer: &mut Writer<'_>) {
     writer.u32(1).u64(before).u64(after);
 }

@@ -17,7 +17,7 @@ use dyno_nfs::wire::{Attributes3, FileHandle, Wcc};
 
 const HANDLE_BYTES: usize = 24;
 
-/// An export of one start of a server: the prefix of handles.
+/// Identity of an export during one start of a server: the prefix of its file handles.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExportName {
     server: u64,
@@ -35,7 +35,8 @@ impl ExportName {
         FileHandle::of(&bytes).ok_or_else(|| Status::ServerFault.into())
     }
 
-    /// Returns attributes for clients, with the file system ID. Some clients would take 0 for none.
+    /// Returns attributes for clients, with the file system ID. IDs start at 1, because some clients treat 0 as
+    /// missing.
     pub(crate) fn told(self, attributes: Attributes3) -> Attributes3 {
         Attributes3 {
             file_system: u64::from(self.number) + 1,
@@ -61,7 +62,7 @@ impl Volume {
         }
     }
 
-    /// Returns the export number in a handle; None if it is from another start of the server or invalid.
+    /// Returns the export number in a handle; None if the handle is invalid or from another start of the server.
     pub(crate) fn number_in(handle: &FileHandle, server: u64) -> Option<usize> {
         let bytes = handle.as_bytes();
         let of_server = bytes.get(..8)? == server.to_be_bytes() && bytes.len() == HANDLE_BYTES;
@@ -90,7 +91,7 @@ impl Volume {
         if number(8..12) != u64::from(self.export.number) {
             return Err(Status::XDev.into());
         }
-        // Four bytes always fit.
+        // Does not truncate: the number has four bytes.
         let slot = number(12..16) as usize;
         match self.files.serial(slot) == Some(number(16..24)) {
             true => Ok(slot),
@@ -102,7 +103,7 @@ impl Volume {
         self.export.told(self.files.attributes(slot))
     }
 
-    /// Returns the attributes of a file after a call, with those `before` it.
+    /// Returns the attributes of a file before and after a call.
     pub(crate) fn wcc(&self, slot: usize, before: &Attributes3) -> Wcc {
         Wcc {
             before: Some(before.before()),

@@ -3,14 +3,14 @@
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::Attributes3;
 
-/// Cookies of `.` and `..`; those of names are larger.
+/// Cookies of `.` and `..`; the cookies of names are larger.
 pub(crate) const OWN_COOKIE: u64 = 1;
 pub(crate) const PARENT_COOKIE: u64 = 2;
-/// As on any Linux file system.
+/// Maximum length of a name, as on Linux file systems.
 pub(crate) const MOST_NAME_BYTES: u32 = 255;
 pub(crate) const MOST_LINKS: u32 = 32_000;
 
-/// Status of a refused request.
+/// A refusal of a request, with its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Refused(pub(crate) Status);
 
@@ -27,12 +27,12 @@ pub(crate) struct Caller {
     pub(crate) gid: u32,
 }
 
-/// The object to create, if not a regular file.
+/// An object to create that is not a regular file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Made<'a> {
     Directory,
     SymbolicLink(&'a [u8]),
-    /// Its type (`ftype3`), and for a device its major and minor number.
+    /// Type of the object (`ftype3`), and for a device its major and minor number.
     Special(u32, (u32, u32)),
 }
 

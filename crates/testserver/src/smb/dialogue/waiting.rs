@@ -1,4 +1,4 @@
-//! Parked requests, which wait for other clients: stored, retried, cancelled.
+//! Requests that are parked to wait for other clients: stores, retries and cancels them.
 
 use super::{Chain, Dialogue, ERROR_BODY};
 use crate::smb::message::{command, flag, AnswerHeader, Disconnect, Frame, Request};
@@ -35,7 +35,7 @@ pub(super) fn of_ended(command: u16, status: Status) -> Status {
 }
 
 impl Dialogue {
-    /// Parks a request until it is retried, and announces it as pending, unless that was done before.
+    /// Parks a request until it is retried. Announces it as pending, unless an earlier attempt has done so.
     pub(super) fn park(
         &mut self,
         bytes: &[u8],
@@ -54,7 +54,7 @@ impl Dialogue {
             let credits = self.credits.grant(request.credits);
             self.say(request, &chain, credits, Status::PENDING, out)?;
         }
-        // Locks and changes are awaited without limit, breaks are not.
+        // Requests wait for locks and changes without limit, but not for breaks.
         let patience_ns = self.host.options.break_timeout_ns;
         let deadline_ns = moment.ns.saturating_add(patience_ns);
         self.parked.push(Parked {
@@ -67,7 +67,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Sends a status of a parked request: pending, or ended without execution.
+    /// Sends the status of a parked request: pending, or ended without execution.
     fn say(
         &mut self,
         request: &Request<'_>,
@@ -103,7 +103,7 @@ impl Dialogue {
             true => parked.async_id == request.async_id,
             false => parked.message_id == request.message_id,
         };
-        // A request that has been answered meanwhile is gone, and gets no further answer.
+        // A request that has been answered meanwhile is no longer parked, and gets no further answer.
         let Some(place) = self.parked.iter().position(is_it) else {
             return;
         };
@@ -115,7 +115,7 @@ impl Dialogue {
             sealed: chain.sealed.and(parked.chain.sealed),
             ..parked.chain
         };
-        // A failure to encrypt will recur with the next message, which handles it.
+        // A failure to encrypt will recur with the next message, which then closes the connection.
         let _ = self.say(&cancelled, &chain, 0, Status::CANCELLED, out);
     }
 
@@ -146,12 +146,12 @@ impl Dialogue {
         self.carry_out_chain(&parked.bytes, parked.chain, moment, out)
     }
 
-    /// Returns when `expire` is due next.
+    /// Returns the earliest deadline of a parked request.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
         self.parked.iter().filter_map(|parked| parked.deadline_ns).min()
     }
 
-    /// Retries the requests whose waiting time is over.
+    /// Retries the requests whose deadline has passed.
     pub(crate) fn expire(&mut self, moment: Moment, out: &mut Vec<u8>) -> Result<(), Disconnect> {
         let due = |parked: &Parked| parked.deadline_ns.is_some_and(|due_ns| due_ns <= moment.ns);
         while let Some(place) = self.parked.iter().position(due) {

@@ -81,7 +81,7 @@ fn resume_key(part: &[u8], file: FileId, room: u32, out: &mut Vec<u8>) -> Result
     Ok(Status::SUCCESS)
 }
 
-/// Copies into the open file.
+/// Copies ranges of the source file into the open file.
 fn copy(asking: &Asking<'_>, volume: &mut Volume, open: usize, out: &mut Vec<u8>) -> Result<Status, Status> {
     let part = asking.part;
     let (code, room) = (u32_at(part, BODY + 4)?, u32_at(part, BODY + 44)?);

@@ -11,26 +11,26 @@ use dyno_smb::wire::Dialect;
 
 const LEASE_LEVEL: u8 = 0xff;
 const MOST_CONTEXTS: usize = 32;
-/// Size of the second form, which ends with the epoch.
+/// Size of a lease context in version 2, which ends with the epoch.
 const LEASE_BYTES: usize = 52;
 const LAST_IMPERSONATION: u32 = 3;
 const LEASE_BREAKING: u32 = 2;
 /// Flag of a durable handle that survives a restart of the server.
 const PERSISTENT: u32 = 2;
-/// Flag of the second form: the key of the parent directory's lease is present.
+/// Flag of a lease in version 2: the key of the parent directory's lease is present.
 const PARENT_KEY_SET: u32 = 4;
 const LEASE_STATES: u32 = 7;
 
 /// Parsed contexts.
 #[derive(Default)]
 struct Contexts {
-    /// Key, state, and the epoch of the second form.
+    /// Key, state, and the epoch of a lease in version 2.
     lease: Option<(u128, u8, Option<u16>)>,
     /// Key of the parent directory's lease.
     parent: Option<u128>,
     maximal_access: bool,
     number: bool,
-    /// Whether an earlier version of a file is requested; there is none.
+    /// Whether an earlier version of the file is requested. The server has none.
     from_the_past: bool,
     durable: Option<Durable>,
 }
@@ -38,8 +38,8 @@ struct Contexts {
 /// Durability that an open requests, or reconnects to.
 #[derive(Debug, Clone, Copy)]
 enum Durable {
-    /// Makes the open durable; `persistent`: it also survives a restart of the server. In the second form
-    /// an open has a GUID.
+    /// Makes the open durable; `persistent`: it also survives a restart of the server. Only version 2 of the context
+    /// has a GUID.
     Keep {
         create_guid: Option<u128>,
         persistent: bool,
@@ -60,8 +60,8 @@ impl Durable {
 }
 
 impl Contexts {
-    /// Adds a durability context. The second form must be the only one; among those of the first form, a
-    /// reconnect takes precedence (MS-SMB2 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12).
+    /// Adds a durability context. A context in version 2 must be the only one; among those in version 1, a reconnect
+    /// takes precedence (MS-SMB2 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12).
     fn add_durable(&mut self, durable: Durable) -> Result<(), Status> {
         match self.durable {
             Some(before) if before.is_second_form() || durable.is_second_form() => {
@@ -137,8 +137,8 @@ pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>
     Ok(Status::SUCCESS)
 }
 
-/// Makes an open durable if that is requested and allowed; returns the timeout in milliseconds, and whether
-/// the handle is persistent.
+/// Makes an open durable if durability is requested and allowed; returns the timeout in milliseconds, and whether the
+/// handle is persistent.
 fn keep(
     asking: &Asking<'_>,
     volume: &mut Volume,
@@ -166,7 +166,7 @@ fn keep(
     Some((kept_ms, persistent))
 }
 
-/// Returns whether leases are granted: from SMB 2.1 on, in the second form from 3.0 on.
+/// Returns whether leases are granted: from SMB 2.1 on in version 1, from SMB 3.0 on in version 2 (`second_form`).
 fn leases(asking: &Asking<'_>, second_form: bool) -> bool {
     let least = if second_form {
         Dialect::Smb300

@@ -101,8 +101,7 @@ struct Element {
     flags: u32,
 }
 
-/// Locks all ranges or none, or releases ranges up to the first failure. The first element determines
-/// which.
+/// Locks all ranges or none, or releases ranges up to the first failure. The first element decides between the two.
 pub(super) fn lock(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -> Result<Status, Stop> {
     let part = asking.part;
     let open = asking.file(volume, 8)?;

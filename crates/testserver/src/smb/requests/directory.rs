@@ -93,7 +93,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes an entry if it fits completely; returns whether it did.
+    /// Writes an entry if it fits completely. Returns whether the entry was written.
     fn entry(&mut self, entry: Entry<'_>) -> bool {
         if self.single && self.last.is_some() {
             return false;

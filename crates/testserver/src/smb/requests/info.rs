@@ -10,7 +10,7 @@ use crate::smb::volume::{Facts, Volume, CLUSTER_BYTES};
 const OF_FILE: u8 = 1;
 const OF_FILE_SYSTEM: u8 = 2;
 const SECTOR_BYTES: u64 = 512;
-/// Names keep their case and are in Unicode (MS-FSCC 2.5.1).
+/// File system attributes: names keep their case and are in Unicode (MS-FSCC 2.5.1).
 const FILE_SYSTEM_ATTRIBUTES: u32 = 0x0000_0006;
 const DEVICE_DISK: u32 = 7;
 const LONGEST_NAME_UNITS: u32 = 255;
@@ -103,7 +103,7 @@ fn standard(facts: &Facts, out: &mut Vec<u8>) {
     out.u16(0);
 }
 
-/// Appends the path after its length; returns `fixed_bytes`, which must fit.
+/// Appends the path after its length. Returns `fixed_bytes`, the number of bytes that must fit.
 fn path(volume: &Volume, open: usize, out: &mut Vec<u8>, fixed_bytes: u32) -> u32 {
     let path = volume.path(open);
     out.u32(length(2 * path.len()));
@@ -111,7 +111,7 @@ fn path(volume: &Volume, open: usize, out: &mut Vec<u8>, fixed_bytes: u32) -> u3
     fixed_bytes
 }
 
-/// Appends the short name: a name that is short enough is its own; others have none.
+/// Appends the short name. A name that is short enough is its own short name; other names have none.
 fn short_name(name: &[u16], out: &mut Vec<u8>) -> Result<(), Status> {
     let mut parts = name.splitn(2, |unit| *unit == u16::from(b'.'));
     let units = |part: Option<&[u16]>| part.map_or(0, <[u16]>::len);
@@ -123,7 +123,7 @@ fn short_name(name: &[u16], out: &mut Vec<u8>) -> Result<(), Status> {
     Ok(())
 }
 
-/// Appends the streams: a file has one without a name, a directory none.
+/// Appends the streams: a file has a single one without a name, a directory has none.
 fn streams(facts: &Facts, out: &mut Vec<u8>) {
     if facts.is_directory() {
         return;

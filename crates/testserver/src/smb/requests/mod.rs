@@ -49,7 +49,7 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Returns the open file whose ID is at `offset` of the body; all ones stand for that of the previous
+    /// Returns the open file whose ID is at `offset` of the body. An ID of all ones stands for the file of the previous
     /// request.
     fn file(&self, volume: &Volume, offset: usize) -> Result<usize, Status> {
         let place = u64_at(self.part, BODY + offset)?;
@@ -64,8 +64,7 @@ impl Asking<'_> {
         Ok(open)
     }
 
-    /// As `file` for changes, which are refused if they arrive late from a connection that the client has
-    /// given up.
+    /// Like `file`, but for a change: refuses a late request from a connection that the client has given up.
     fn file_to_change(&self, volume: &mut Volume, offset: usize) -> Result<usize, Status> {
         let open = self.file(volume, offset)?;
         if self.dialect >= Dialect::Smb300 {
@@ -114,7 +113,7 @@ pub(crate) fn carry_out(
         command::QUERY_DIRECTORY | command::SET_INFO => 33,
         command::QUERY_INFO => 41,
         command::IOCTL => 57,
-        // Two formats, distinguished by their sizes.
+        // Two message formats, distinguished by their sizes.
         _ => return data::acknowledge(asking, volume, out).map_err(Stop::from),
     };
     request.check_structure(structure)?;

@@ -29,7 +29,7 @@ pub(super) fn set(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -
         }
         10 => {
             let name = units(slice(value, 20, u32_at(value, 16)? as usize)?)?;
-            // Some clients start at the root with a backslash.
+            // Some clients send a leading backslash for the root.
             let name = name.strip_prefix(&[u16::from(b'\\')]).unwrap_or(&name);
             volume.rename(open, name, u8_at(value, 0)? != 0, moment, asking.waiter)?;
         }
@@ -37,7 +37,7 @@ pub(super) fn set(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -
         19 => volume.set_allocation(open, u64_at(value, 0)?, moment)?,
         20 => volume.set_end(open, u64_at(value, 0)?, moment)?,
         14 => volume.set_position(open, u64_at(value, 0)?),
-        // Only affects the client.
+        // FileModeInformation, which only affects the client.
         16 => {}
         _ => return Err(Status::INVALID_INFO_CLASS.into()),
     }

@@ -1,7 +1,7 @@
-//! Durable and persistent opens (MS-SMB2 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1): if the
-//! connection is lost, the open stays for its owner, who reconnects to it. Durable opens need an oplock or
-//! lease with handle caching, and end with the server; persistent ones survive its restart. If another
-//! client wants the file meanwhile, it gets it, and the owner can't reconnect.
+//! Durable and persistent opens (MS-SMB2 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1): if the connection is
+//! lost, the open stays for its owner, who reconnects to it. Durable opens need an oplock or lease with handle caching,
+//! and end with the server; persistent ones survive its restart. If another client needs the file meanwhile, the open
+//! is closed and its owner can't reconnect.
 
 use super::{
     caching, names, right, ConnectionId, FileId, Hold, LeaseName, Moment, Opened, Opener, Own, Volume,
@@ -14,18 +14,18 @@ use crate::smb::status::Status;
 const KEPT_MS: u32 = 60_000;
 /// Maximum timeout, as in Windows and Samba.
 const KEPT_MOST_MS: u32 = 300_000;
-/// Distance from which a channel sequence counts as older, because the counter wraps; older writes and
-/// attribute changes are refused.
+/// Distance from which a channel sequence counts as older, because the counter wraps. Writes and attribute changes with
+/// an older sequence are refused.
 const OLDER: u16 = 0x8000;
 
-/// Connection of an open whose connection is lost.
+/// The connection of an open that has lost its own.
 const NOBODY: ConnectionId = ConnectionId { thread: 0, serial: 0 };
 
 /// Names by which the owner reconnects to an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeptName {
     pub(crate) client_guid: u128,
-    /// GUID of the open; None: SMB 2 has none.
+    /// Create GUID of the open; None: the client used version 1 of the context, which has none.
     pub(crate) create_guid: Option<u128>,
 }
 
@@ -47,13 +47,13 @@ pub(crate) struct Kept {
     kept_ms: u32,
     /// When its connection was lost.
     left_ns: Option<u64>,
-    /// Offset, overwritten data and previous end of the last write, for a fault that undoes it.
+    /// Offset, overwritten data and previous end of the file at the last write, for a fault that undoes the write.
     overwritten: Option<(u64, Vec<u8>)>,
 }
 
 impl Volume {
-    /// Makes a new open durable if possible; returns the timeout in milliseconds. `wanted_ms` 0: the client
-    /// leaves it to the server.
+    /// Makes a new open durable if possible; returns the timeout in milliseconds. `wanted_ms` 0: the server chooses the
+    /// timeout.
     pub(crate) fn keep(
         &mut self,
         file: FileId,
@@ -119,7 +119,7 @@ impl Volume {
         if let (Some((offset, data)), Some(Kind::UndoneWrites)) = (undone, fault) {
             let (node, space) = (open.node, self.space.clone());
             if let Some(pages) = self.nodes[node].pages_mut() {
-                // The overwritten data had space before.
+                // Can't fail: the overwritten data had space before.
                 let _ = pages.write(offset, &data, &space);
             }
         }
@@ -206,7 +206,7 @@ impl Volume {
         }
     }
 
-    /// Closes opens without a connection whose caching becomes invalid by a change of `node`.
+    /// Closes opens without a connection whose cached data becomes invalid by a change of `node`.
     pub(super) fn close_outdated(&mut self, node: usize, own: Own, keep: u8, moment: Moment) {
         for open in self.nodes[node].opens.clone() {
             if self.is_left(open) && own != self.own(open) && self.held(open).state & !keep != 0 {
@@ -242,8 +242,8 @@ impl Volume {
         }
     }
 
-    /// Compares the client's channel sequence with the open's (3.3.5.2.10): refuses late changes from an
-    /// older one.
+    /// Compares the client's channel sequence with that of the open (3.3.5.2.10): refuses changes with an older
+    /// sequence.
     pub(crate) fn check_channel_sequence(
         &mut self,
         open: usize,

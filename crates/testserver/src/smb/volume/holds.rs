@@ -51,11 +51,11 @@ pub(crate) struct Lease {
     pub(crate) name: LeaseName,
     pub(crate) node: usize,
     pub(crate) held: Held,
-    /// Only in the second form: counts its changes, starting from the client's value.
+    /// Number of changes of the lease, starting from the client's value; only in version 2 (`second_form`).
     pub(crate) epoch: u16,
     pub(crate) second_form: bool,
     pub(crate) opens: u32,
-    /// The connection that used it last.
+    /// The connection that used the lease last.
     pub(crate) connection: ConnectionId,
 }
 
@@ -93,19 +93,19 @@ fn as_oplock(state: u8) -> u8 {
 enum Step {
     Nothing,
     MustWait,
-    /// A notification was sent; whether it needs an acknowledgement.
+    /// A notification was sent; true: it needs an acknowledgement.
     Told(bool),
 }
 
 impl Held {
-    /// Breaks all caching but `keep`.
+    /// Breaks all caching except `keep`.
     fn take_away(&mut self, keep: u8, is_oplock: bool, moment: Moment, patience_ns: u64) -> Step {
         if let Some(breaking) = self.breaking {
             if moment.ns < breaking.since_ns.saturating_add(patience_ns) {
                 let enough = self.state & !keep == 0;
                 return if enough { Step::Nothing } else { Step::MustWait };
             }
-            // MS-SMB2 3.3.6.1, 3.3.6.5: without an acknowledgement the holder loses everything.
+            // MS-SMB2 3.3.6.1, 3.3.6.5: without an acknowledgement, the holder loses all caching.
             *self = Self::default();
         }
         if self.state & !keep == 0 {
@@ -125,7 +125,8 @@ impl Held {
         Step::Told(true)
     }
 
-    /// Acknowledges a break. Returns false if `state` exceeds what was left, or there was no break.
+    /// Acknowledges a break. Returns false if `state` exceeds the caching that the break left, or if there was no
+    /// break.
     fn acknowledge(&mut self, state: u8) -> bool {
         let suits = self.breaking.is_some_and(|breaking| state & !breaking.to == 0);
         if suits {
@@ -146,7 +147,7 @@ pub(crate) struct Granted {
 }
 
 impl Volume {
-    /// Breaks all caching of `node` but `keep` for all opens except `own` and its lease. Returns true if an
+    /// Breaks all caching of `node` except `keep`, for all opens except `own` and its lease. Returns true if an
     /// acknowledgement must arrive first.
     pub(super) fn take_away(&mut self, node: usize, own: Own, keep: u8, moment: Moment) -> bool {
         if self.fault == Some(Kind::NoBreaks) {
@@ -161,7 +162,7 @@ impl Volume {
         must_wait
     }
 
-    /// As above for a single open.
+    /// Breaks the caching of a single open, except `keep`, like `take_away`.
     pub(super) fn take_away_from(&mut self, open: usize, own: Own, keep: u8, moment: Moment) -> bool {
         let patience_ns = self.break_timeout_ns;
         let holder = &mut self.opens[open];
@@ -207,8 +208,8 @@ impl Volume {
         }
     }
 
-    /// Breaks the leases of a changed directory, except `by`, the lease of the client that changed it
-    /// (MS-FSA 2.1.4.12: the parent's oplock). No acknowledgement is awaited, as with a changed file.
+    /// Breaks the leases of a changed directory, except `by`, the lease of the client that made the change (MS-FSA
+    /// 2.1.4.12: the parent's oplock). As with a changed file, no acknowledgement is awaited.
     pub(super) fn take_directory_away(&mut self, directory: usize, by: Option<LeaseName>, moment: Moment) {
         if matches!(self.fault, Some(Kind::NoBreaks | Kind::NoDirectoryBreaks)) {
             return;
@@ -220,8 +221,8 @@ impl Volume {
         }
     }
 
-    /// Returns the connection for notifications of a lease: the one that used it last, or if that is gone,
-    /// another one with an open under it (MS-SMB2 3.3.4.7).
+    /// Returns the connection for notifications of a lease: the one that used the lease last, or if that is gone,
+    /// another one with an open under the lease (MS-SMB2 3.3.4.7).
     fn connection_of(&self, lease: usize) -> ConnectionId {
         let last = self.leases[lease].connection;
         let node = self.leases[lease].node;
@@ -278,7 +279,7 @@ impl Volume {
         }
     }
 
-    /// Returns the maximum caching of a new open besides the existing opens, without those of its own
+    /// Returns the maximum caching that a new open can get, given the other opens of the file except those of its own
     /// lease. Level II and H exclude each other (MS-FSA 2.1.5.18).
     fn possible(&self, newcomer: usize, own: Own, as_lease: bool) -> u8 {
         let node = self.opens[newcomer].node;

@@ -9,7 +9,7 @@ use std::ops::Bound;
 /// Position of a listing.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// Pattern of the first request; it applies until the listing restarts.
+    /// Pattern of the first request, which applies until the listing restarts.
     pattern: Option<Pattern>,
     /// Number of `.` and `..` returned so far.
     dots: u8,
@@ -28,7 +28,7 @@ pub(crate) struct Entry<'a> {
 const DOTS: [u16; 2] = [b'.' as u16, b'.' as u16];
 
 impl Volume {
-    /// Passes the next matching names to `tell` until it refuses one.
+    /// Passes the next matching names to `tell` until `tell` refuses a name.
     pub(crate) fn list(
         &mut self,
         open: usize,

@@ -73,7 +73,7 @@ pub(crate) enum Notice {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) ns: u64,
-    /// In 100 ns since 1601.
+    /// Time in units of 100 ns since 1601.
     pub(crate) filetime: u64,
 }
 
@@ -92,21 +92,21 @@ pub(crate) struct Open {
     connection: ConnectionId,
     session: u64,
     tree: u32,
-    /// Granted bits of `right`.
+    /// Granted access rights: bits of `right`.
     pub(crate) access: u32,
     share: u32,
-    /// Whether it affects neither sharing nor caching.
+    /// Whether the open affects neither sharing nor caching.
     is_for_attributes: bool,
     delete_on_close: bool,
     hold: Hold,
     /// The client's lease on the parent directory: changes through this open don't break it.
     parent_lease: Option<LeaseName>,
     cursor: Cursor,
-    /// Number of changes reported to the watcher of this directory; None: it is not watched.
+    /// Number of changes reported to the watcher of this directory; None: no watcher.
     told_changes: Option<u64>,
     /// Durability, if granted.
     kept: Option<Kept>,
-    /// Channel sequence that the client last used for it.
+    /// Channel sequence that the client last used for this open.
     channel_sequence: u16,
     /// Position set by the client (MS-FSCC 2.4.40): only reported back.
     position: u64,
@@ -163,11 +163,11 @@ impl Volume {
         &self.space
     }
 
-    /// Returns the index of an open, if it belongs to the client.
+    /// Returns the index of an open, if the open belongs to the client.
     pub(crate) fn find(&self, file: FileId, opener: &Opener) -> Result<usize, Status> {
         let open = self.opens.get(file.0).filter(|open| open.serial == file.1);
         let own = open.filter(|open| {
-            // Any connection of the session may use it.
+            // Any connection of the session may use the open.
             (open.session, open.tree) == (opener.session, opener.tree)
         });
         own.map(|_| file.0).ok_or(Status::FILE_CLOSED)
@@ -302,7 +302,7 @@ impl Volume {
         }
     }
 
-    /// The files are in memory, so there is nothing to flush.
+    /// Only checks the rights: the files are in memory, so there is nothing to flush.
     pub(crate) fn flush(&self, open: usize) -> Result<(), Status> {
         self.need(open, right::WRITE_DATA | right::APPEND)
     }
@@ -318,7 +318,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Space is not allocated in advance; a size below the file's end truncates the file.
+    /// Truncates the file if the size is below the file's end. Does nothing otherwise, because space is not allocated
+    /// in advance.
     pub(crate) fn set_allocation(&mut self, open: usize, bytes: u64, moment: Moment) -> Result<(), Status> {
         self.need(open, right::WRITE_DATA)?;
         if bytes < self.facts(open).end {
@@ -330,7 +331,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Sets the times that are not 0 or negative, and the attributes that are not 0.
+    /// Sets the times that are positive and the attributes that are not 0.
     pub(crate) fn set_basics(
         &mut self,
         open: usize,
@@ -547,7 +548,7 @@ impl Volume {
     }
 }
 
-/// Checks an offset, which is a signed 64-bit number for the file system (MS-FSA 2.1.5.3, 2.1.5.4).
+/// Checks an offset, which is a signed 64-bit number in a file system (MS-FSA 2.1.5.3, 2.1.5.4).
 fn check_end(offset: u64, bytes: usize) -> Result<(), Status> {
     let end = offset.checked_add(bytes as u64);
     if end.is_none_or(|end| i64::try_from(end).is_err()) {
@@ -556,7 +557,7 @@ fn check_end(offset: u64, bytes: usize) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns FILE_ATTRIBUTE_NORMAL for a file without attributes (MS-FSCC 2.6).
+/// Returns `attributes`, or FILE_ATTRIBUTE_NORMAL if there are none (MS-FSCC 2.6).
 fn plain(attributes: u32) -> u32 {
     if attributes == 0 {
         attribute::NORMAL

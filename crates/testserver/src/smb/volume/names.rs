@@ -87,7 +87,7 @@ impl Pattern {
             let mut next = vec![false; name.len() + 1];
             for at in 0..=name.len() {
                 if kind == b'*' || kind == b'<' {
-                    // `<` stops before the last dot, and matches everything after it.
+                    // `<` stops before the last dot, and matches everything after the dot.
                     let goes_on = at > 0 && next[at - 1] && (kind == b'*' || at - 1 != last_dot);
                     next[at] = reached[at] || goes_on;
                     continue;

@@ -24,7 +24,7 @@ pub(crate) const CLUSTER_BYTES: u64 = 4096;
 /// Assumed size of a name, its directory entry and a node, so that empty files are bounded too.
 pub(crate) const NODE_BYTES: u64 = 1024;
 
-/// Times in 100 ns since 1601.
+/// Times in units of 100 ns since 1601.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) created: u64,
@@ -67,8 +67,7 @@ pub(crate) struct Node {
     pub(crate) locks: Vec<Lock>,
     pub(crate) delete_pending: bool,
     pub(crate) changes: Changes,
-    /// Requests to retry after a caching or lock on the file is released, or something in the directory
-    /// changes.
+    /// Requests to retry after an oplock, lease or lock on the file is released, or something in the directory changes.
     pub(crate) waiters: Vec<Waiter>,
 }
 

@@ -48,9 +48,9 @@ pub(crate) enum Asked {
     Lease {
         name: LeaseName,
         state: u8,
-        /// Only in the second form.
+        /// Epoch of a lease in version 2.
         epoch: Option<u16>,
-        /// Whether it also applies to a directory.
+        /// Whether caching is also requested for a directory.
         of_directories: bool,
     },
 }
@@ -130,8 +130,7 @@ impl Volume {
         opens.iter().any(conflicts)
     }
 
-    /// Opens or creates a file. If it must wait until others have given up caching, `waiter` is retried
-    /// then.
+    /// Opens or creates a file. If the open must wait until others have given up caching, `waiter` is retried then.
     pub(crate) fn open(
         &mut self,
         opener: &Opener,
@@ -277,8 +276,8 @@ impl Volume {
         }
     }
 
-    /// Checks that the sharing modes of existing opens and the new one are compatible. Clients that cache a
-    /// handle are first asked to close it.
+    /// Checks that the sharing modes of existing opens and the new one are compatible. Clients that cache a handle are
+    /// first asked to close the handle.
     fn check_sharing(
         &mut self,
         node: usize,

@@ -33,7 +33,7 @@ pub(super) fn hinders_reading(locks: &[Lock], open: usize, offset: u64, bytes: u
         .any(|lock| lock.exclusive && lock.open != open && touches(lock, offset, bytes))
 }
 
-/// Returns whether a lock prevents writing a range: another open's, or a shared one of the same open.
+/// Returns whether a lock prevents writing a range: any lock of another open, or a shared lock of the same open.
 pub(super) fn hinders_writing(locks: &[Lock], open: usize, offset: u64, bytes: u64) -> bool {
     let forbids = |lock: &Lock| lock.open != open || !lock.exclusive;
     locks
@@ -61,7 +61,7 @@ impl LockSequence {
 }
 
 impl Volume {
-    /// Returns whether the request was already executed. If not, clears the index for it.
+    /// Returns whether the request was already executed. If not, clears the request's index.
     pub(crate) fn is_repeated(&mut self, open: usize, sequence: LockSequence) -> bool {
         let locked = &mut self.opens[open].locked;
         let is_repeated = locked.contains(&sequence);
@@ -107,7 +107,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Releases a lock with exactly this range, an exclusive one first.
+    /// Releases a lock with exactly this range; an exclusive lock takes precedence.
     pub(crate) fn unlock(&mut self, open: usize, offset: u64, bytes: u64) -> Result<(), Status> {
         let index = self.opens[open].node;
         let locks = &mut self.nodes[index].locks;

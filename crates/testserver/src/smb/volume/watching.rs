@@ -37,8 +37,8 @@ impl Volume {
         self.note_change(directory, false, by, moment);
     }
 
-    /// Records a change of a name in a directory, or of the file behind it. `by`: the lease on the
-    /// directory that the changing client has named as its own.
+    /// Records a change of a name in a directory, or of the file with that name. `by`: the changing client's lease on
+    /// the directory.
     pub(super) fn note_change(
         &mut self,
         directory: usize,
@@ -59,7 +59,7 @@ impl Volume {
         }
     }
 
-    /// Waits for a change in an open directory, or also below it, since the last reported one.
+    /// Waits for a change in an open directory since the last reported one. `below`: also in the directories below it.
     pub(crate) fn watch(
         &mut self,
         open: usize,

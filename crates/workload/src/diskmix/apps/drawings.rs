@@ -42,7 +42,7 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     }
 }
 
-/// Asks each library for its size, in rounds; meanwhile sets and removes the marker twice.
+/// Opens each library for its size, in rounds; meanwhile makes and removes the marker twice.
 fn ask_libraries(draft: &mut Draft<'_>, libraries: &[PathId], marker: PathId) {
     for round in 0..LIBRARY_OPENS {
         for (number, &library) in libraries.iter().enumerate() {
@@ -69,7 +69,7 @@ fn read_settings(draft: &mut Draft<'_>, settings: PathId) {
 fn read_drawing(draft: &mut Draft<'_>, drawing: PathId, pieces: u32) {
     let slot = draft.open(drawing, Intent::Read);
     if pieces > PIECES[2] {
-        // Small read at the start to identify the drawing's kind. The shortest is known by its name.
+        // Small read at the start to identify the drawing's kind. The shortest drawing is identified by its name.
         draft.read(slot, Place::At(0), None);
     }
     draft.read(slot, Place::At(0), PIECE_BYTES);
@@ -107,7 +107,7 @@ fn save(draft: &mut Draft<'_>, target: usize, marker: PathId) {
     read_again(draft, path);
 }
 
-/// Makes the file and rewrites it many times; a client's cache combines it all into one write.
+/// Makes the file and rewrites it many times. A client's cache combines all of this into one write.
 fn fill(draft: &mut Draft<'_>, path: PathId, number: usize) {
     let slot = draft.make(path);
     draft.fill(slot, &DRAWINGS[number]);

@@ -89,7 +89,7 @@ fn save(draft: &mut Draft<'_>, temporary: PathId, aside: &[(PathId, PathId)], ta
     draft.rename(temporary, target);
 }
 
-/// Rewrites the document behind its header; it becomes longer.
+/// Rewrites the document behind its header. The document becomes longer.
 fn grow(draft: &mut Draft<'_>, slot: Slot, session: usize) {
     let mut place = Place::At(u64::from(SECTOR_BYTES));
     for &bytes in LETTERS_GROWN[session] {

@@ -6,9 +6,9 @@ use crate::diskmix::facts::SLIDES;
 use crate::diskmix::routines::SECTOR_BYTES;
 use crate::{Intent, PathId};
 
-/// Weight of the add-in among the remaining reads, where the others have some 130: about 1,610 reads, seen.
+/// Weight of the add-in among the remaining reads; the other files have a weight of some 130. About 1,610 reads, seen.
 const ADDIN_WEIGHT: u32 = 930;
-/// Its longest run of reads. Seen.
+/// Longest run of reads of the add-in. Seen.
 const ADDIN_RUN: u32 = 88;
 /// Size of the signature that identifies a presentation. Seen.
 const SIGNATURE_BYTES: u32 = 24;
@@ -36,7 +36,7 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     draft.close(slot);
 }
 
-/// Opens each presentation seven times, in rounds; between them, makes and deletes something.
+/// Opens each presentation seven times, in rounds; between the rounds, makes and deletes an empty file.
 fn look_through(draft: &mut Draft<'_>, presentations: &[PathId]) {
     let trial = draft.file("try.tmp");
     for &path in presentations {

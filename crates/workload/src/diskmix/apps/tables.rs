@@ -7,10 +7,10 @@ use crate::{Intent, PathId, Slot};
 
 /// Queries, with one result each.
 const QUERIES: usize = TABLES.len();
-/// Tables per query. A choice: up to twenty files are open at once (seen), and of 390 opens some 150 remain
-/// if files that are reopened before the next delete count once (seen in capture 4).
+/// Tables per query. A choice: up to twenty files are open at once (seen), and of 390 opens, some 150 remain if files
+/// that are reopened before the next delete count once (seen in capture 4).
 const TABLES_USED: [usize; QUERIES] = [1, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1];
-/// Opens of a table with its companions; each query also first opens one to inspect it. 76 in total, seen.
+/// Opens of a table with its companions. Each query also opens one table first, to inspect it. 76 in total, seen.
 const OPENINGS: usize = 76 - QUERIES;
 /// Files per table: data, index, two of a second index, large fields.
 const FILES_OF_TABLE: usize = 5;
@@ -25,9 +25,9 @@ const HEADER_BYTES: u32 = 511;
 const BLOCK_BYTES: u32 = 2048;
 /// Size of a header change: a choice among the sizes due.
 const CHANGE_BYTES: u32 = 88;
-/// Size of a change of scanned data, across the end of a page. A choice among the sizes due.
+/// Size of a change of scanned data across the end of a page: a choice among the sizes due.
 const WIDE_CHANGE_BYTES: u32 = 4_000;
-/// Size of a piece. Seen.
+/// Size of a piece of a scan. Seen.
 const PIECE_BYTES: u32 = 16_384;
 /// Results kept for the sweep: four, seen.
 const KEPT: [usize; 4] = [3, 8, 10, 11];
@@ -39,7 +39,7 @@ const DURABLE: [usize; 6] = [1, 4, 6, 7, 9, 12];
 const ASKED_AT_LAST: [usize; 9] = [1, 4, 6, 7, 9, 12, 13, 15, 16];
 /// Results without a query of their times on filling. Derived: ten have one.
 const NOT_ASKED: [usize; 7] = [2, 3, 5, 8, 10, 11, 14];
-/// Opens that change the header of the data, and opens that change that of the first companion. Derived from
+/// Opens that change the header of the data file, and opens that change the header of the first companion. Derived from
 /// the pages written in capture 4.
 const CHANGED: usize = 7;
 const INDEX_CHANGED: usize = 6;
@@ -49,7 +49,7 @@ const SCANS: usize = 8;
 /// The first scans, which change something across the end of a page. Derived: three writes of two pages.
 const WIDE_CHANGES: usize = 3;
 
-/// Progress through the numbers above.
+/// Number of openings, reopens and scans so far.
 #[derive(Default)]
 struct Counts {
     openings: usize,
@@ -58,7 +58,7 @@ struct Counts {
     scan_due: bool,
 }
 
-/// Returns whether the step after `before` of `all` is one of `wanted` evenly spread ones.
+/// Returns whether the step after the first `before` of `all` is one of `wanted` evenly spread steps.
 fn due(before: usize, wanted: usize, all: usize) -> bool {
     before * wanted / all != (before + 1) * wanted / all
 }

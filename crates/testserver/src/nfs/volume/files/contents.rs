@@ -11,8 +11,7 @@ pub(crate) struct Contents {
     before: Option<Before>,
 }
 
-/// Differences of the stable from the current contents: each page as it was before its first unstable
-/// write.
+/// The stable contents, as differences from the current contents: each page as it was before its first unstable write.
 #[derive(Debug)]
 struct Before {
     end: u64,
@@ -24,7 +23,7 @@ impl Contents {
         self.pages.end()
     }
 
-    /// Appends up to `most` bytes from `offset` on to `out`, and returns their number.
+    /// Appends up to `most` bytes, starting at `offset`, to `out`. Returns the number of bytes appended.
     pub(crate) fn read(&self, offset: u64, most: usize, out: &mut Vec<u8>) -> usize {
         self.pages.read(offset, most, out)
     }

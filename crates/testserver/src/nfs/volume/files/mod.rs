@@ -69,7 +69,7 @@ impl Files {
         self.nodes.insert(Node::new(serial, body, mode, owner, now))
     }
 
-    /// Returns a unique time: NFSv3 has nothing else to show a change.
+    /// Returns a unique time, because NFSv3 clients detect changes only by a file's times.
     fn now(&mut self) -> Time {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = (
@@ -145,7 +145,7 @@ impl Files {
         }
     }
 
-    /// Appends up to `most` bytes from `offset` on to `out`. Returns whether the file ends after them.
+    /// Appends up to `most` bytes, starting at `offset`, to `out`. Returns whether they reach the end of the file.
     pub(crate) fn read(
         &mut self,
         slot: usize,
@@ -178,8 +178,8 @@ impl Files {
         Ok(())
     }
 
-    /// Passes each name after `cookie`, except `.` and `..`, to `take` until it refuses one. Returns
-    /// whether none was refused.
+    /// Passes each name after `cookie`, except `.` and `..`, to `take` until `take` refuses a name. Returns whether no
+    /// name was refused.
     pub(crate) fn list(
         &self,
         at: usize,

@@ -89,7 +89,7 @@ impl Files {
         }
     }
 
-    /// Creates anything but a regular file.
+    /// Creates an object other than a regular file.
     pub(crate) fn make(
         &mut self,
         at: usize,
@@ -153,7 +153,7 @@ impl Files {
         self.take_name(at, name, slot)
     }
 
-    /// Removes a name of a file, and with the last one the file.
+    /// Removes a name of a file; removes the file with its last name.
     fn take_name(&mut self, at: usize, name: &[u8], slot: usize) -> Result<(), Refused> {
         self.directory_mut(at)?.remove(name);
         self.space.give(NODE_BYTES);
@@ -217,7 +217,7 @@ impl Files {
         Ok(())
     }
 
-    /// Returns whether a directory is another one, or below it.
+    /// Returns whether a directory is `above`, or below it.
     fn is_below(&self, slot: usize, above: usize) -> bool {
         let mut at = slot;
         while at != above {

@@ -73,7 +73,7 @@ impl Node {
             bytes,
             used_bytes: bytes.next_multiple_of(BLOCK_BYTES),
             device,
-            // The export sets it.
+            // `ExportName::told` sets it.
             file_system: 0,
             file_id: self.serial,
             accessed: self.accessed,
