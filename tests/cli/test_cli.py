@@ -133,6 +133,7 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
             "--header: the header Connection can't be given; keep_alive decides it: --no-keep-alive",
         ),
         (["load", NOBODY, "-H", "no header"], "--header: 'no header' is not Name: value"),
+        (["load", NOBODY, "-H", "@headers.txt"], "headers are not read from a file, so repeat the option"),
         (["load", NOBODY, "--ciphers", "NONE"], '"NONE" is none of TLS_'),
         (["load", NOBODY, "--arrivals", "uniform"], "--arrivals: requires --rate"),
         (["load", NOBODY, "--expect-status", "700"], "--expect-status: 700 is not a status"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.dyno_process import DYNO, PATIENCE_S, Home
-from support.places import ROOT
+from support.places import ROOT, TESTS
 
 CORPUS = ROOT / "tests" / "data" / "corpus" / "closed"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace takes root")
@@ -68,3 +68,16 @@ def test_without_proc_a_verb_says_what_it_needs(home: Home) -> None:
     done = home.run([*command, "scenario", "unpack-and-build", "--scale", "0.01"])
     assert (done.returncode, done.stdout) == (2, "")
     assert "error: dyno needs /proc, which is not mounted\nhint: mount -t proc proc /proc\n" in done.stderr
+
+
+def test_a_limit_of_the_address_space_is_told_in_a_line(home: Home) -> None:
+    experiment = TESTS / "data" / "corpus" / "closed"
+    command = ["sh", "-c", 'ulimit -v 300000; exec "$@"', "sh", *DYNO, "report", str(experiment), "--json"]
+    done = subprocess.run(
+        command, env=home.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == (
+        "error: not enough memory: this shell limits the address space of a process to 292 MiB\n"
+        "hint: ulimit -v unlimited\n"
+    )

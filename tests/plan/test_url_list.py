@@ -56,6 +56,8 @@ def test_the_port_of_a_scheme_may_be_left_out(tmp_path: Path, url: str, listed_u
     ("content", "words"),
     [
         ("/a\nb\n", "line 2: 'b' does not begin with /; write /b"),
+        ("./sub/s.html\n", "line 1: './sub/s.html' does not begin with /; write /sub/s.html"),
+        ("http://$(HOST)/good\n", "line 1: http://$(HOST)/good has a variable of siege; write its value"),
         ("/a\nhttp://other/x\n", "line 2: http://other/x is not on the server http://127.0.0.1:8080/"),
         ("https://127.0.0.1:8080/x\n", "line 1: https://127.0.0.1:8080/x is not on the server"),
         ("POST http://127.0.0.1:8080/x\n", "line 1: the method is POST; keep the lines with GET"),

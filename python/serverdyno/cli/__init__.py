@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import resource
 import signal
 import sys
 from importlib import import_module
@@ -21,6 +22,7 @@ from typer.main import get_group
 
 from serverdyno import __version__
 from serverdyno.cli import streams
+from serverdyno.errors import DynoError, UserError
 from serverdyno.lazy import LazyTable
 
 MODULES = {
@@ -142,16 +144,27 @@ def main() -> None:
     except Exception as error:
         from serverdyno.cli import extras  # noqa: PLC0415
         from serverdyno.cli.output import complain  # noqa: PLC0415
-        from serverdyno.errors import DynoError, UserError  # noqa: PLC0415
 
         if isinstance(error, ModuleNotFoundError):
             error = extras.refusal(error) or error
+        elif isinstance(error, MemoryError) or "failed to map segment" in str(error):
+            error = _out_of_memory()
         elif not isinstance(error, DynoError) and not Path("/proc/self").exists():
             error = UserError("dyno needs /proc, which is not mounted", hint="mount -t proc proc /proc")
         if not isinstance(error, DynoError):
             raise error
         complain(error)
         sys.exit(error.exit_status)
+
+
+def _out_of_memory() -> DynoError:
+    limit_bytes = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit_bytes == resource.RLIM_INFINITY:
+        return DynoError("not enough memory", hint="Free some, or use a suite with fewer clients.")
+    return UserError(
+        f"not enough memory: this shell limits the address space of a process to {limit_bytes >> 20:,} MiB",
+        hint="ulimit -v unlimited",
+    )
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

@@ -200,7 +200,10 @@ def _below(target: str, url: str) -> str:
     if not re.match("[A-Za-z][A-Za-z0-9+.-]*://", target):
         if "://" in target:
             raise ValueError(f"{target[:60]!r} begins with neither / nor http://; keep only the URL")
-        raise ValueError(f"{target[:60]!r} does not begin with /; write /{target[:60]}")
+        path = target.removeprefix("./")
+        raise ValueError(f"{target[:60]!r} does not begin with /; write /{path[:60]}")
+    if "$(" in target:
+        raise ValueError(f"{target[:120]} has a variable of siege; write its value in place of $(...)")
     if _origin(target) != _origin(url):
         raise ValueError(
             f"{target[:120]} is not on the server {url}, but a load has only one server: remove this URL, "

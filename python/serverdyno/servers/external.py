@@ -27,6 +27,20 @@ from serverdyno.servers.users_process import UsersProcess
 
 EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/, nfs://files.example/export or file:///mnt/disk"
 
+MARKED_BYTES = 4096
+OTHER_FORMS = (
+    (b"PRIVATE KEY-----", "a private key", None),
+    (b"BEGIN TRUSTED CERTIFICATE", "a certificate in a form of OpenSSL's own", "x509"),
+    (b"BEGIN PKCS7", "certificates as PKCS #7", "pkcs7 -print_certs"),
+    (
+        b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02",
+        "certificates as PKCS #7 (DER)",
+        "pkcs7 -inform der -print_certs",
+    ),
+    (b"\x30\x82", "a certificate as DER", "x509 -inform der"),
+)
+"""How else authorities are handed out: a mark of the form, its name, and the command of openssl that converts it."""
+
 
 class ExternalSettings(Settings, ClientCertificate):
     """Settings of the log-on. The password is not here, because reports disclose settings."""
@@ -230,20 +244,26 @@ class External:
         """Return the trusted certificates. Raises UserError if a file of authorities can't be read."""
         if self.settings.trust in (SYSTEM, ANYBODY):
             return self.settings.trust
+        file = self.settings.trust
         try:
-            text = refuse_pipe(Path(self.settings.trust).expanduser()).read_text(encoding="utf-8")
-            if "CERTIFICATE-----" not in text:
-                holds = "a private key" if "PRIVATE KEY-----" in text else "no certificate (PEM)"
-                raise UserError(
-                    f"the authorities in {self.settings.trust}: this file holds {holds}",
-                    hint="Give the file of the authority's certificate, or of the server's own certificate.",
-                )
-            return authorities(text)
-        except (OSError, UnicodeDecodeError) as error:
+            content = refuse_pipe(Path(file).expanduser()).read_bytes()
+        except OSError as error:
             raise UserError(
-                f"the authorities in {self.settings.trust} can't be read: {error}",
-                hint='Give a file of PEM certificates, or "system" or "anybody".',
+                f"the authorities in {file} can't be read: {error.strerror}",
+                hint="Give the file of the authority's certificate, or of the server's own certificate.",
             ) from error
+        if b"-----BEGIN CERTIFICATE-----" not in content:
+            holds, converted = next(
+                ((holds, command) for mark, holds, command in OTHER_FORMS if mark in content[:MARKED_BYTES]),
+                ("no certificate (PEM)", None),
+            )
+            raise UserError(
+                f"the authorities in {file}: this file holds {holds}",
+                hint=f"Convert it: openssl {converted} -in {file} -out authorities.pem"
+                if converted
+                else "Give the file of the authority's certificate, or of the server's own certificate.",
+            )
+        return authorities(content.decode(errors="replace"))
 
     def _trust_notes(self) -> list[str]:
         if self._url.startswith("https:") and self.settings.trust == ANYBODY:

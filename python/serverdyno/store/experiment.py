@@ -87,7 +87,9 @@ class Experiment:
         except FileExistsError as error:
             raise _taken(folder) from error
         except OSError as error:
-            raise UserError(f"can't make {folder}: {error.strerror}", hint="Name another folder.") from error
+            raise UserError(
+                f"can't make {folder}: {error.strerror}", hint="Name another folder: --into DIR."
+            ) from error
         if set(files.names()) - {LOCK_NAME}:
             raise _taken(folder)
         lock = WriterLock(files)

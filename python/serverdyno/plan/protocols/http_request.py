@@ -27,7 +27,12 @@ def header_pairs(headers: list[str]) -> list[tuple[str, str]]:
 
 def _are_headers(headers: list[str]) -> list[str]:
     """Refuse, before anything is sent, headers that are malformed or that the data plane would refuse."""
-    problems = [f"{header!r} is not Name: value" for header in headers if ":" not in header]
+    problems = [
+        f"{header!r} is not Name: value"
+        + ("; headers are not read from a file, so repeat the option" if header.startswith("@") else "")
+        for header in headers
+        if ":" not in header
+    ]
     problems += _native.header_problems(header_pairs([header for header in headers if ":" in header]))
     if problems:
         raise ValueError("; ".join(problems))
