@@ -54,7 +54,7 @@ def ablation(tunings: Tunings, *, paired: bool, margins: Margins = NO_MARGINS) -
     before: Side | None = None
     for side in tunings.piled_up:
         rows.append((Role.CUMULATIVE, (baseline, side)))
-        if before is not None:  # of the first change both rows would be the same
+        if before is not None:  # for the first change, both rows would be equal
             rows.append((Role.STEP, (before, side)))
         before = side
     if tunings.together is not None:

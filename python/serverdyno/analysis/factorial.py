@@ -37,9 +37,9 @@ class Effect:
     """The effect of a factor's level against its first level, in %.
 
     `other` is the second factor of an interaction. `low_percent` and `high_percent` are the 95 % interval. `verdict`
-    is faster or slower by more than `minimum_percent` among all effects, and never equivalent. `obstacles` says why
-    it is not comparable, with the largest of each kind. `at_least`: only the faster cells were held back, so the true
-    effect may be larger.
+    says whether the level is faster or slower by more than `minimum_percent`, corrected for all effects; it is never
+    equivalent. `obstacles` are the reasons why the cells are not comparable, with the largest of each kind.
+    `at_least`: only the faster cells were held back, so the true effect may be larger.
     """
 
     factor: str

@@ -41,8 +41,8 @@ RISK = 0.01
 def drifts(windows: Sequence[Sequence[int]]) -> list[float | None]:
     """Return, for each window that was not steady, its second half / the first - 1; None for the others.
 
-    `windows` has the successes in each whole second, for each repetition of one point. With an odd number, the middle
-    second is in neither half. None also if a window is too short, or if a half has no success.
+    `windows` gives the successes in each whole second, for each repetition of one point. If the number of seconds is
+    odd, the middle second is in neither half. None also if a window is too short, or if a half has no success.
     """
     halves = [_halves(window) for window in windows]
     residues = [
