@@ -88,7 +88,7 @@ def of_runs(runs: Throughput) -> NDArray[np.float64]:
 
 
 def chosen(runs: Throughput) -> NDArray[np.intp]:
-    """Return for each run the level that is highest in the mean of the other half of the runs; for one run, in itself."""
+    """Return for each run the level with the highest mean of the other half of the runs; for one run, its highest."""
     if len(runs) == 1:
         return np.asarray(runs.argmax(axis=1))
     halves = [int(runs[start::2].mean(axis=0).argmax()) for start in (0, 1)]

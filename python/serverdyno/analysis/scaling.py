@@ -48,8 +48,9 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The figures of one count. `speed_up` is relative to the smallest count; `efficiency` is speed-up / (count / smallest).
+    """The figures of one count. `speed_up` is relative to the smallest count.
 
+    `efficiency` is `speed_up` / (count / smallest count).
     `change` is throughput / throughput of the previous count - 1; None for the first. `negative`: `change` is below 0.
     `below_best` is throughput / best throughput of any smaller count - 1; None unless that is below 0.
     """

@@ -65,7 +65,7 @@ def repetitions_needed(
 def design_finds_percent(
     configurations: int, repetitions: int, deviation: float, margin: float = 0.0
 ) -> float | None:
-    """Return the smallest difference of overall averages, in %, that an interleaved design detects in four of five cases.
+    """Return the smallest difference of averages, in %, that an interleaved design detects in four of five cases.
 
     `deviation` is the relative standard deviation of equal runs; `margin` is the
     minimum effect as a log ratio. With three or more configurations the noise is pooled, and each pair is one of

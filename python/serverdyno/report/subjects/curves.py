@@ -33,7 +33,7 @@ def build(results: Results) -> Part:
 
 
 def _falls(results: Results, tables: Labels) -> list[Finding]:
-    """Return a finding for each dip and for each configuration's drops, clearest first, and one that counts the rest."""
+    """Return a finding for each dip and each configuration's drops, clearest first, and one that counts the rest."""
     found = [group for result in results.configurations for group in _groups(result)]
     found.sort(key=lambda group: group[1][0].times_critical, reverse=True)
     said = [_fall(result, falls, tables) for result, falls in found[:MOST_FALLS]]

@@ -371,7 +371,7 @@ def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
 
 
 def _chart(results: Results) -> Iterator[Figure]:
-    """Yield a chart of each pair's difference in the overall average; points are hollow if not limited by the servers."""
+    """Yield a chart of each pair's difference in the overall average; points not limited by the servers are hollow."""
     bars = []
     for comparison in results.comparisons[:MOST_PAIRS]:
         average = comparison.average

@@ -1,6 +1,6 @@
-"""The runs: their order, how much of each was finished, the server's counts, and its members' CPU time.
+"""The runs: their order, the finished part of each, the server's counts, and the CPU time of a team's members.
 
-Odd runs, which comparisons leave out, are in `differences.py`.
+Outlying runs, which comparisons leave out, are in `differences.py`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _members(results: Results) -> Iterator[Table]:
 
 
 def set_aside(source: Source) -> list[str]:
-    """Return which files were damaged and what was done with them, by kind of file."""
+    """Return a warning on damaged files, and on what is lost, by kind of file."""
     if not source.set_aside:
         return []
     names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}
@@ -132,7 +132,7 @@ def set_aside(source: Source) -> list[str]:
 
 
 def warnings(source: Source) -> list[str]:
-    """Return which runs failed, and in which the server counted other requests than the generator."""
+    """Return warnings on runs that failed, crashed, or where server and generator counted different requests."""
     found = []
     for key in source.head.order:
         note = source.run_notes.get(key.number)

@@ -1,4 +1,4 @@
-"""The report as one JSON document with a published schema: all sentences, and the main figures unrounded.
+"""The report as one JSON document with a published schema: all sentences, and the main figures, unrounded.
 
 `docs/report.schema.json` is generated from `ReportDocument`; a test keeps it current. Programs read `configurations`
 and `comparisons`; the rest is for people. None (`null`) means unknown, never zero.
@@ -267,13 +267,13 @@ class ReportDocument:
 
     def as_json(self) -> bytes:
         """Return the document as UTF-8."""
-        kind: Any = type(self)  # mypy does not find classes of dataclasses hashable
+        kind: Any = type(self)  # mypy does not consider dataclass types hashable
         return _adapter(kind).dump_json(self, indent=1) + b"\n"
 
 
 @functools.cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return a serialiser, cached because it takes longer to make than to use."""
+    """Return a serialiser, cached because creating it takes longer than using it."""
     return TypeAdapter(kind)
 
 
