@@ -1,6 +1,6 @@
-"""The compared clients of file servers: how each is called, and how its window and its results are read.
+"""The compared clients of file servers: their commands, and listeners that read their windows and results.
 
-To add one, write a function here, and a listener for its output. `file_runs.py` runs them.
+To add a client, write a function here, and a listener for its output. `file_runs.py` runs the clients.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from benches.files_generator import CLOSED, OPEN
 from benches.rounds import BenchError
 from benches.tools import Account
 
-# smbtorture's own time limit. From 20 s on it would warm up and start counting anew; we end it long before.
+# smbtorture's own time limit. From 20 s on, it would warm up and restart its counts; we end it long before.
 TORTURE_MOST_S = 19
-RAMP_S = 0.2  # our ramp, which contains the first operations
-SET_UP_MARGIN = 1.25  # smbtorture reports the mean of its clients, and the slowest must have finished, too
-TICK_S = 1.0  # how often smbtorture reports its progress
+RAMP_S = 0.2  # our ramp-up, which contains the first operations
+SET_UP_MARGIN = 1.25  # smbtorture reports the mean of its clients, but the slowest must also have finished
+TICK_S = 1.0  # interval of smbtorture's progress reports
 
 
 class Mark(Enum):
@@ -34,10 +34,10 @@ class Mark(Enum):
 
 
 class Listener(Protocol):
-    """Reads a tool's output line by line, and knows in the end what the tool did between its marks."""
+    """Reads a tool's output line by line, and returns the account of the time between its marks."""
 
     def hear(self, line: str, at_s: float) -> Mark | None:
-        """Read a line that came at `at_s` of the monotonic clock."""
+        """Read a line that arrived at `at_s` of the monotonic clock, and return its mark, if any."""
 
     def account(self) -> Account:
         """Return the account after the last line. Raises BenchError if no window opened and closed."""
@@ -45,7 +45,7 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileTool:
-    """A client with one set of options. `ends`: it ends by itself once its window has closed; otherwise we end it."""
+    """A client with its options. `ends`: the client ends by itself after its window; otherwise we end it."""
 
     name: str
     program: str
@@ -57,9 +57,9 @@ class FileTool:
 
 
 def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: Any) -> FileTool:
-    """Return our client. `options` are of the level's shape, or `hold`: it waits in its window until told to go on.
+    """Return our client. `options` are those of the level, or `hold`: wait in the window until told to continue.
 
-    It compares every read with what must be there, unless `verify_share` is less.
+    The client compares the data of every read with the expected data, unless `verify_share` is below 1.
     """
     workload = {"workload": "loadfile", "cache": cache}
     return ours(name, workload, clients, load_file=str(load_file), **options)
@@ -68,7 +68,7 @@ def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: An
 def ours(
     name: str, workload: dict[str, Any], clients: int, load_file: str | None = None, **options: Any
 ) -> FileTool:
-    """Return our client with a workload and its options, and those of the level's shape."""
+    """Return our client with a workload, its options, and those of the level."""
     hold = options.pop("hold", False)
 
     def request(server: BenchServer, seconds: float) -> str:

@@ -27,7 +27,8 @@ MOST_QUOTED = 500
 # encoded; line and paragraph separators; marks that change the reading direction; Unicode noncharacters.
 UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufeff\ufffe\uffff"
-    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000)) + "]"
+    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000))
+    + "]"
 )
 NUMBERS = {int, float, bool, bytes, NoneType}
 """Types that hold no text, with `NoneType` for a number that is not known."""

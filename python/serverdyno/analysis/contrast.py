@@ -148,6 +148,7 @@ def widened(found: Contrast, by: Contrast) -> Contrast:
 
 def scatter(sides: Sequence[Logs], rounds: Sequence[int] | None) -> Scatter:
     """Return the noise of one run, estimated from two or more configurations. An outlying run is excluded.
+
     `rounds` is as in `of_two`. Each configuration needs two runs or more.
     """
     rest, leverage, freedom = _residuals(sides, rounds)

@@ -17,6 +17,7 @@ LEAST_MISSING = 10
 
 def starved(completed: Iterable[tuple[int, bool]]) -> int:
     """Return the number of clients that completed nothing, given the operations of each and whether it stayed.
+
     Clients that left are not included, because they count as errors.
     """
     return sum(operations == 0 and stayed for operations, stayed in completed)

@@ -112,8 +112,9 @@ def bonnie(
     assert wanted is not None  # the suite is that of Bonnie
     phases = [step_figures(record, of_bonnie=True) for record in records]
     rates = bonnie_rows.rates(
-        [bonnie_rows.Phase(phase=phase["step"], **{key: phase[key] for key in TIMES}) for phase in phases],  # type:
-        ignore[typeddict-item] clients * wanted.size_bytes, clients * wanted.seeks,
+        [bonnie_rows.Phase(phase=phase["step"], **{key: phase[key] for key in TIMES}) for phase in phases],  # type: ignore[typeddict-item]
+        clients * wanted.size_bytes,
+        clients * wanted.seeks,
     )
     if as_json:
         told = [{"phase": phase.pop("step"), **phase} for phase in phases]

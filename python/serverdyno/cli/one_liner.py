@@ -64,7 +64,7 @@ def fields_of_plans() -> dict[str, FieldInfo]:
 
 
 def url_of(directory: str) -> str:
-    """Return the URL of a path, or the given URL. Raises UserError if the path can't be used or is in another notation."""
+    """Return the URL of a path, or the given URL. Raises UserError if the path can't be used."""
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import protocols  # noqa: PLC0415
 
@@ -83,7 +83,7 @@ def url_of(directory: str) -> str:
 
 
 def _meant(directory: str) -> str | None:
-    """Return a hint for a directory in a notation that Linux or this command does not support; None if it is in none."""
+    """Return a hint for a directory in a notation that Linux or this command does not support; otherwise None."""
     from serverdyno.plan.validate import other_spelling  # noqa: PLC0415
 
     written = os.path.expandvars(os.path.expanduser(directory))  # noqa: PTH111  ~ of an unknown user stays

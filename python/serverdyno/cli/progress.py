@@ -48,7 +48,7 @@ class PlainLines:
 
     def say(self, text: str, style: str = "") -> None:
         """Print one or more lines, without control characters."""
-        with interrupts.held():  # the console would keep interrupted output and write it again with the next line
+        with interrupts.held():  # the console would write interrupted output again with the next line
             self._console.print(Text(clean.text(text), style), soft_wrap=True)
 
     def stage(self, text: str) -> None:

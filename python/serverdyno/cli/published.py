@@ -150,7 +150,7 @@ def _charts(report: PublishedReport, drawn: list[Picture]) -> dict[str, str]:
 
 
 def _style(picture: Picture, look: tuple[int, int]) -> int:
-    """Return the style of a line or bar. Bars differ only in colour, and lines of one product also in dash and shape."""
+    """Return the style of a line or bar. Bars differ only in colour, lines of one product also in dash and shape."""
     from serverdyno.report.views.palette import COLOURS, STYLES  # noqa: PLC0415
 
     colour, variant = look

@@ -110,7 +110,7 @@ def _serve(server: _native.ReferenceServer) -> None:
 
 
 def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
-    """Return the consent to load, if any: the token from the environment, and the consent document. Raises UserError."""
+    """Return the consent to load, if any: the token from the environment, and the document. Raises UserError."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.servers.consent import CONSENT_VARIABLE  # noqa: PLC0415

@@ -52,7 +52,7 @@ def server(app: Starlette) -> uvicorn.Server:
 def beside(app: Starlette, listener: socket.socket) -> Iterator[None]:
     """Serve in a thread during the block."""
     serving = server(app)
-    # A daemon thread: if the run is killed, nothing waits for a browser.
+    # A daemon thread, so that the end of the program does not wait for a browser.
     thread = threading.Thread(target=serving.run, args=([listener],), name="live page", daemon=True)
     thread.start()
     try:

@@ -19,6 +19,7 @@ from serverdyno.store.records import MixRecord
 @dataclass(frozen=True, slots=True)
 class Source:
     """The data of one experiment, which may be unfinished.
+
     `damaged`: a sentence for each file that could not be read. `set_aside`: damaged files that have been renamed.
     `plan_text`: the plan as its user wrote it, if readable. `trials`: a search's records one by one; `records` are then
     grouped by rate.

@@ -99,7 +99,7 @@ def _samba(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
 
 
 def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
-    """Return Ganesha for a guest, after `prepare`. It has its usual ports in the guest, and free ports on this machine."""
+    """Return Ganesha for a guest, after `prepare`. Its ports are the usual ones in the guest, and free ones here."""
     assert isinstance(server, Ganesha)
     if server.settings.skip_syncs:
         raise UserError(
