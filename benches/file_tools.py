@@ -96,7 +96,7 @@ class DynoListener:
         self.other: list[str] = []
 
     def hear(self, line: str, at_s: float) -> Mark | None:
-        """Read a line of JSON; anything else is an error message."""
+        """Read a line of JSON, and return its mark, if any. Other text is kept as an error message."""
         try:
             told = json.loads(line)
         except ValueError:
@@ -130,7 +130,7 @@ def smbtorture(name: str, load_file: Path, clients: int) -> FileTool:
             *(*way.before, "smbtorture", *way.after, *(f"--option={option}" for option in options)),
             *(f"//127.0.0.1/{SHARE}", "bench.nbench", f"--loadfile={load_file}"),
             *(f"--num-progs={clients}", "-t", str(TORTURE_MOST_S)),
-            f"--basedir={server.directory}",  # where its leftovers are removed with the server
+            f"--basedir={server.directory}",  # its remaining files are removed with the server
         ]
 
     lines = round(SET_UP_MARGIN * set_up_lines(load_file))
@@ -142,7 +142,7 @@ def smbtorture(name: str, load_file: Path, clients: int) -> FileTool:
 
 
 def set_up_lines(load_file: Path) -> int:
-    """Return the number of lines before the first read of a load file, which ours has done before its window."""
+    """Return the number of lines before a load file's first read, which our client carries out before its window."""
     with load_file.open(encoding="utf-8") as file:
         return next((number for number, line in enumerate(file) if line.startswith("ReadX")), 0)
 
@@ -154,7 +154,7 @@ WRONG = re.compile(r"^\[\d+\] (Error|ERROR|Warning|Reconnect|Unknown|client \d+ 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress in one of smbtorture's lines. `lines` of the load file are the mean of the clients."""
+    """The progress in one of smbtorture's lines. `lines`: lines of the load file done, as the mean of the clients."""
 
     at_s: float
     lines: int
@@ -164,7 +164,8 @@ class Progress:
 class TortureListener:
     """Reads smbtorture's progress, one line per second. The window opens once the clients have finished their set-up.
 
-    A line has the mean number of lines that a client has done, and the bytes since its start as MB/s.
+    Each line of progress has the mean number of the clients' finished lines, and the throughput since the start in
+    MB/s.
     """
 
     def __init__(self, clients: int, set_up_lines: int, seconds: float) -> None:
@@ -178,7 +179,7 @@ class TortureListener:
         self.said: list[str] = []
 
     def hear(self, line: str, at_s: float) -> Mark | None:
-        """Read a line, whose counts are as old as the line."""
+        """Read a line, whose counts are those at `at_s`, and return its mark, if any."""
         self.said.append(line)
         if line.startswith(STARTED):
             self.started_s = at_s

@@ -51,7 +51,7 @@ def _of_python(path: Path) -> Iterator[Text]:
             skipped.update(id(part) for part in ast.walk(node) if part is not node)
     for node in ast.walk(tree):
         if id(node) not in skipped and (said := _said(node)):
-            yield kind, name, node.lineno, _plain(said)  # type: ignore[attr-defined]  # both node types have a line number
+            yield kind, name, node.lineno, _plain(said)  # type: ignore[attr-defined]  # both kinds have a line
     yield from _comments(source, name, "#")
 
 

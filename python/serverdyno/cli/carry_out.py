@@ -86,7 +86,7 @@ def carry_out_and_report(
 
 
 def _without_result(experiment: Experiment) -> list[str]:
-    """Return the configurations without a success at any load level. Failed steps fail their run, so they don't count."""
+    """Return the configurations without a success at any load level. Failed steps are left out: they fail their run."""
     succeeded: dict[str, int] = {}
     for mix in experiment.readable_mixes()[0]:
         if mix.step is None:
