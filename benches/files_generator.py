@@ -78,7 +78,7 @@ def _wait_until_still(load: _native.Load) -> None:
 
 
 def told(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a result that benchmarks use. Raises RuntimeError if a success in the window has no sample."""
+    """Return the fields of a result that benchmarks use. Raises RuntimeError if a success has no sample."""
     samples = _native.Histogram.from_bytes(result["response_time_hdr"]).count
     if samples != result["operations"]:
         raise RuntimeError(f"{result['operations']} operations, but {samples} samples")

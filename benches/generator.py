@@ -43,7 +43,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a result that benchmarks use. Raises RuntimeError if a success in the window has no sample."""
+    """Return the fields of a result that benchmarks use. Raises RuntimeError if a success has no sample."""
     response = _native.Histogram.from_bytes(result["response_time_hdr"])
     connect = _native.Histogram.from_bytes(result["connect_time_hdr"])
     if response.count != result["operations"]:

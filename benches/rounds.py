@@ -1,4 +1,4 @@
-"""Interleaved rounds: every tool once per round, in alternating order, with one CPU for the tool and one for the server.
+"""Interleaved rounds: every tool once per round, in alternating order, with a CPU for the tool and one for the server.
 
 `speed.py` defines the benchmarks, and `ratios.py` evaluates them.
 """
@@ -155,11 +155,10 @@ class HasCpu(Protocol):
 def measured(  # noqa: PLR0913, PLR0917 (what a run is given)
     case: str, tool: Tool, places: Cpus, effort: Effort, server: HasCpu | None = None, url: str = ""
 ) -> Run:
-    """Run a tool once when the machine is quiet, whatever others do meanwhile.
+    """Wait for a quiet machine, and run a tool once, even if other programs disturb it.
 
-    `server` is the one whose CPU time counts.
-
-    The server's count is not known. Raises BenchError as `run_tool` does.
+    `server` is the server whose CPU time is recorded. The result has no server count. Raises the same errors as
+    `run_tool`.
     """
 
     def server_s() -> float | None:

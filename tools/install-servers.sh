@@ -3,8 +3,8 @@
 # Debian's packages. With the argument `tests`, it also installs packages that only tests need, such as other clients.
 # It installs only missing packages, and only if it can; otherwise it says so and changes nothing.
 # No service is started, now or at the next boot: serverdyno starts its own copies, on private ports of loopback.
-# Existing services are not changed. The exit status is 0 unless an argument is wrong, because serverdyno can use its own
-# reference server instead.
+# Existing services are not changed. The exit status is 0 unless an argument is wrong: without these servers, serverdyno
+# uses its own reference server.
 set -eu
 
 POLICY=/usr/sbin/policy-rc.d
