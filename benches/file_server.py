@@ -73,7 +73,7 @@ class BenchSamba(Samba):
         self._at_rest = 0
 
     def ready(self) -> None:
-        """Verify the server, and count its processes without clients (with one more if the proof's still runs)."""
+        """Verify the server, and count its processes without clients; one may still serve the verification."""
         super().ready()
         self._at_rest = len(self.pids())
 

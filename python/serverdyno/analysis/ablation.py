@@ -1,4 +1,4 @@
-"""Ablation: what each tuning brings over the baseline, alone and with the others.
+"""Ablation: the gain of each tuning over the baseline, by itself and together with the others.
 
 VeriTest tuned Samba in this way in 2003 (File Server Performance Comparison, appendix C): a baseline, one change at a
 time, then all together. Each row is an improvement over the baseline, with verdicts that hold for all rows together

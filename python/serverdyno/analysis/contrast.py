@@ -139,7 +139,7 @@ def welch(base: Contrast, other: Contrast) -> Contrast:
 def widened(found: Contrast, by: Contrast) -> Contrast:
     """Return the contrast with the variance of an additional, independent error.
 
-    The smaller degrees of freedom count. Those of Welch would claim a false difference in up to 7 % of cases, if the
+    The result has the smaller degrees of freedom. With Welch's, up to 7 % of claimed differences would be false if the
     variance of a few values happens to be small.
     """
     freedom = min(found.degrees_of_freedom, by.degrees_of_freedom)

@@ -1,4 +1,4 @@
-"""The mean curve of one configuration, with its spread, its peak and what is left of the peak at the end.
+"""The mean curve of one configuration, with its spread, its peak, and the share of the peak kept at the last level.
 
 This follows the reports of 1999 to 2004: the repetitions are averaged at each level, and the peak is read from the
 averaged curve. Those reports showed no spread; here every mean has one. The highest of several noisy means is biased

@@ -69,7 +69,7 @@ class FallKind(StrEnum):
 class ThroughputFall:
     """A fall, by indices of levels: `first` to `last` are below the previous throughput, and `deepest` is the lowest.
 
-    A dip ends before `last` + 1, where throughput is back; a drop lasts to the last level. `lost` is the missing
+    A dip ends before `last` + 1, where throughput has recovered; a drop lasts to the last level. `lost` is the missing
     share of the throughput: for a dip, at its deepest level against the lower of its shoulders; for a drop, at the
     best level after it against the level before it. `times_critical` is the statistic divided by its critical value,
     above 1.

@@ -27,7 +27,7 @@ LATE_LEAST = 1
 BORDER_MOST = 0.25
 """Largest share of the flushes of a level, and of a run, that tolerances may excuse. One per level is always excused.
 
-Otherwise, with few flushes, the tolerance would count syncs that were never made.
+Otherwise the tolerances could excuse all of a few flushes.
 """
 STRAY_SHARE = 0.01
 """Syncs up to this share of the flushes may all be for something else, such as the server's own bookkeeping."""

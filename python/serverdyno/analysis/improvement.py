@@ -191,7 +191,7 @@ def improvement(
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of single runs, estimated from several sides. `repetitions` are those that all sides have."""
+    """The noise of single runs, estimated from several sides. `repetitions`: the repetitions that all sides have."""
 
     scatter: Scatter
     repetitions: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""The medium below a server's files, and what its mount options do with writes and syncs.
+"""The medium below a server's files, and the effect of its mount options on writes and syncs.
 
 Evidence is the mounts, the devices below them, one trial of whether a write waits for a sync, and the time of the
 medium's own fsync. This evidence does not show a device's protected cache, a disk that lies but takes its time,
@@ -19,7 +19,7 @@ MEMORY_DEVICE = re.compile(r"z?ram\d+")
 ORDINARY = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
 """File systems of disks, which are asynchronous unless mounted otherwise and pass a sync on to the device.
 
-What others (networks, FUSE) do with a sync is not known.
+The effect of a sync on other file systems (network, FUSE) is not known.
 """
 LOOP = re.compile(r"loop\d+")
 WRITE_BACK, WRITE_THROUGH = "write back", "write through"
@@ -34,7 +34,7 @@ of f2fs."""
 IGNORED = {("overlay", "volatile"), ("overlay", "fsync=volatile")}
 """Overlays whose sync does nothing (the kernel's Documentation/filesystems/overlayfs.rst: two names of one option)."""
 OF_SYNCS = re.compile(r"sync|volatile|barrier|flush")
-"""Matches the names of options that may change what a sync does."""
+"""Matches the names of options that may change the effect of a sync."""
 HARMLESS = {
     "async",
     "barrier",
@@ -84,7 +84,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A block device. `write_cache` is None if the kernel does not say."""
+    """A block device. `write_cache` is None if the kernel does not report it."""
 
     name: str
     write_cache: str | None
@@ -267,7 +267,7 @@ class Media:
 
     @property
     def weak(self) -> Cut | None:
-        """Where an option or a device at any depth stops syncs, or that they are too fast to be real; else None."""
+        """Where syncs stop: at an option or device at any depth, or before any device if too fast; else None."""
         by_option = next((layer.weak for layers in self.volumes for layer in layers if layer.weak), None)
         if by_option or self.preloaded or not self._is_too_fast:
             return by_option

@@ -1,4 +1,4 @@
-"""Rules of thumb for what a report must mention: disagreeing counts, wide ranges, long tails, decisive levels.
+"""Rules of thumb for oddities that a report must mention: disagreeing counts, wide ranges, long tails, and others.
 
 Each threshold is our choice and is defined only here. `trust` has the marks in tables.
 """

@@ -67,7 +67,7 @@ class Comparison:
         return next(found for found in self.improvements if found.figure is Metric.OVERALL_AVERAGE)
 
     def left_out(self, found: Improvement) -> str:
-        """Return the odd repetition that a figure excludes, such as `repetition 4 of nginx`, or an empty text."""
+        """Return the outlying repetition that a figure excludes: `repetition 4 of nginx`; empty: it excludes none."""
         if found.odd is None:
             return ""
         return f"repetition {found.odd.repetition} of {self.base if found.odd.of_base else self.other}"

@@ -1,4 +1,4 @@
-"""Scaling over processors (or any other resource that is added one by one): what each additional one brings.
+"""Scaling over processors (or any other resource that is added one by one): the gain of each one.
 
 **The table** gives, for each count, its throughput as a multiple of the smallest count's, its share of ideal scaling,
 and whether scaling was negative: less throughput than with fewer (as in eTesting Labs 2001, figures 7 and 8, where a

@@ -1,6 +1,6 @@
 """Decide which figures need a mark, because the generator, the plan or the machine may have limited them.
 
-The generator judges itself by what it sees in every level. `waiting_share` g is the share of the clients' time that
+The generator judges itself by its measurements at every level. `waiting_share` g is the share of the clients' time that
 was spent waiting in or for the generator. In closed load, a server without that wait would get its requests sooner,
 by at most 1 / (1 - g); and it can't get faster than its CPUs allow, by 1 / U if a share U of them was busy. The
 smaller of the two, less 1, is the hidden speed: an upper bound on how much faster the server may be than shown.

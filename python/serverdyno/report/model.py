@@ -77,9 +77,9 @@ class Table:
 class Point:
     """A point of a line: mean with range; None: nothing to draw.
 
-    `limited_by`: what besides the server may have limited it.
+    `limited_by`: limits other than the server.
 
-    `label`: the position in words, if x alone does not say it.
+    `label`: the position in words, if `x` does not suffice.
     """
 
     x: float
@@ -197,7 +197,7 @@ class Disclosure:
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """What a reader must know before any figure: a short sentence and its details."""
+    """A warning that a reader must know before any figure: a short sentence, and its details."""
 
     claim: str
     more: str = ""

@@ -204,8 +204,8 @@ class MixRecord(Counted):
 def step_figures(record: MixRecord, *, of_bonnie: bool) -> dict[str, Any]:
     """Return the figures of a level that ended when its work was done, by their names in tables and JSON.
 
-    `bytes`: read and written; for a phase of Bonnie the larger of the two, as the original counts. `calls`: those
-    timed individually, with percentiles; None if none was.
+    `bytes`: read and written; for a phase of Bonnie the larger of the two, as the original counts. `calls`: number of
+    individually timed calls, with percentiles; None if there are none.
     """
     read, written = record.bytes_read, record.bytes_written
     times = Histogram.from_bytes(record.response_time_hdr)

@@ -250,9 +250,9 @@ class ConfigurationResult:
 class Results:
     """All configurations in plan order, the records used, and the records left out with the reason.
 
-    `source`: what the figures were computed from. `promises`: what file servers did with flushes, per run; `outcomes`:
-    the same per configuration. `comparisons`: the throughput of each pair compared; empty for open load and outages.
-    `steps`: the levels of the whole experiment that end when their work is done.
+    `source`: what the figures were computed from. `promises`: flushes and syncs of file servers, per run; `outcomes`:
+    the effect of a flush, per configuration. `comparisons`: the throughput of each pair compared; empty for open load
+    and outages. `steps`: the levels of the whole experiment that end when their work is done.
     """
 
     source: Source

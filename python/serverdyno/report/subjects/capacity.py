@@ -100,7 +100,7 @@ class Searched:
 class Capacities:
     """The searches of all configurations, and each pair that has two capacities: base, other, and the difference.
 
-    `operations`: what is counted, such as `requests`.
+    `operations`: the plural name of an operation: `requests`.
     """
 
     objective: Objective

@@ -234,7 +234,7 @@ def _chance(found: Sequence[Improvement]) -> str:
 
 
 def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
-    """Return a warning if a proven difference is smaller than what equal servers may differ by."""
+    """Return a warning if a proven difference is smaller than the possible difference of equal servers."""
     proven = [
         found for comparison in comparisons for found in comparison.improvements if found.verdict.proven
     ]

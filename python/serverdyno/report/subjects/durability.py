@@ -1,6 +1,6 @@
-"""Durability: what each server did with its clients' flushes, and how that is known.
+"""Durability: the effect of clients' flushes on each server, and the evidence.
 
-Flushes and syncs are counted here per run. `analysis.durability` judges what the counts prove.
+Flushes and syncs are counted here per run. `analysis.durability` judges the counts.
 """
 
 from __future__ import annotations

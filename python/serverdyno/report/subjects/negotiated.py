@@ -97,7 +97,7 @@ def _with_sessions(source: Source) -> list[str]:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's sessions negotiated; empty for protocols without sessions."""
+    """Return the negotiated parameters of a configuration's sessions; empty for protocols without sessions."""
     if configuration not in _with_sessions(source):
         return ""
     found = kinds(source, configuration)

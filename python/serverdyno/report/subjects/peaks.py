@@ -369,7 +369,7 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
 
 
 def sent_words(results: Results, result: ConfigurationResult) -> str:
-    """Return `1,608 Mbit/s sent` at the peak, if request bodies exceed what was received; else empty."""
+    """Return `1,608 Mbit/s sent` at the peak, if clients sent more bytes than they received; else empty."""
     assert result.peak is not None
     records, terms = results.records(result.name, result.peak.mix), results.terms
     operations, sent = (

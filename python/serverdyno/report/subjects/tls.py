@@ -46,7 +46,7 @@ def handshakes(source: Source, configuration: str) -> Handshakes | None:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's sessions negotiated; empty without TLS."""
+    """Return the negotiated TLS parameters of a configuration; empty without TLS."""
     found = handshakes(source, configuration)
     if found is None:
         return ""
