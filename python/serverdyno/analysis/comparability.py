@@ -98,7 +98,7 @@ class Judged(Protocol):
 def obstacles(
     base: Conditions, other: Conditions, found: Judged, *, differs_in_durability: bool | None
 ) -> tuple[Obstacle, ...]:
-    """Return the reasons why no verdict may be given; empty if it may."""
+    """Return the reasons why no verdict may be given; empty if one may be given."""
     why = []
     for side in (base, other):
         for kind, share in (

@@ -36,8 +36,8 @@ CONFIDENCE = 0.95
 FEWEST_REPETITIONS = 2
 SEED = 20260101
 ODD_LEVEL = 0.001
-"""False positive rate of the test for an outlying run, per experiment. It adds about as much to an error rate of
-5 %."""
+"""False positive rate of the test for an outlying run, per experiment. The test raises an error rate of 5 % by about
+as much."""
 LEAST_ODD = 0.02
 """Smallest distance of an outlying run from the others, as a logarithm. A smaller distance would not matter."""
 

@@ -186,7 +186,7 @@ def _times(depth: float, noise: float, critical: float) -> float:
 
 
 def _trend(curve: NDArray[np.float64]) -> float:
-    """Return the median fall from level to level after the peak; 0 if there are fewer than three or if it rises."""
+    """Return the median fall from level to level after the peak; 0 for fewer than three steps or for a rise."""
     falls = -np.diff(curve[curve.argmax() :])
     return max(0.0, float(np.median(falls))) if len(falls) >= 3 else 0.0
 

@@ -23,7 +23,7 @@ LATE_S = 0.01
 A late last count only adds syncs.
 """
 LATE_LEAST = 1
-"""Least number of flushes assumed to fall into this delay, even at a low rate."""
+"""Fewest flushes assumed to fall into `LATE_S`, even at a low rate."""
 BORDER_MOST = 0.25
 """Largest share of the flushes of a level, and of a run, that tolerances may excuse. One per level is always excused.
 

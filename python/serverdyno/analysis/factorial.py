@@ -68,7 +68,8 @@ def effects(
 ) -> tuple[Effect, ...]:
     """Return main effects, then interactions of factors with two levels.
 
-    `cells` has every combination as a side. The repetition of an outlying run is left out. The result is empty if a
+    `cells` maps each combination of levels to its side. The repetition of an outlying run is excluded. The result is
+    empty if a
     cell has fewer than two whole runs, or runs of different repetitions or without throughput.
     """
     noise = scatter_of([side.runs for side in cells.values()], Metric.OVERALL_AVERAGE, paired=paired)

@@ -95,7 +95,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A file system, as `probes/medium.py` found it."""
+    """A file system below a server's files, as read by `probes/medium.py`."""
 
     file_system: str
     options: tuple[str, ...]
@@ -122,7 +122,7 @@ class Layer:
 
     @property
     def gap(self) -> str:
-        """Why the effect of a sync here and below is not known; empty: it is known."""
+        """Why the effect of a sync in this layer or below it is not known; empty: it is known."""
         if self.file_system != "overlay" and self.file_system not in ORDINARY:
             return f"not known below {self.file_system}, which is not a disk file system"
         if self.unfollowed:

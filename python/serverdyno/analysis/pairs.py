@@ -24,7 +24,7 @@ MOST_PAIRWISE = 8
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One configuration, ready to be compared. Levels are known by their index.
+    """A configuration as a side of comparisons. Levels are given by their index.
 
     `limits` are the marks of its levels that limit its figures. `parts_of_a_pass` are the levels with less than one
     pass of the workload. `did` is the effect of a flush; None: nothing is flushed. `conditions` returns the

@@ -22,7 +22,7 @@ MOST_REPETITIONS = 1000
 _NEGLIGIBLE = 16.0
 """Negative natural logarithm of the share of a tail that is neglected."""
 _STEPS = 2.0
-"""Steps of the quadrature per unit in which its integrand changes."""
+"""Steps of the quadrature per width over which its integrand changes."""
 _SHARPEST = 100.0
 """Critical value above which the steps stay the same; with one or two degrees of freedom the error is within 0.5 %."""
 _MOST = 700.0
@@ -109,8 +109,8 @@ def _share_above(critical: float, true: float, deviations: list[tuple[float, flo
 def _deviations(degrees_of_freedom: float, sharpness: float, further: float) -> list[tuple[float, float]]:
     """Return the distribution of the estimated deviation S = sqrt(chi2 / df), as values with weights.
 
-    The trapezoidal rule over log S converges exponentially. `sharpness` is the number of
-    units in which the summand changes, per unit of log S. `further` is added to `_NEGLIGIBLE`.
+    The trapezoidal rule over log S converges exponentially. `sharpness` is 1 / the width
+    in log S over which the summand changes. `further` is added to `_NEGLIGIBLE`.
     """
     width = 1 / math.sqrt(2 * degrees_of_freedom)
     step = min(width, 1 / sharpness) / _STEPS

@@ -34,7 +34,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The configuration that is proven faster than every other in a step, and its ratio to the next."""
+    """The configuration that is proven faster than every other in a step, and its speed ratio to the next one."""
 
     winner: str
     next: str

@@ -41,7 +41,7 @@ SAMPLES_BEYOND_PERCENTILE = 10
 
 
 class Mark(StrEnum):
-    """Why a figure must be read with care. `LETTERS` has the letters used in tables."""
+    """A reason to read a figure with care. `LETTERS` has the letters used in tables."""
 
     GENERATOR_LIMITED = "generator-limited: the server may be more than 10 % faster than shown"
     RATE_BOUND = "rate-bound: at least 90 % of the rate that the plan allows"
@@ -197,7 +197,7 @@ def taken_share(taken_cpus: float | None, cpus: int) -> float | None:
 
 
 def machine_marks(taken: float | None, run_delay: float | None) -> frozenset[Mark]:
-    """Return the mark of a level that others disturbed. None (not known) marks nothing.
+    """Return the mark of a level that other programs disturbed. None (not known) marks nothing.
 
     `taken` is the share that other programs and the hypervisor took (`taken_share`). `run_delay` is the mean share of
     the window in which the generator's threads were ready but had no CPU.

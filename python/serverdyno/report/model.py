@@ -145,9 +145,9 @@ class Testbed:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A numbered figure: bars, effects of one panel about zero, lines, or a testbed.
+    """A numbered figure: bars, effects around zero (one panel), lines, or the diagram of a testbed.
 
-    Bars of several panels have a scale each. `free_x`: x is a measured quantity or a time, not a load level.
+    Each panel of bars has its own scale. `free_x`: x is a measured quantity or a time, not a load level.
     """
 
     key: str

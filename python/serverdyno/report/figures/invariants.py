@@ -2,7 +2,7 @@
 
 A violation is a bug of ours or damaged data.
 
-The comparison of requests with the server's own count belongs to a run and is in its note (`report/caveats.py`).
+`report/subjects/runs.py` compares the requests of a whole run with the server's own count.
 """
 
 from __future__ import annotations

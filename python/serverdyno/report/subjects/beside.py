@@ -101,7 +101,7 @@ def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -
 
 
 def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, meta: Meta) -> Figure:
-    """Return lines of the servers that were measured with several numbers of processors."""
+    """Return the figure of published servers that were measured with several numbers of processors."""
     own, now = ours
     year = meta.citation.year
     lines = [row for row in one.rows if len(row.by_count) > 1]

@@ -48,7 +48,7 @@ SEARCH = (
     "interval is within {precision:g} %, or after {most} trials."
 )
 BUSY_SHARE = 0.9
-"""From this busy share on, the busiest generator thread is named as the limit."""
+"""Busy share from which on the busiest generator thread is named as the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +423,7 @@ def search(suite: Suite) -> str:
 
 
 def _verdict(found: Capacities) -> str:
-    """Return who has the highest capacity if that is proven; for one configuration, its capacity."""
+    """Return the largest proven difference in capacity; for a single configuration, its capacity."""
     if len(found.searched) == 1:
         return _claim(found.searched[0], found)
     proven = [each for each in found.compared if each[2].proven]

@@ -1,4 +1,4 @@
-"""Errors, clients that left or got nothing, and seconds without a completed operation."""
+"""Errors, clients that left or completed nothing, and seconds without a completed operation."""
 
 from __future__ import annotations
 

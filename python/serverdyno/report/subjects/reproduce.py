@@ -19,7 +19,7 @@ BY_LOAD = (
 
 
 def reproduce(source: Source) -> Disclosure:
-    """Return the facts, then plan and suite as files."""
+    """Return the facts, then the texts of plan and suite."""
     head = source.head
     software: dict[str, Any] = source.disclosure.get("host", {}).get("software", {})
     servers = source.disclosure.get("servers", {})

@@ -72,7 +72,7 @@ def _others(box: Box, width: float) -> list[str]:
 
 
 def _wrapped(text: str, width: float) -> list[str]:
-    """Wrap text to the width of a box; longer words are cut."""
+    """Wrap text to the width of a box; words longer than a line are cut."""
     letters = int((width - 2 * PADDING) / LETTER)
     lines = [""]
     for word in text.split():

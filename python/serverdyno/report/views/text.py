@@ -32,7 +32,7 @@ GAP = 2
 
 
 def render(report: Report, console: Console) -> None:
-    """Print the answer, the main table, and the findings that neither contains."""
+    """Print the answer, the main table, and the findings that are in neither."""
     keys = _shown_of(report)
     shown = [table for table in report.tables if _kind(report, table) in keys]
     complete = references.completed(report, shown)
