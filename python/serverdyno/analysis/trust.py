@@ -170,7 +170,7 @@ def seen_limits(
     ]
     if found or waiting is None or waiting >= IDLE_SHARE:
         return tuple(found)
-    if server_share is None:  # a user's server: full CPUs would give no more to more clients
+    if server_share is None:  # a user's server: if its CPUs were the limit, throughput would not rise
         return (Limit.ROUND_TRIP,) if rises else ()
     if io_wait_share is not None and io_wait_share > DISK_SHARE:
         return (Limit.DISK,)

@@ -77,7 +77,7 @@ def url_of(directory: str) -> str:
         if not place.exists() and (hint := _meant(directory)) is not None:
             raise UserError(f"{directory} is not a directory of this machine", hint=hint)
         return place.resolve().as_uri()
-    except (OSError, RuntimeError, ValueError) as error:  # a name too long, or links in a circle
+    except (OSError, RuntimeError, ValueError) as error:  # too long a name, or a loop of symbolic links
         why = error.strerror if isinstance(error, OSError) else f"{error}"
         raise UserError(f"-d {directory} can't be used: {why}", hint="Name a directory.") from error
 

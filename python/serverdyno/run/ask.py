@@ -34,7 +34,7 @@ from serverdyno.servers.registry import driver_type
 from serverdyno.store.head import ExperimentHead
 
 AT_ONCE = 8  # servers checked concurrently: one that does not answer takes ten seconds
-LOOK_S = 0.05  # between two checks for a signal
+LOOK_S = 0.05  # interval between checks for a signal
 TOLD_AFTER_S = 5  # wait after which the user is told
 MIB = 1 << 20
 
