@@ -1,8 +1,8 @@
 """Compare two builds of Serverdyno: the effect of a change on the generator's CPU time per operation.
 
-The other build is another checkout with its own native module: `git worktree add
-../before COMMIT`, `make -C ../before setup`, then `python -m benches --against ../before`. Both load the same server:
-this checkout's reference server, nginx, Samba or Ganesha.
+The other build is another checkout with its own native module: `git worktree add ../before COMMIT`, `make -C ../before
+setup`, then `python -m benches --against ../before`. Both load the same server: this checkout's reference server,
+nginx, Samba or Ganesha.
 """
 
 from __future__ import annotations

@@ -69,8 +69,7 @@ def effects(
     """Return main effects, then interactions of factors with two levels.
 
     `cells` maps each combination of levels to its side. The repetition of an outlying run is excluded. The result is
-    empty if a
-    cell has fewer than two whole runs, or runs of different repetitions or without throughput.
+    empty if a cell has fewer than two whole runs, or runs of different repetitions or without throughput.
     """
     noise = scatter_of([side.runs for side in cells.values()], Metric.OVERALL_AVERAGE, paired=paired)
     if noise is None or noise.scatter.degrees_of_freedom < 1:

@@ -1,9 +1,9 @@
 """Open load: whether a server kept up, and which share of a response time is the generator's own.
 
-In closed load a slow server gets fewer requests, so the generator can hide throughput. In open load the rate is
-given, and the generator can only add to response times. So the hidden speed of open load applies to response times:
-without the generator's share g, a server answers 1 / (1 - g) - 1 faster. The idle CPU
-time of the server bounds the hidden throughput of closed load, but not the hidden speed of open load.
+In closed load a slow server gets fewer requests, so the generator can hide throughput. In open load the rate is given,
+and the generator can only add to response times. So the hidden speed of open load applies to response times: without
+the generator's share g, a server answers 1 / (1 - g) - 1 faster. The idle CPU time of the server bounds the hidden
+throughput of closed load, but not the hidden speed of open load.
 
 A server that does not keep up answers what it can while the rest waits, so response times grow with the length of the
 level.

@@ -50,9 +50,9 @@ _Floats = NDArray[np.float64]
 class Step:
     """The figures of one count. `speed_up` is relative to the smallest count.
 
-    `efficiency` is `speed_up` / (count / smallest count).
-    `change` is throughput / throughput of the previous count - 1; None for the first. `negative`: `change` is below 0.
-    `below_best` is throughput / best throughput of any smaller count - 1; None unless that is below 0.
+    `efficiency` is `speed_up` / (count / smallest count). `change` is the relative change of the throughput from the
+    previous count; None for the first. `negative`: `change` is below 0. `below_best` is the relative change from the
+    best throughput of any smaller count; None unless it is below 0.
     """
 
     count: int

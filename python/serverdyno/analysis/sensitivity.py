@@ -67,9 +67,9 @@ def design_finds_percent(
 ) -> float | None:
     """Return the smallest difference of averages, in %, that an interleaved design detects in four of five cases.
 
-    `deviation` is the relative standard deviation of equal runs; `margin` is the
-    minimum effect as a log ratio. With three or more configurations the noise is pooled, and each pair is one of
-    many. None: nothing is compared, or only once.
+    `deviation` is the relative standard deviation of equal runs; `margin` is the minimum effect as a log ratio. With
+    three or more configurations the noise is pooled, and each pair is one of many. None: nothing is compared, or only
+    once.
     """
     if configurations < 2 or repetitions < 2:
         return None
@@ -109,8 +109,8 @@ def _share_above(critical: float, true: float, deviations: list[tuple[float, flo
 def _deviations(degrees_of_freedom: float, sharpness: float, further: float) -> list[tuple[float, float]]:
     """Return the distribution of the estimated deviation S = sqrt(chi2 / df), as values with weights.
 
-    The trapezoidal rule over log S converges exponentially. `sharpness` is 1 / the width
-    in log S over which the summand changes. `further` is added to `_NEGLIGIBLE`.
+    The trapezoidal rule over log S converges exponentially. `sharpness` is 1 / the width in log S over which the
+    summand changes. `further` is added to `_NEGLIGIBLE`.
     """
     width = 1 / math.sqrt(2 * degrees_of_freedom)
     step = min(width, 1 / sharpness) / _STEPS
