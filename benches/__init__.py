@@ -1,5 +1,5 @@
-"""Benchmarks of Serverdyno against its peers, the truth, and its own promises: `python -m benches`.
+"""Benchmarks of Serverdyno against its peers, independent counts, and its own targets: `python -m benches`.
 
-They are neither installed nor tests: a figure here is a measurement, kept with its date under `runs/`.
+They are neither installed nor tests: their figures are measurements, kept in dated folders under `runs/`.
 `tests/project/test_benches.py` runs the same code with tiny parameters.
 """

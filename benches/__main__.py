@@ -46,7 +46,7 @@ def run_http2(results: Results, places: Cpus, effort: Effort) -> None:
 
 
 def run_builds(results: Results, places: Cpus, effort: Effort) -> None:
-    """Compare this build with another one, if one is named."""
+    """Compare this build with the one named by --against; without that option, do nothing."""
     if results.against is None:
         return
     web = [*builds.build_cases(results.against)]
@@ -85,7 +85,7 @@ def run_counts(results: Results, places: Cpus, effort: Effort) -> None:
 def run_times(results: Results, places: Cpus, effort: Effort) -> None:
     """Compare our response times with those on the wire.
 
-    Without the right to capture packets, report them as left out.
+    Without permission to capture packets, report the times as left out.
     """
     _say("response times against the kernel's timestamps")
     try:

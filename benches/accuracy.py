@@ -1,4 +1,4 @@
-"""Check that our figures are true: counts against the server's own, response times against packets on loopback."""
+"""Check that our figures are right: counts against the server's own, response times against packets on loopback."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def count(places: Cpus, effort: Effort) -> list[Run]:
 
 @dataclass(frozen=True, slots=True)
 class TimeCase:
-    """A server with delays, and clients that wait for it.
+    """A server that delays its responses, and clients that measure the delay.
 
-    `command` starts the server, which prints its port. `connect_quantiles` are those at which connecting takes long
-    enough to be judged; otherwise it takes 20 us, most of it in the client's own system calls, which the wire does
-    not show.
+    `command` starts the server, which prints its port. `connect_quantiles` are the quantiles at which connecting takes
+    long enough to be judged; otherwise it takes 20 us, mostly in the client's own system calls, which the wire does not
+    show.
     """
 
     name: str
@@ -131,14 +131,14 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """The error relative to the wire."""
+        """The error relative to the time on the wire."""
         return self.ours_s / self.wire_s - 1
 
 
 def times(places: Cpus, effort: Effort, cases: Sequence[TimeCase] = TIMES) -> list[Comparison]:
     """Return our percentiles next to those of the wire. Raises PermissionError, WireError or DynoError.
 
-    As in `rounds`, a run that others disturbed is repeated, and the least disturbed one is kept.
+    As in `rounds`, a run that other programs disturbed is repeated, and the least disturbed run is kept.
     """
     found: list[Comparison] = []
     for number in range(min(TIME_ROUNDS, effort.rounds)):
@@ -165,7 +165,7 @@ def _times(case: TimeCase, number: int, places: Cpus, effort: Effort) -> Iterato
         foreign = foreign_share(machine_before, machine_cpu(), own_s)
         told = account.details
         end_ns = int((told["started_unix_s"] + seconds) * NS_PER_S)
-        # Like our own count: exchanges that were complete within the window.
+        # Like our own count, this includes only exchanges that were complete within the window.
         seen = [exchange for exchange in exchanges(wire.segments()) if exchange.end_ns <= end_ns]
     responses = [exchange.response_ns for exchange in seen]
     connects = [exchange.connect_ns for exchange in seen if exchange.connect_ns is not None]
@@ -174,7 +174,7 @@ def _times(case: TimeCase, number: int, places: Cpus, effort: Effort) -> Iterato
         ("connect", connects, case.connect_quantiles),
     ):
         for name in quantiles:
-            # The histogram's definition: the smallest value with at least that share at or below it.
+            # A quantile as our histogram defines it: the smallest value with at least that share at or below it.
             wire_s = float(np.quantile(truth_ns, QUANTILES[name], method="inverted_cdf")) / NS_PER_S
             ours_s = told[f"{kind}_ns"][name] / NS_PER_S
             counts = told[f"{kind}_samples"], len(truth_ns)

@@ -1,11 +1,11 @@
 """Compare `dyno bonnie` with bonnie++ on one directory in memory, in their common phases and with equal chunks.
 
-The directory is in memory because bonnie++ syncs its file at each close and Bonnie never did; there, a sync costs
-nothing. bonnie++ makes a system call per character, so its character phases are left out. Seeks are not compared:
+The directory is in memory, where a sync costs nothing, because bonnie++ syncs its file at each close and Bonnie never
+did. bonnie++ makes a system call per character, so its character phases are left out. Seeks are not compared:
 bonnie++ uses processes, we use threads.
 
-bonnie++ rounds its own figures, and has none for phases below half a second. So its phases are timed from here: it
-reports the beginning and end of each, and the clock of its CPU time is read at these moments.
+bonnie++ rounds its own figures, and has none for phases below half a second. So this module times its phases: it reads
+wall clock and CPU time when bonnie++ reports the beginning and the end of each.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PROGRAM = "bonnie++"
 CHUNK_BYTES = 8192
 SIZE_MIB = 1024
 MIB = 1 << 20
-# What bonnie++ 2.00 prints on standard error at the beginning of a phase; "done" follows at its end.
+# The messages of bonnie++ 2.00 on standard error at the beginning of a phase; "done" follows at its end.
 MESSAGES = {
     "write": b"Writing intelligently...",
     "rewrite": b"Rewriting...",
@@ -53,21 +53,21 @@ FIGURES: dict[str, ReadFigure] = {
 
 @dataclass(frozen=True, slots=True)
 class BonnieCase:
-    """One phase. The names of its runs begin with `prefix`."""
+    """The benchmark of one phase. The names of its runs begin with `prefix`."""
 
     phase: str
     prefix: str = "bonnie"
     goal: Goal = field(default=Goal(OURS, (PEER,), "MB/s", Bound(0.95, at_least=True)))
-    """By default not slower than the peer, with a tolerance for differences between rounds."""
+    """The default target: not slower than the peer, with a tolerance for differences between rounds."""
 
     @property
     def name(self) -> str:
-        """The name of its runs."""
+        """The name of the runs."""
         return f"{self.prefix}-{self.phase}"
 
     @property
     def title(self) -> str:
-        """The title of its table."""
+        """The title of the table."""
         return f"Bonnie's {self.phase}, {SIZE_MIB} MiB in chunks of {CHUNK_BYTES} bytes, on a directory in memory"
 
     @property
@@ -87,7 +87,7 @@ Phases = dict[str, tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One side. `call` runs all phases once on a CPU, and returns their times and the CPU seconds of all of it."""
+    """A program to compare. `call` runs all phases once on a CPU, and returns their times and the total CPU seconds."""
 
     name: str
     call: Callable[[int], tuple[Phases, float]]
@@ -95,7 +95,7 @@ class Program:
 
 CASES = [BonnieCase(phase) for phase in MESSAGES]
 ProgramsIn = Callable[[Path, int], list[Program]]
-"""Returns the sides to compare in a directory, with a file of this many MiB."""
+"""Returns the programs to compare in a directory, with a file of the given size in MiB."""
 
 
 def missing() -> bool:
@@ -114,7 +114,7 @@ def carry_out(
     programs_in: ProgramsIn = beside_peer,
     cases: Sequence[BonnieCase] = CASES,
 ) -> Iterator[Run]:
-    """Yield the runs of all sides in alternating order; all phases of a call are runs of the same round.
+    """Yield the runs of all programs in alternating order; all phases of a call are runs of the same round.
 
     Raises BenchError.
     """
@@ -129,9 +129,9 @@ def carry_out(
 def ours(
     folder: Path, size_mib: int, *, check: bool = True, name: str = "", before: Sequence[str] = ()
 ) -> Program:
-    """Return our program with as few seeks as possible. `check`: it compares what it reads, unlike bonnie++.
+    """Return our program with as few seeks as possible. `check`: compare the data read, unlike bonnie++.
 
-    `before` has words in front of the command.
+    `before`: words in front of the command.
     """
     command = [*before, *BONNIE, "-d", str(folder), "-s", str(size_mib), "--json"]
     command += ["--chunk", str(CHUNK_BYTES), "--seeks", "1", "--seekers", "1"]
@@ -142,7 +142,7 @@ def ours(
         return Account(1, 1, 1.0, 0, details={"phases": _our_phases(text)})
 
     def call(cpu: int) -> tuple[Phases, float]:
-        # Its experiment is removed with the directory in which it runs.
+        # The command writes its experiment into this directory, which is removed afterwards.
         with tempfile.TemporaryDirectory(prefix="serverdyno-bench-") as place:
             there = ["env", "-C", place, *command]
             tool = Tool(name, sys.executable, lambda _url, _seconds: there, account, 1)
@@ -162,7 +162,7 @@ def _our_phases(text: str) -> Phases:
 
 
 def peer(folder: Path, size_mib: int) -> Program:
-    """Return bonnie++ without characters and files."""
+    """Return bonnie++ without its phases on single characters and on creating files."""
     sizes = ["-s", f"{size_mib}:{CHUNK_BYTES}", "-n", "0", "-f", "-r", "0"]
     command = [PROGRAM, "-d", str(folder), *sizes, "-u", "root", "-m", "bench"]
     return Program(PEER, lambda cpu: _watched(command, cpu))
@@ -193,7 +193,7 @@ def _watched(command: list[str], cpu: int) -> tuple[Phases, float]:
 
 
 def cpu_clock(pid: int) -> Callable[[], float]:
-    """Return the clock of a process's CPU seconds, with all its threads (clock_getcpuclockid(3))."""
+    """Return a function that reads the CPU seconds of a process with all its threads (clock_getcpuclockid(3))."""
     clock = (~pid << 3) | 2
     return lambda: time.clock_gettime(clock)
 
@@ -223,7 +223,7 @@ def timed(said_to: int, cpu_s: Callable[[], float]) -> tuple[str, Phases]:
 def one_call(
     program: Program, places: Cpus, effort: Effort, size_mib: int, cases: Sequence[BonnieCase] = CASES
 ) -> list[Run]:
-    """Call a program once, whatever others do meanwhile, and return a run per phase. Raises BenchError."""
+    """Run a program once, even if other programs disturb it, and return a run per phase. Raises BenchError."""
     quiet, waiting = wait_until_quiet(effort.patience_s), time_wait_sockets()
     started, own, machine = datetime.now(UTC), time.process_time(), machine_cpu()
     phases, process_s = program.call(places.generator)

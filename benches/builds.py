@@ -1,8 +1,8 @@
-"""Compare two builds of ours: the effect of a change on the generator's CPU time per operation.
+"""Compare two builds of Serverdyno: the effect of a change on the generator's CPU time per operation.
 
-The other build is another checkout with its own native module, so that each runs as it was written: `git worktree add
-../before COMMIT`, `make -C ../before setup`, then `python -m benches --against ../before`. Both load the same server:
-this checkout's reference server, nginx, Samba or Ganesha.
+The other build is another checkout with its own native module: `git worktree add ../before COMMIT`, `make -C ../before
+setup`, then `python -m benches --against ../before`. Both load the same server: this checkout's reference server,
+nginx, Samba or Ganesha.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def of_other(checkout: Path, tool: AnyTool) -> AnyTool:
 
 
 def build_cases(checkout: Path) -> Iterator[Case]:
-    """Yield the comparisons of web servers with a row per build instead of the peers."""
+    """Yield the benchmarks of web servers with a row per build instead of rows of peers."""
     for case in [*speed.cases(), *tls.cases(), *http2.cases()]:
         if case.name not in OF_SPEED + OF_TLS_AND_HTTP2:
             continue
@@ -67,7 +67,7 @@ def build_cases(checkout: Path) -> Iterator[Case]:
 
 
 def file_cases(checkout: Path, folder: Path, stream_bytes: int = files.STREAM_BYTES) -> list[FileCase]:
-    """Return streams over SMB and NFS, if the servers are installed. Their load files are written into `folder`."""
+    """Return benchmarks of streams over SMB and NFS, if the servers are installed. Load files go into `folder`."""
     found: list[FileCase] = []
     for kind, protocol, absent in (
         (FileCase, "smb", files.missing(files.Sizes())),
@@ -103,10 +103,10 @@ BONNIE = [
 
 
 def bonnies(checkout: Path) -> bonnie.ProgramsIn:
-    """Return a function that makes both builds' Bonnie, neither of which compares what it reads."""
+    """Return a function that returns both builds' Bonnie, without the check of the data read."""
     before = elsewhere(checkout.resolve())
     offered = subprocess.run([*before, *bonnie.BONNIE, "--help"], capture_output=True, text=True, check=True)
-    always_unchecked = "--no-check" not in offered.stdout  # an older build without a check
+    always_unchecked = "--no-check" not in offered.stdout  # an older build has no check
 
     def programs(folder: Path, size_mib: int) -> list[bonnie.Program]:
         here = bonnie.ours(folder, size_mib, check=False)

@@ -1,8 +1,8 @@
 """Servers with delays, to test the measurement of response times: `python -m benches.delays varied|slow-accept`.
 
-`varied` waits for a different time before each answer, from a fixed seed. `slow-accept` accepts one connection after
-another with hardly any queue: the kernel drops the first segments of other connections, and their clients retry after
-a second. The truth is not what these servers intend, but what passes over the network (`wire.py`).
+`varied` waits for a random time before each response, from a fixed seed. `slow-accept` accepts one connection after
+another with hardly any backlog: the kernel drops the SYN of other connections, and their clients retry after a second.
+The reference is not the intended delay, but the time measured on the network (`wire.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Run a file server's client once: its process is watched from outside, and measured between its two marks.
+"""Run a client of a file server once, and measure its process between the two marks that it prints.
 
-Its CPU time, the server's and that of others are read at the same two moments for every tool, so that no figure
-includes the start of a process or the creation of files. `files.py` has the comparisons.
+The CPU times of the client, the server and other programs are read at these two marks for every tool, so that no figure
+includes the start of a process or the creation of files. `files.py` defines the benchmarks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benches.rounds import BenchError, Cpus, Effort, Run, best_of
 from benches.tools import Account
 from serverdyno.probes.noise import CpuTime, machine_cpu
 
-MOST_S = 300.0  # a tool that has not ended by then never will
+MOST_S = 300.0  # time limit of a tool
 END_S = 10.0
 NS_PER_S = 1e9
 PIECE_BYTES = 65536
@@ -34,7 +34,7 @@ PIECE_BYTES = 65536
 
 @dataclass(frozen=True, slots=True)
 class FileStand:
-    """A running server and how it is measured."""
+    """A running server, and the parameters of its measurement."""
 
     case: str
     server: BenchServer
@@ -44,7 +44,7 @@ class FileStand:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """CPU time used so far when a tool gave a mark, in s."""
+    """The CPU times used so far, in s, when a tool printed a mark."""
 
     tool_s: float
     server_s: float | None
@@ -53,14 +53,14 @@ class Moment:
 
 
 def measure(stand: FileStand, tool: FileTool) -> list[Run]:
-    """Repeat a run that others disturbed, and keep the least disturbed one."""
+    """Repeat a run that other programs disturbed, and return the least disturbed one."""
     return best_of(stand.effort.attempts, lambda: one_run(stand, tool))
 
 
 def one_run(
     stand: FileStand, tool: FileTool, when_open: Callable[[], dict[str, object]] | None = None
 ) -> Run:
-    """Run a tool once, whatever others do meanwhile. `when_open` looks at more while the window is open.
+    """Run a tool once, even if other programs disturb it. `when_open` returns further details during the window.
 
     Raises BenchError if the tool fails or nothing succeeds.
     """
@@ -91,7 +91,7 @@ def one_run(
     if Mark.OPEN not in moments:
         raise BenchError(f"{tool.name} has no window:\n" + "\n".join(said[-20:]))
     first, last = moments[Mark.OPEN], moments.get(Mark.CLOSED, moments[Mark.OPEN])
-    if first is last:  # held in its window for a look: nothing was measured over time
+    if first is last:  # the tool was held in its window, so there is no time span
         account = replace(account, requests_in_window=account.requests)
     if not account.requests_in_window:
         raise BenchError(f"{tool.name} has no success:\n" + "\n".join(said[-20:]))
@@ -153,13 +153,13 @@ def _started(stand: FileStand, tool: FileTool) -> Iterator[subprocess.Popen[byte
 
 def _tell(process: subprocess.Popen[bytes], line: str = "") -> None:
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # then it has ended, and has said why
+    with contextlib.suppress(BrokenPipeError):  # the tool has ended, and its output says why
         process.stdin.write(line.encode() + b"\n")
         process.stdin.flush()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill children first, because a dead parent can't be asked for them."""
+    """Kill a tool and its children, which must be listed before it ends."""
     family = _family(process.pid)
     for member in reversed(family):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -173,7 +173,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """Yield lines as they come, until the tool closes its output.
+    """Yield lines as they arrive, until the tool closes its output.
 
     Raises BenchError if that takes more than `MOST_S`.
     """

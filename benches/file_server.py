@@ -1,7 +1,7 @@
-"""The servers of the file benchmarks: those of `serverdyno.servers`, and how they are emptied after each run.
+"""The servers of the file benchmarks: those of `serverdyno.servers`, which are emptied after each run.
 
-Samba also accepts SMB1, the only dialect of smbtorture's replay, and can limit the bytes per request, so that all
-clients move the same. Serverdyno's own driver offers no SMB1.
+Here, Samba also accepts SMB1, the only dialect of smbtorture's replay, and can limit the bytes per request, so that all
+clients use the same size. Serverdyno's own driver offers no SMB1.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 2 << 30  # required free space
 SHARE = "volume1"
 REST_S, POLL_S = 60.0, 0.02
-# `SMBreadX_count`, `smb2_read_count`: one request each. Their parts are counted separately, as `Trans2_`.
+# Matches `SMBreadX_count` and `smb2_read_count`, which count whole requests; parts have other names, as `Trans2_`.
 REQUEST_COUNTER = re.compile(r"^(?:SMB|smb2_)\w+_count:\s+(\d+)$", re.MULTILINE)
 
 
 class BenchServer(Protocol):
-    """What a benchmark needs of a server."""
+    """The methods of a server that a benchmark needs."""
 
     directory: Path
     port: int
@@ -56,10 +56,10 @@ class BenchServer(Protocol):
         """Return the number of requests since the start, from its own counters; None if it has none."""
 
     def data_directories(self) -> list[Path]:
-        """Return where we find its files, share by share."""
+        """Return the directory of each share on this machine."""
 
     def empty(self) -> None:
-        """Remove what clients have left. Raises ServerError."""
+        """Remove the clients' files. Raises ServerError."""
 
 
 class BenchSamba(Samba):
@@ -73,7 +73,7 @@ class BenchSamba(Samba):
         self._at_rest = 0
 
     def ready(self) -> None:
-        """Prove the server, and count its processes without clients, possibly with one more from the proof."""
+        """Verify the server, and count its processes without clients; one may still serve the verification."""
         super().ready()
         self._at_rest = len(self.pids())
 
@@ -86,14 +86,14 @@ class BenchSamba(Samba):
 
     def messages_served(self) -> int | None:
         """Return the SMB1 and SMB2 requests since the start, by smbd's own counters; None if they can't be read."""
-        if self.requests_served() is None:  # waits until the counters stand still
+        if self.requests_served() is None:  # waits until the counters no longer change
             return None
         command = [str(find_program("smbstatus")), "--profile", "-s", str(self.directory / CONFIGURATION)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return sum(map(int, REQUEST_COUNTER.findall(done.stdout))) if done.returncode == 0 else None
 
     def empty(self) -> None:
-        """Remove what clients have left, once their processes have ended, without asking smbd. Raises ServerError."""
+        """Remove the clients' files directly, once smbd's processes for clients have ended. Raises ServerError."""
         deadline = time.monotonic() + REST_S
         while len(self.pids()) > self._at_rest:
             if time.monotonic() > deadline:
@@ -107,7 +107,7 @@ class BenchSamba(Samba):
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """How a third-party client reaches a server: words before and after the program's name."""
+    """Access of a third-party client to a server: words before and after the program's name."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -125,7 +125,7 @@ class BenchGanesha(Ganesha):
         return None
 
     def empty(self) -> None:
-        """Do nothing, because Ganesha would go on with what it remembers. Each run has its own names."""
+        """Do nothing, because Ganesha caches file handles. Each run uses its own file names."""
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def running_ganesha(cpus: Sequence[int]) -> Iterator[BenchGanesha]:
 
 
 def inside(server: BenchServer) -> Inside:
-    """Return how any of Samba's own clients reaches the server. The private server's password is no secret."""
+    """Return the access of Samba's own clients to the server. The password of this private server is no secret."""
     access = server.access()
     before = ("nsenter", f"--net={access.network_namespace}") if access.network_namespace else ()
     after = ("-s", str(server.directory / CONFIGURATION), "-p", str(server.port))
@@ -167,7 +167,7 @@ def running_samba(cpus: Sequence[int], most_bytes: int | None = None) -> Iterato
 
 
 def _use_plain_congestion_control(server: BenchServer) -> None:
-    """Set, in the server's own network, what `make bench` sets for everything else; it applies to new connections."""
+    """Set Reno in the server's network namespace for new connections, as `make bench` does for the rest."""
     namespace = server.access().network_namespace
     if namespace:
         setting = "echo reno >/proc/sys/net/ipv4/tcp_congestion_control"
@@ -176,7 +176,7 @@ def _use_plain_congestion_control(server: BenchServer) -> None:
 
 
 def data_directory() -> str | None:
-    """Return a file system in memory if there is one with room; None: the driver chooses."""
+    """Return a directory in memory if it has room; None: the driver chooses the directory."""
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
         return str(MEMORY)
     return None

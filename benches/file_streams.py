@@ -1,6 +1,6 @@
-"""smbclient as a stream: put or get one file several times in one call, at the rate that it prints.
+"""Streams of smbclient, which puts or gets one file several times in one call and prints the rates.
 
-The CPU time of its start and log-on is subtracted, measured by an empty call just before. Our own streams use a load
+The CPU time of its start and log-on is subtracted; an empty call just before measures it. Our own streams use a load
 file: see `load_files.stream`.
 """
 
@@ -21,14 +21,14 @@ from benches.tools import Account, Tool
 NAME = "smbclient"
 REMOTE = "stream"
 TRANSFERS_PER_S = 2
-# "putting file a as \b (670444.8 kb/s) (average ...": both in units of 1,024 bytes.
+# Matches "putting file a as \b (670444.8 kb/s) (average ...". Rates are in units of 1,024 bytes.
 RATE = re.compile(r"(?:putting|getting) file .* \(([\d.]+) (?:kb/s|KiloBytes/sec)\) \(average")
 KIB = 1024
 MOST_S = 60.0
 
 
 def transfer(stand: FileStand, way: str, local: Path) -> Run:
-    """Transfer a file as often as fills the time. Raises BenchError.
+    """Transfer a file repeatedly for about the time of the effort. Raises BenchError.
 
     `way` `write` puts `local`, and `read` gets it back to /dev/null.
     """
@@ -58,7 +58,7 @@ def _smbclient(stand: FileStand, commands: str, transfers: int, local: Path) -> 
 
 
 def stream_account(output: str, transfers: int, file_bytes: int) -> Account:
-    """Return the account in pieces of 64 KiB. Raises BenchError unless every transfer was made.
+    """Return the account of a call, in pieces of 64 KiB. Raises BenchError unless every transfer was made.
 
     A call without transfers counts as one piece.
     """

@@ -1,6 +1,6 @@
-"""The compared clients of file servers: how each is called, and how its window and its results are read.
+"""The compared clients of file servers: their commands, and listeners that read their windows and results.
 
-To add one, write a function here, and a listener for its output. `file_runs.py` runs them.
+To add a client, write a function here, and a listener for its output. `file_runs.py` runs the clients.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from benches.files_generator import CLOSED, OPEN
 from benches.rounds import BenchError
 from benches.tools import Account
 
-# smbtorture's own time limit. From 20 s on it would warm up and start counting anew; we end it long before.
+# smbtorture's own time limit. From 20 s on, it would warm up and restart its counts; we end it long before.
 TORTURE_MOST_S = 19
-RAMP_S = 0.2  # our ramp, which contains the first operations
-SET_UP_MARGIN = 1.25  # smbtorture reports the mean of its clients, and the slowest must have finished, too
-TICK_S = 1.0  # how often smbtorture reports its progress
+RAMP_S = 0.2  # our ramp-up, which contains the first operations
+SET_UP_MARGIN = 1.25  # smbtorture reports the mean of its clients, but the slowest must also have finished
+TICK_S = 1.0  # interval of smbtorture's progress reports
 
 
 class Mark(Enum):
@@ -34,10 +34,10 @@ class Mark(Enum):
 
 
 class Listener(Protocol):
-    """Reads a tool's output line by line, and knows in the end what the tool did between its marks."""
+    """Reads a tool's output line by line, and returns the account of the time between its marks."""
 
     def hear(self, line: str, at_s: float) -> Mark | None:
-        """Read a line that came at `at_s` of the monotonic clock."""
+        """Read a line that arrived at `at_s` of the monotonic clock, and return its mark, if any."""
 
     def account(self) -> Account:
         """Return the account after the last line. Raises BenchError if no window opened and closed."""
@@ -45,7 +45,7 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileTool:
-    """A client with one set of options. `ends`: it ends by itself once its window has closed; otherwise we end it."""
+    """A client with its options. `ends`: the client ends by itself after its window; otherwise we end it."""
 
     name: str
     program: str
@@ -57,9 +57,9 @@ class FileTool:
 
 
 def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: Any) -> FileTool:
-    """Return our client. `options` are of the level's shape, or `hold`: it waits in its window until told to go on.
+    """Return our client. `options` are those of the level, or `hold`: wait in the window until told to continue.
 
-    It compares every read with what must be there, unless `verify_share` is less.
+    The client compares the data of every read with the expected data, unless `verify_share` is below 1.
     """
     workload = {"workload": "loadfile", "cache": cache}
     return ours(name, workload, clients, load_file=str(load_file), **options)
@@ -68,7 +68,7 @@ def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: An
 def ours(
     name: str, workload: dict[str, Any], clients: int, load_file: str | None = None, **options: Any
 ) -> FileTool:
-    """Return our client with a workload and its options, and those of the level's shape."""
+    """Return our client with a workload, its options, and those of the level."""
     hold = options.pop("hold", False)
 
     def request(server: BenchServer, seconds: float) -> str:
@@ -96,7 +96,7 @@ class DynoListener:
         self.other: list[str] = []
 
     def hear(self, line: str, at_s: float) -> Mark | None:
-        """Read a line of JSON; anything else is an error message."""
+        """Read a line of JSON, and return its mark, if any. Other text is kept as an error message."""
         try:
             told = json.loads(line)
         except ValueError:
@@ -130,7 +130,7 @@ def smbtorture(name: str, load_file: Path, clients: int) -> FileTool:
             *(*way.before, "smbtorture", *way.after, *(f"--option={option}" for option in options)),
             *(f"//127.0.0.1/{SHARE}", "bench.nbench", f"--loadfile={load_file}"),
             *(f"--num-progs={clients}", "-t", str(TORTURE_MOST_S)),
-            f"--basedir={server.directory}",  # where its leftovers are removed with the server
+            f"--basedir={server.directory}",  # its remaining files are removed with the server
         ]
 
     lines = round(SET_UP_MARGIN * set_up_lines(load_file))
@@ -142,7 +142,7 @@ def smbtorture(name: str, load_file: Path, clients: int) -> FileTool:
 
 
 def set_up_lines(load_file: Path) -> int:
-    """Return the number of lines before the first read of a load file, which ours has done before its window."""
+    """Return the number of lines before a load file's first read, which our client carries out before its window."""
     with load_file.open(encoding="utf-8") as file:
         return next((number for number, line in enumerate(file) if line.startswith("ReadX")), 0)
 
@@ -154,7 +154,7 @@ WRONG = re.compile(r"^\[\d+\] (Error|ERROR|Warning|Reconnect|Unknown|client \d+ 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress in one of smbtorture's lines. `lines` of the load file are the mean of the clients."""
+    """The progress in one of smbtorture's lines. `lines`: lines of the load file done, as the mean of the clients."""
 
     at_s: float
     lines: int
@@ -164,7 +164,8 @@ class Progress:
 class TortureListener:
     """Reads smbtorture's progress, one line per second. The window opens once the clients have finished their set-up.
 
-    A line has the mean number of lines that a client has done, and the bytes since its start as MB/s.
+    Each line of progress has the mean number of the clients' finished lines, and the throughput since the start in
+    MB/s.
     """
 
     def __init__(self, clients: int, set_up_lines: int, seconds: float) -> None:
@@ -178,7 +179,7 @@ class TortureListener:
         self.said: list[str] = []
 
     def hear(self, line: str, at_s: float) -> Mark | None:
-        """Read a line, whose counts are as old as the line."""
+        """Read a line, whose counts are those at `at_s`, and return its mark, if any."""
         self.said.append(line)
         if line.startswith(STARTED):
             self.started_s = at_s

@@ -1,6 +1,6 @@
-"""The claims about file serving: replay of a load file against smbtorture, streams against smbclient, many sessions.
+"""The benchmarks of file servers: replay of a load file against smbtorture, streams against smbclient, many sessions.
 
-All tools of a comparison use one private Samba, in interleaved rounds. Each comparison is a function of `cases`.
+All tools of a benchmark use one private Samba, in interleaved rounds. `cases` lists the benchmarks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ STREAM_BYTES = 256 << 20
 STREAM_LIMITS = (65536, None)
 SESSIONS = (10, 100, 1_000)
 SESSION_ROUNDS, COUNT_ROUNDS = 3, 2
-# Far longer than any look. A client that would have to wait beyond the end of a level leaves at once.
+# Both are far longer than a measurement. The level is longer, because a client whose think time ends after the level
+# leaves at once.
 IDLE_S, IDLE_MIX_S = 600.0, 1800.0
 OURS, CACHED, UNCHECKED = "dyno", "dyno, with leases", "dyno, with leases, reads not checked"
 TORTURE = "smbtorture"
 COUNT_CLIENTS = 2
-# Requests that smbd counts by name, and that nobody sends before or after a level.
+# Requests that smbd counts by name, and that no client sends before or after a level.
 NAMES = {"READ": "read", "FLUSH": "flush"}
 COUNT_PREFIX, SESSION_CASE = "count-samba", "files-sessions"
 
@@ -68,15 +69,15 @@ WORKING_FIGURES: dict[str, ReadFigure] = {
 }
 
 
-Once = Callable[[FileStand], list[Run]]  # every attempt of one tool in one round
+Once = Callable[[FileStand], list[Run]]  # returns all attempts of one tool in one round
 
 
 @dataclass(frozen=True, slots=True)
 class FileCase:
-    """Tools that are compared on one server.
+    """A benchmark of several tools on one server.
 
-    `own_server`: each run has its own, because freed memory often stays with a process. `most_rounds`: fewer rounds
-    that suffice.
+    `own_server`: each run has its own server, because processes often keep freed memory. `most_rounds`: upper bound on
+    the number of rounds.
     """
 
     name: str
@@ -89,7 +90,7 @@ class FileCase:
     own_server: bool = False
 
     def carry_out(self, places: Cpus, effort: Effort) -> list[Run]:
-        """Run every round, A B C and then C B A. Raises DynoError."""
+        """Run all rounds, in the order A B C, then C B A. Raises DynoError."""
         turns = [
             (number, once)
             for number in range(min(effort.rounds, self.most_rounds or effort.rounds))
@@ -101,7 +102,7 @@ class FileCase:
 
     @contextmanager
     def running(self, places: Cpus) -> Iterator[BenchServer]:
-        """Yield the server of some runs."""
+        """Yield a running server."""
         with running_samba([places.server], self.most_bytes) as server:
             yield server
 
@@ -113,7 +114,7 @@ class FileCase:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of the comparisons; tests use small ones."""
+    """Sizes of the benchmarks; tests use small ones."""
 
     load_file: Path = load_files.PACKAGED
     clients: tuple[int, ...] = REPLAY_CLIENTS
@@ -122,14 +123,14 @@ class Sizes:
 
 
 def missing(sizes: Sizes) -> list[str]:
-    """Return programs and files that must be installed first."""
+    """Return the missing programs and files."""
     programs = ("smbd", "pdbedit", "smbtorture", "smbclient", "nsenter")
     files = [] if sizes.load_file.is_file() else [str(sizes.load_file)]
     return [*(name for name in programs if find_program(name) is None), *files]
 
 
 def cases(folder: Path, sizes: Sizes) -> list[FileCase]:
-    """Return the comparisons in the order in which they run. `folder` gets files that they need."""
+    """Return the benchmarks in the order in which they run. Their input files are written into `folder`."""
     return [
         *(_replay(sizes, clients) for clients in sizes.clients),
         _messages(sizes),
@@ -159,7 +160,7 @@ def _replay(sizes: Sizes, clients: int) -> FileCase:
 
 
 def _messages(sizes: Sizes) -> FileCase:
-    """Compare what ours says that it sent with what the server counted for smbtorture."""
+    """Compare the number of requests per operation: ours by our own count, smbtorture's by the server's count."""
 
     def ours(tool: FileTool, stand: FileStand) -> list[Run]:
         return [one_run(stand, tool)]
@@ -222,7 +223,7 @@ def _stream(folder: Path, sizes: Sizes, way: str, most_bytes: int | None) -> Fil
 def in_pieces(run: Run) -> Run:
     """Return the run with 64 KiB as the operation.
 
-    The few others (an open, a query and a close per pass) cost time too.
+    The time of the few other operations (an open, a query and a close per pass) is included.
     """
     pieces = round(_told(run, "bytes_in_window") / load_files.PIECE_BYTES)
     return replace(run, requests=pieces, requests_s=pieces / run.measured_s)
@@ -231,7 +232,7 @@ def in_pieces(run: Run) -> Run:
 def idle(
     folder: Path, sessions: Sequence[int], kind: type[FileCase] | None = None, name: str = "files-idle"
 ) -> FileCase:
-    """Return the case of logged-on sessions that wait with a document; memory is measured once all do."""
+    """Return the benchmark of idle sessions with a document each; memory is measured once all of them are idle."""
 
     def once(count: int, cache: str, stand: FileStand) -> list[Run]:
         server = stand.server
@@ -264,7 +265,7 @@ def idle(
 def working(
     folder: Path, sessions: Sequence[int], kind: type[FileCase] | None = None, name: str = SESSION_CASE
 ) -> FileCase:
-    """Return the case of sessions at work, each on its document."""
+    """Return the benchmark of many sessions that work at the same time, each on its own document."""
 
     def once(count: int, stand: FileStand) -> list[Run]:
         document = load_files.office(folder / "office.load")
@@ -302,7 +303,7 @@ def _counted(stand: FileStand, tool: FileTool) -> Iterator[Run]:
     before = stand.server.operations_served()
     run = one_run(stand, tool)
     after = stand.server.operations_served()
-    if before is None or after is None:  # smbstatus insists on root
+    if before is None or after is None:  # smbstatus needs root
         return
     served = {name: after[name] - before.get(name, 0) for name in after}
     whole = _told(run, "messages_of_all")

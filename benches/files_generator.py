@@ -1,8 +1,8 @@
-"""Run one level of work on files in a process of its own: a line of JSON in, lines of JSON out; see `run`.
+"""Run one level of work on files in its own process: a line of JSON in, lines of JSON out; see `run`.
 
-The first line on standard input is the request. A line on standard output marks the opening and the closing of the
-window, so that the server can be measured at these moments. The last line is the result. Experiments use
-`serverdyno.run` instead.
+The first line on standard input is the request. On standard output, one line marks the start of the window, another its
+end, so that the server can be measured at these moments. The last line is the result. Experiments use `serverdyno.run`
+instead.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def main() -> None:
 def run(options: dict[str, Any]) -> dict[str, Any]:
     """Run a level. `options` has `target`, `files` and `shape` as in `mixes`, and `load_file`, a path.
 
-    With `hold` the window counts as open once all clients wait, and the level ends when another line comes in;
-    otherwise it lasts `length_s`. Raises RuntimeError if it doesn't end.
+    With `hold`, the window starts once all clients are idle, and the level ends at the next line on standard input.
+    Otherwise the level lasts `length_s`. Raises RuntimeError if it doesn't end.
     """
     of_nfs = options["target"]["url"].startswith("nfs:")
     target = (nfs_target if of_nfs else smb_target)(**options["target"])
@@ -61,14 +61,14 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wait_until(load: _native.Load, elapsed_s: float) -> None:
-    """Wait until the level has reached this age, or is over. Its age is 0 until every client is prepared."""
+    """Wait until `elapsed_s` after the start of the level, which begins when every client is prepared, or its end."""
     while (left_s := elapsed_s - load.snapshot()["elapsed_s"]) > 0:
         if load.wait(left_s if left_s < elapsed_s else min(left_s, LOOK_S)):
             return
 
 
 def _wait_until_still(load: _native.Load) -> None:
-    """Wait until no operation ends between two looks. Raises RuntimeError if that does not happen."""
+    """Wait until no operation ends between two snapshots. Raises RuntimeError if operations do not stop."""
     deadline, before = time.monotonic() + DRAIN_S, -1
     while (now := load.snapshot()["operations"]) != before:
         if time.monotonic() > deadline:
@@ -78,7 +78,7 @@ def _wait_until_still(load: _native.Load) -> None:
 
 
 def told(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what the benchmarks use of a result. Raises RuntimeError if a success of the window has no sample."""
+    """Return the fields of a result that benchmarks use. Raises RuntimeError if a success has no sample."""
     samples = _native.Histogram.from_bytes(result["response_time_hdr"]).count
     if samples != result["operations"]:
         raise RuntimeError(f"{result['operations']} operations, but {samples} samples")

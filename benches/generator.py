@@ -1,7 +1,7 @@
-"""Run one level in a process of its own: `python -m benches.generator '{"url": ..., ...}'`.
+"""Run one level in its own process: `python -m benches.generator '{"url": ..., ...}'`.
 
-The result is a line of JSON. Other generators are processes of their own too, so that CPU time and memory are
-comparable. Experiments use `serverdyno.run` instead.
+The result is a line of JSON. Other generators are also separate processes, so CPU time and memory are comparable.
+Experiments use `serverdyno.run` instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
 def run(options: dict[str, Any]) -> dict[str, Any]:
     """Run a level. `options` are those of `mixes.web_mix`, with `url` instead of `target`.
 
-    Raises RuntimeError if it doesn't end. CPU time is that of the whole process from before the level to after it.
+    Raises RuntimeError if the level doesn't end. CPU time is that of the whole process during the level.
     """
     target = http_target(options.pop("url"), trust=options.pop("trust", None))
     mix = web_mix(target, **options)
@@ -43,7 +43,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what the benchmarks use of a result. Raises RuntimeError if a success of the window has no sample."""
+    """Return the fields of a result that benchmarks use. Raises RuntimeError if a success has no sample."""
     response = _native.Histogram.from_bytes(result["response_time_hdr"])
     connect = _native.Histogram.from_bytes(result["connect_time_hdr"])
     if response.count != result["operations"]:
@@ -66,7 +66,7 @@ def told(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def quantiles(histogram: _native.Histogram) -> dict[str, int] | None:
-    """Return quantiles in ns, or None for an empty histogram."""
+    """Return the quantiles in ns; None for an empty histogram."""
     if not histogram.count:
         return None
     return {name: histogram.value_at(quantile) for name, quantile in QUANTILES.items()}

@@ -1,6 +1,6 @@
-"""The claims about HTTP/2: requests per second of the generator's CPU, ten streams per connection, against h2load.
+"""The benchmarks of HTTP/2: requests per CPU second of the generator, ten streams per connection, against h2load.
 
-Over TLS the server is nginx; in the clear it is the reference server, which speaks both versions on one port. Ours
+Over TLS, the server is nginx; in the clear, it is the reference server, which supports both versions on one port. Ours
 checks every response and records every response time.
 """
 
@@ -20,7 +20,7 @@ GOAL = Goal("dyno", ("h2load",), CPU, Bound(1.0, at_least=False))
 
 
 def cases() -> list[Case]:
-    """Return the comparisons in the order in which they run."""
+    """Return the benchmarks in the order in which they run."""
     shape = f"{CONNECTIONS} connections of {STREAMS} streams"
     peer = h2load_streams("h2load", CONNECTIONS, STREAMS)
     return [
@@ -46,5 +46,5 @@ def cases() -> list[Case]:
 
 
 def ours(**options: Any) -> Tool:
-    """Return ours, with a client per connection and a thread per stream."""
+    """Return our generator, with a client per connection and a thread per stream."""
     return dyno("dyno", CONNECTIONS, http_version="2", threads=STREAMS, streams=STREAMS, **options)

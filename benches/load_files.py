@@ -1,4 +1,4 @@
-"""Load files in dbench's format: the packaged recording, and those that benchmarks write for one purpose.
+"""Load files in dbench's format: the packaged recording, and load files written for single benchmarks.
 
 `serverdyno._native.LoadFile` and smbtorture replay them.
 """
@@ -21,7 +21,7 @@ STREAM_WAYS = ("write", "read")
 def stream(path: Path, way: str, file_bytes: int) -> Path:
     """Write a load file that writes or reads a file from beginning to end, in pieces of 64 KiB. Return `path`.
 
-    Like `put` to an existing file, writing truncates it first; like `get`, reading asks for its size.
+    Writing truncates the file first, like `put` to an existing file. Reading queries its size, like `get`.
     """
     pieces = range(0, file_bytes, PIECE_BYTES)
     command = {"write": "WriteX", "read": "ReadX"}[way]
@@ -43,7 +43,7 @@ def stream(path: Path, way: str, file_bytes: int) -> Path:
 
 
 def office(path: Path) -> Path:
-    """Write a load file with some of each kind of work on a 64 KiB document, for very many sessions.
+    """Write a load file with each kind of operation on a 64 KiB document, for very many sessions.
 
     Return `path`.
     """
@@ -77,7 +77,7 @@ def office(path: Path) -> Path:
 
 
 def listing(path: Path, files: int) -> Path:
-    """Write a load file that lists a directory of empty files again and again. Return `path`."""
+    """Write a load file that lists a directory of empty files repeatedly. Return `path`."""
     return _write(
         path,
         [
@@ -93,7 +93,7 @@ def listing(path: Path, files: int) -> Path:
 
 
 def beginning() -> Iterator[str]:
-    """Yield the lines that make the client's empty directory."""
+    """Yield the lines that create the client's empty directory."""
     yield f'Deltree "{DIRECTORY}" {OK}'
     yield f'Mkdir "\\clients" {OK}'
     yield f'NTCreateX "{DIRECTORY}" 0x1 0x2 0 {OK}'

@@ -1,6 +1,6 @@
 """Levels from flat options, for benchmarks and tests.
 
-They become the document that `serverdyno._native` takes, without a plan.
+The options become the document of a level for `serverdyno._native`, without a plan.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ OF_WORKLOADS = {*OF_DISK_MIX, *OF_STREAMS, *OF_METADATA, *OF_CONTENTION, *OF_FAI
 def http_target(
     url: str, consent_token: str | None = None, trust: Any = None, **section: Any
 ) -> _native.Target:
-    """Open a web server. `trust` is whose certificates count, if it speaks TLS."""
+    """Open a web server as a target. `trust` selects the trusted authorities, for TLS."""
     return _opened(HTTP, url, {"trust": trust or SYSTEM, **section}, consent_token=consent_token)
 
 
 def smb_target(
     url: str, *, password: str | None = None, consent_token: str | None = None, **section: Any
 ) -> _native.Target:
-    """Open shares. `section` has what differs from the defaults."""
+    """Open SMB shares as a target. `section` overrides defaults."""
     return _opened(SMB, url, section, password=password, consent_token=consent_token)
 
 
 def nfs_target(url: str, *, consent_token: str | None = None, **section: Any) -> _native.Target:
-    """Open exports. `section` has what differs from the defaults."""
+    """Open NFS exports as a target. `section` overrides defaults."""
     return _opened(NFS, url, section, consent_token=consent_token)
 
 
 def directory_target(url: str, **section: Any) -> _native.Target:
-    """Open a directory of this machine. `section` has what differs from the defaults."""
+    """Open a directory of this machine as a target. `section` overrides defaults."""
     return _opened(POSIX, url, section)
 
 
@@ -90,10 +90,10 @@ def _opened(protocol: Protocol[Any], url: str, section: dict[str, Any], **secret
 def document(
     target: _native.Target, workload: dict[str, Any], client: dict[str, Any], **shape: Any
 ) -> dict[str, Any]:
-    """Return the document of a level, with defaults for what is left out.
+    """Return the document of a level, with defaults for missing keys.
 
-    `shape` has its other keys, including those of `window` and `engine`, and `think_time_s`, or `rate_per_s` and
-    `law` for open load.
+    `shape` has the other keys of the document, including those of `window` and `engine`, and `think_time_s`, or
+    `rate_per_s` and `law` for open load.
     """
     shape = SHAPE | shape
     window = {key: shape.pop(key, 0.0) for key in WINDOW}
@@ -122,7 +122,7 @@ def document(
 
 
 def _client(protocol: str, client: dict[str, Any]) -> dict[str, Any]:
-    """Return the complete section of a client."""
+    """Return the section of a client, with defaults for missing keys."""
     if protocol == HTTP.name:
         complete = HTTP.client_section(HttpSettings())
         return complete | client | {"tls": complete["tls"] | (client.get("tls") or {})}

@@ -1,8 +1,8 @@
-"""The claims about NFS: copies, listings and random reads against libnfs, and many clients in one process.
+"""The benchmarks of NFS: copies, listings and random reads against libnfs, and many clients in one process.
 
-All tools of a comparison use one private Ganesha, in interleaved rounds. Ours streams in a window. libnfs's tools
-copy a large file or list a large directory once per run, from start to end, and the CPU time of a nearly empty call
-is subtracted. The random reads of libnfs are made by a C program of ours.
+All tools of a benchmark use one private Ganesha, in interleaved rounds. Ours streams in a window. libnfs's tools copy a
+large file or list a large directory once per run; their time is that of the whole process, from which the CPU time of a
+nearly empty call is subtracted. A C program of ours makes the random reads with libnfs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _numbers = count()
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of the comparisons; tests use small ones."""
+    """Sizes of the benchmarks; tests use small ones."""
 
     copy_bytes: int = COPY_BYTES
     files: int = FILES
@@ -64,7 +64,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class NfsCase(FileCase):
-    """A comparison on Ganesha."""
+    """A benchmark on Ganesha."""
 
     @contextmanager
     def running(self, places: Cpus) -> Iterator[BenchServer]:
@@ -73,14 +73,14 @@ class NfsCase(FileCase):
 
 
 def missing() -> list[str]:
-    """Return programs and files that must be installed first."""
+    """Return the missing programs and files."""
     programs = ("ganesha.nfsd", "rpcbind", COPY, LIST, "nsenter", "bash", "gcc")
     absent = [name for name in programs if find_program(name) is None]
     return absent if LIBNFS_HEADER.exists() else [*absent, f"{LIBNFS_HEADER} (libnfs-dev)"]
 
 
 def cases(folder: Path, sizes: Sizes) -> list[FileCase]:
-    """Return the comparisons in the order in which they run. `folder` gets files that they need."""
+    """Return the benchmarks in the order in which they run. Their input files are written into `folder`."""
     return [
         *(_copy(folder, sizes, way) for way in load_files.STREAM_WAYS),
         _listing(folder, sizes),
@@ -178,7 +178,7 @@ def _random_reads(folder: Path, sizes: Sizes) -> FileCase:
 
 
 def _read(stand: FileStand, name: str, command: list[str]) -> Run:
-    """Run libnfs's reads once. Raises BenchError."""
+    """Run the program of random reads once. Raises BenchError."""
 
     def account(output: str) -> Account:
         try:
@@ -192,7 +192,7 @@ def _read(stand: FileStand, name: str, command: list[str]) -> Run:
 
 
 def _make_files(server: BenchServer, files: int) -> None:
-    """Make the files behind the server's back, before it has looked there for the first time."""
+    """Create the files directly on the disk, before the server reads the directory for the first time."""
     [volume] = server.data_directories()
     directory = volume / LISTED
     if directory.exists():
@@ -203,8 +203,8 @@ def _make_files(server: BenchServer, files: int) -> None:
 
 
 def _copied(stand: FileStand, way: str, local: Path, back: Path) -> Run:
-    """Copy a file there or back once. Raises BenchError."""
-    # Ganesha goes on with what it remembers of a name that was removed behind its back.
+    """Copy a file to the server or back once. Raises BenchError."""
+    # Each copy has a new name, because Ganesha caches names that were removed directly on the disk.
     there = f"copy{next(_numbers)}"
     put = [COPY, str(local), _url(there)]
     if way == "read":
@@ -216,7 +216,7 @@ def _copied(stand: FileStand, way: str, local: Path, back: Path) -> Run:
     run = _timed(stand, command, idle, local.stat().st_size // load_files.PIECE_BYTES)
     if way == "read" and back.stat().st_size != local.stat().st_size:
         raise BenchError(f"{COPY} brought {back.stat().st_size} bytes of {local.stat().st_size}")
-    # nfs-cp overwrites nothing, and a disturbed copy is repeated.
+    # nfs-cp does not overwrite files, and a disturbed copy is repeated.
     back.unlink(missing_ok=True)
     for name in (there, f"{there}-small"):
         (stand.server.data_directories()[0] / name).unlink()
@@ -225,7 +225,7 @@ def _copied(stand: FileStand, way: str, local: Path, back: Path) -> Run:
 
 
 def _listed(stand: FileStand, files: int) -> Run:
-    """List a directory once that the server already knows, as it does for our repeated listings.
+    """List a directory once, after the server has cached it, as in our repeated listings.
 
     Raises BenchError.
     """
@@ -239,13 +239,13 @@ def _url(path: str) -> str:
 
 
 def _in_namespace(stand: FileStand, name: str, command: list[str], account: Callable[[str], Account]) -> Tool:
-    """Return a program that runs in the server's network."""
+    """Return a program that runs in the server's network namespace."""
     words = ["nsenter", f"--net={stand.server.access().network_namespace}", *command]
     return Tool(name, name, lambda _url, _seconds: words, account, 1)
 
 
 def _program(stand: FileStand, command: list[str], units: int = 1) -> Tool:
-    """Return one of libnfs's programs, timed from start to end. `units` is what it does in that time."""
+    """Return one of libnfs's programs, timed from start to end. `units` is the number of its operations."""
 
     def account(output: str) -> Account:
         lines = output.split()

@@ -1,4 +1,4 @@
-"""The peers on this machine: their installation if possible, and their versions."""
+"""The peers (compared programs) on this machine: their installation if possible, and their versions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PACKAGES = {
 
 
 def install_missing() -> None:
-    """Install missing peers from Debian's packages if root; otherwise say what is left out. None starts a service.
+    """Install missing peers from Debian's packages if root; otherwise print the missing ones. None starts a service.
 
-    dbench is only needed for its load file. `tools/install-servers.sh tests` installs Samba's clients.
+    Only the load file of dbench is used. `tools/install-servers.sh tests` installs Samba's clients.
     """
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if not missing:
@@ -39,7 +39,7 @@ def install_missing() -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the first line in which each peer names its version."""
+    """Return the line with the version that each peer prints."""
     found = {}
     for program, option in (
         ("wrk", "-v"),

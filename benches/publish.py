@@ -1,6 +1,6 @@
-"""The dated folder of one execution: README.md for people, CSV files for programs.
+"""The dated folder of one execution of the benchmarks: README.md for people, CSV files for programs.
 
-`raw.csv` has every run, including repeated ones; `summary.csv` every figure with its spread; `percentiles.csv` the
+`raw.csv` has every run, including disturbed ones; `summary.csv` every figure with its spread; `percentiles.csv` the
 data of the table of response times; `starts.csv` every start of a command.
 """
 
@@ -30,12 +30,12 @@ SUMMARY_COLUMNS = (
     *("case", "subject", "figure", "n", "median", "min", "max", "interval_low", "interval_high"),
     *("target", "verdict"),
 )
-# Words in a processor's name that do not distinguish it from another.
+# Words in a processor's name that do not distinguish processors.
 COMMON_WORDS = {"amd", "intel", "r", "tm", "cpu", "processor", "core", "with", "arm"}
 
 
 def folder_for(parent: Path) -> Path:
-    """Make the folder `<date>-<machine>` in `parent`, with a number if it exists already."""
+    """Create the folder `<date>-<machine>` in `parent`, with a number if it already exists."""
     name = f"{datetime.now(UTC):%Y-%m-%d}-{machine_name()}"
     number = 1
     while True:
@@ -49,7 +49,7 @@ def folder_for(parent: Path) -> Path:
 
 
 def machine_name() -> str:
-    """Return a name such as `2-core-epyc`."""
+    """Return the machine's name in folders: `2-core-epyc`."""
     cpu = host_facts()["cpu"]
     assert isinstance(cpu, dict)
     words = re.findall(r"[a-z0-9]+", str(cpu["model"] or "cpu").lower().partition("@")[0])

@@ -1,4 +1,4 @@
-"""Wait until nothing else uses the machine, and measure what others used while we measured."""
+"""Wait until no other program uses the machine, and measure the CPU time of other programs during a run."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from serverdyno.probes.noise import CpuTime, machine_cpu, used_by_others
 
 LOOK_S = 0.3
-# Share of one CPU. One tick of the kernel's accounting (10 ms) in a look is 3 %.
+# Share of one CPU. One tick of the kernel's accounting (10 ms) is 3 % of the interval `LOOK_S`.
 QUIET_SHARE = 0.05
 
 
 def wait_until_quiet(patience_s: float) -> bool:
-    """Wait until others use next to nothing. Return whether that happened within `patience_s`.
+    """Wait until other programs use at most `QUIET_SHARE`. Return whether that happened within `patience_s`.
 
-    Without patience nobody looks, and the answer is False.
+    If `patience_s` is 0, return False at once.
     """
     deadline = time.monotonic() + patience_s
     while patience_s > 0:
@@ -29,16 +29,16 @@ def wait_until_quiet(patience_s: float) -> bool:
 
 
 def foreign_share(before: CpuTime, after: CpuTime, own_cpu_s: float) -> float:
-    """Return others' CPU time between two snapshots as a share of one CPU; see `used_by_others`.
+    """Return other programs' CPU time between two snapshots as a share of one CPU; see `used_by_others`.
 
-    It includes stolen time.
+    It includes steal time.
     """
     used = used_by_others(before, after, own_cpu_s)
     return (used.others_s + used.steal_s) / used.interval_s
 
 
 def time_wait_sockets() -> int:
-    """Return the number of TCP connections in TIME_WAIT on this machine, which earlier runs have left."""
+    """Return the number of TCP connections in TIME_WAIT on this machine, which come from earlier runs."""
     line = next(
         line for line in Path("/proc/net/sockstat").read_text().splitlines() if line.startswith("TCP:")
     )

@@ -1,6 +1,6 @@
-/* Random reads of a file over NFS by libnfs, so many under way at once, for so long: the peer of our streams.
- * Arguments: URL of the file, bytes of a read, reads under way, seconds, and 1 to have each request leave at once, as
- * libnfs does not ask for by itself (TCP_NODELAY). Prints reads, seconds and CPU seconds. */
+/* Random reads of a file over NFS by libnfs, with a fixed number in flight, for a fixed time: the peer of our streams.
+ * Arguments: URL of the file, bytes per read, reads in flight, seconds, and 1 to set TCP_NODELAY, which libnfs does not
+ * set itself. Prints the number of reads, seconds and CPU seconds. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <time.h>
-/* needs those above */
+/* needs the headers above */
 #include <nfsc/libnfs.h>
 
 static struct nfs_context *nfs;

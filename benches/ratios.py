@@ -1,4 +1,4 @@
-"""Turn runs into figures: spread, ratios of runs of the same round, and whether a target is met."""
+"""Statistics of benchmark runs: spread, confidence interval, and whether a target is met."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Figures of the rounds. `interval` covers the median with 95 % or more; None: too few rounds."""
+    """The spread of a figure over the rounds. `interval` covers the median with 95 % or more; None: too few rounds."""
 
     n: int
     median: float
@@ -26,8 +26,8 @@ class Spread:
 def spread(values: Sequence[float]) -> Spread:
     """Return the spread of at least one value.
 
-    The interval is that of the sign test: order statistics, which assume nothing about the distribution but that the
-    rounds are independent (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2). It needs six rounds.
+    The interval is that of the sign test. Its ends are order statistics, which assume only that the rounds are
+    independent (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2). It needs six rounds.
     """
     ordered = sorted(values)
     outside = _values_outside(len(ordered))
@@ -36,7 +36,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def _values_outside(n: int) -> int | None:
-    """Return how many values on each side an interval of `CONFIDENCE` may leave out; None: too few values."""
+    """Return the number of values on each side outside an interval of `CONFIDENCE`; None: too few values."""
     tail, outside = 0.0, None
     for k in range(n // 2 + 1):
         tail += math.comb(n, k) / 2**n
@@ -57,7 +57,7 @@ class GoalVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A target: at least `value`, or at most."""
+    """A target: at least `value`, or at most `value`."""
 
     value: float
     at_least: bool = True

@@ -1,4 +1,4 @@
-"""The README of one execution: what was measured, how and on what machine, and which targets were met."""
+"""The README of one execution of the benchmarks: targets, results, method and machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All measurements of one execution of the benchmarks, and the figures and targets that follow from them."""
+"""All measurements of one execution of the benchmarks, and the figures and targets computed from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benches.speed import Case, ReadFigure, cases
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure of one subject, over the rounds; with a target or without."""
+    """One figure of one subject over the rounds, with its target, if any."""
 
     case: str
     subject: str
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(slots=True)
 class Results:
-    """All measurements in order. `left_out` has what could not be measured, and why."""
+    """All measurements in order. `left_out` lists the parts that could not be measured, with the reasons."""
 
     effort: Effort
     command: str
@@ -52,7 +52,7 @@ class Results:
         return [run for run in self.runs if run.case == case and run.kept]
 
     def cases(self) -> list[Case | FileCase | BonnieCase]:
-        """Return the comparisons with peers and other builds that ran."""
+        """Return the benchmarks against peers and other builds that ran."""
         web = [*cases(), *tls.cases(), *http2.cases()]
         every: list[Case | FileCase | BonnieCase] = [*web, *self.file_cases, *bonnie.CASES, *self.build_cases]
         return [case for case in every if self.kept(case.name)]
@@ -72,7 +72,7 @@ class Results:
         ]
 
     def figures(self) -> Iterator[Row]:
-        """Yield the figures of each tool in each comparison."""
+        """Yield the figures of each tool in each benchmark."""
         for case in self.cases():
             yield from self._by_tool(case.name, case.figures)
 
@@ -112,7 +112,7 @@ class Results:
             )
 
     def time_errors(self) -> Iterator[Row]:
-        """Yield the largest relative difference of our percentiles from those of the wire."""
+        """Yield the largest relative difference of our percentiles from those on the wire."""
         worst: dict[str, dict[int, float]] = {}
         for found in self.comparisons:
             rounds = worst.setdefault(found.case, {})

@@ -1,6 +1,6 @@
-"""Interleaved rounds: every tool once per round, in alternating order, with a CPU each for tool and server.
+"""Interleaved rounds: every tool once per round, in alternating order, with a CPU for the tool and one for the server.
 
-`speed.py` has the comparisons, and `ratios.py` their conclusions.
+`speed.py` defines the benchmarks, and `ratios.py` evaluates them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from serverdyno.errors import DynoError
 from serverdyno.probes.noise import machine_cpu
 from serverdyno.servers.base import ServerDriver
 
-GRACE_S = 60.0  # for a tool to end after its time
+GRACE_S = 60.0  # longest time that a tool may take to end after its run
 FOREIGN_LIMIT = 0.10  # of one CPU; a run with more is repeated
 US_PER_S = 1e6
 Number = TypeVar("Number", int, float)
@@ -32,7 +32,7 @@ class BenchError(DynoError):
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is done per figure. `patience_s` is the longest wait for a quiet machine before each run."""
+    """The number and length of runs per figure. `patience_s`: longest wait for a quiet machine before each run."""
 
     rounds: int = 9
     seconds: float = 3.0
@@ -42,7 +42,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Cpus:
-    """One CPU for the generator, one for the server."""
+    """The CPU of the generator and that of the server."""
 
     generator: int
     server: int
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def noisy(self) -> bool:
-        """Whether others used too much of the machine for the figure to count."""
+        """Whether other programs used too much of the machine during the run or before it."""
         return self.foreign_cpu_share > FOREIGN_LIMIT or not self.quiet_before
 
     @property
@@ -100,7 +100,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A running server and how it is measured. `path` is the requested one, from the slash on."""
+    """A running server, and the parameters of its measurement. `path` is the path of the requested URL."""
 
     case: str
     server: ServerDriver
@@ -124,7 +124,7 @@ def _attempts(stand: Stand, tool: Tool) -> list[Run]:
 
 
 def best_of(attempts: int, once: Callable[[], Run]) -> list[Run]:
-    """Repeat a run that others disturbed. Keep the first undisturbed one, or else the least disturbed."""
+    """Repeat a run that other programs disturbed. Keep the first undisturbed run, or else the least disturbed one."""
     runs: list[Run] = []
     for attempt in range(attempts):
         run = once()
@@ -136,7 +136,7 @@ def best_of(attempts: int, once: Callable[[], Run]) -> list[Run]:
 
 
 def one_run(stand: Stand, tool: Tool) -> Run:
-    """Run a tool once, whatever others do meanwhile. Raises BenchError if it fails or no request succeeds."""
+    """Run a tool once, even if other programs disturb it. Raises BenchError if it fails or no request succeeds."""
     server, effort = stand.server, stand.effort
     tool = tool if tool.of_server is None else tool.of_server(server)
     url = server.url.removesuffix("/") + stand.path
@@ -155,11 +155,10 @@ class HasCpu(Protocol):
 def measured(  # noqa: PLR0913, PLR0917 (what a run is given)
     case: str, tool: Tool, places: Cpus, effort: Effort, server: HasCpu | None = None, url: str = ""
 ) -> Run:
-    """Run a tool once when the machine is quiet, whatever others do meanwhile.
+    """Wait for a quiet machine, and run a tool once, even if other programs disturb it.
 
-    `server` is the one whose CPU time counts.
-
-    The server's count is not known. Raises BenchError as `run_tool` does.
+    `server` is the server whose CPU time is recorded. The result has no server count. Raises the same errors as
+    `run_tool`.
     """
 
     def server_s() -> float | None:
@@ -201,7 +200,7 @@ def _difference(before: Number | None, after: Number | None) -> Number | None:
 def run_tool(tool: Tool, url: str, seconds: float, cpu: int) -> tuple[Account, float]:
     """Run a tool, and return its account and the CPU seconds of its process from start to end.
 
-    Raises BenchError if it fails, does not end, or has no success.
+    Raises BenchError if the tool fails, does not end, or has no success.
     """
     process = subprocess.Popen(
         ["taskset", "--cpu-list", str(cpu), *tool.command(url, seconds)],

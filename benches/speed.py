@@ -1,4 +1,4 @@
-"""The claims about speed: requests/s and CPU time per request, against wrk and ab, in interleaved rounds."""
+"""The benchmarks of speed: requests/s and CPU time per request, against wrk and ab, in interleaved rounds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from serverdyno.servers.registry import driver_type
 from serverdyno.servers.running import running
 
 BODY_BYTES = 1024
-# The class of the WebBench tree that is closest to 1 KiB and has many files; one of its files is requested.
+# A file of the WebBench tree, of the class with many files that is closest to 1 KiB.
 DOCUMENT = "/wbtree/735/735_0000.gif"
 NGINX = {"workers": 1, "access_log": False, "open_file_cache": True}
 CLOSE = "Connection: close"
 THINK_MS = 4
-"""Think time of both tools, so that neither is the limit: their offered rates are equal, about 16,000/s."""
+"""Think time of both tools, so that neither is the limit and both send about 16,000 requests/s."""
 
 ReadFigure = Callable[[Run], float | None]
 FIGURES: dict[str, ReadFigure] = {
@@ -31,7 +31,7 @@ FIGURES: dict[str, ReadFigure] = {
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on the ratio of ours to the best of the peers, round by round."""
+    """A target for the ratio of our figure to that of the best peer, round by round."""
 
     ours: str
     peers: tuple[str, ...]
@@ -40,12 +40,12 @@ class Goal:
 
     @property
     def subject(self) -> str:
-        """The two sides, such as `dyno / better of wrk and ab`."""
+        """The two sides of the ratio: `dyno / better of wrk and ab`."""
         best = self.peers[0] if len(self.peers) == 1 else f"better of {' and '.join(self.peers)}"
         return f"{self.ours} / {best}"
 
     def ratios(self, runs: Sequence[Run], figures: Mapping[str, ReadFigure]) -> Spread | None:
-        """Return the ratios of the rounds in which all ran; None: there is none."""
+        """Return the ratios of the rounds in which ours and all peers ran; None if there are none."""
         figure, better = figures[self.figure], max if self.bound.at_least else min
         by_round: dict[int, dict[str, float]] = {}
         for run in runs:
@@ -62,7 +62,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One server with one set of settings, and the tools that are compared on it."""
+    """A benchmark: one server with its settings, and the tools that are compared on it."""
 
     name: str
     title: str
@@ -91,7 +91,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ShareCase(Case):
-    """A comparison of the generator's share of the CPU time of both."""
+    """A benchmark of the generator's share of the CPU time of generator and server."""
 
     @property
     def figures(self) -> Mapping[str, ReadFigure]:
@@ -106,7 +106,7 @@ def _generator_share(run: Run) -> float | None:
 
 
 def cases() -> list[Case]:
-    """Return the comparisons in the order in which they run."""
+    """Return the benchmarks in the order in which they run."""
     return [
         _reference_keep_alive(),
         _reference_close(),

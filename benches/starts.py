@@ -1,8 +1,8 @@
-"""Measure how far apart the nodes of a testbed start, by the server's own log: `python -m benches.starts`.
+"""Measure the time between the starts of a testbed's nodes, by the server's own log: `python -m benches.starts`.
 
-Each node has a clock of its own, and a client whose operations are far apart, so that CPU time is not the cause.
-Apache logs the microsecond at which each request arrived, by one clock, so the error of ours is included. A node's
-own report of its start is in every record.
+Each node has its own clock, and one client with a long think time, so that a lack of CPU time is not the cause. Apache
+logs the microsecond at which each request arrived, by a single clock, so errors of the nodes' clock offsets are
+included. A node's own report of its start is in every record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from serverdyno.servers.running import started
 from serverdyno.servers.web import ACCESS_LOG
 
 OFFSETS_S = (0.0, 7200.05, 36000.1, -59.85)
-"""Hours, and at least 50 ms apart. No clock can be behind by more than the time since the machine was started."""
+"""Clock offsets: up to hours, and at least 50 ms apart. A clock can't be behind by more than the machine's uptime."""
 MIXES, LENGTH_S, THINK_S = 100, 0.4, 10.0
 LINE = re.compile(r"^(\S+) .* (\d+)$")
 
@@ -53,7 +53,7 @@ class TimedApache(Apache):
 class Starts:
     """The starts of one level.
 
-    `spread_ms` is from the first node's first request to that of each other one, by the server's log.
+    `spread_ms` is the time from the earliest node's first request to each node's first request, by the server's log.
     """
 
     spread_ms: tuple[float, ...]
@@ -63,7 +63,7 @@ class Starts:
 
 @contextmanager
 def serving(address: str, directory: Path) -> Iterator[TimedApache]:
-    """Yield an Apache on an address of this network."""
+    """Yield an Apache that listens on an address of the testbed's network."""
     server = TimedApache(ApacheSettings(access_log=True), directory, document_root())
     server.listen_on(address)
     with started(server):
@@ -71,7 +71,7 @@ def serving(address: str, directory: Path) -> Iterator[TimedApache]:
 
 
 def measured(mixes: int = MIXES) -> Iterator[Starts]:
-    """Yield the starts of one level after the other. Raises DynoError."""
+    """Run levels one after another, and yield the starts of each. Raises DynoError."""
     subnet = Subnet(name="lan", hosts=len(OFFSETS_S), clock_offset_s=list(OFFSETS_S))
     with standing(Testbed(subnets=[subnet])) as made:
         directory = Path(tempfile.gettempdir()) / f"serverdyno-starts-{secrets.token_hex(4)}"
@@ -112,7 +112,7 @@ def spread(lines: list[str]) -> tuple[float, ...]:
 
 
 def main() -> None:
-    """Print the quantiles."""
+    """Measure, and print the percentiles."""
     parser = argparse.ArgumentParser(prog="python -m benches.starts", description=__doc__)
     parser.add_argument("--mixes", type=int, default=MIXES)
     found = [*measured(parser.parse_args().mixes)]

@@ -1,7 +1,7 @@
 """Measure the start of commands: CPU time and peak memory of whole short commands, and of `load` to its first packet.
 
-As in an installed tool, modules are compiled beforehand. Children count: `dyno servers` asks each program for its
-version. `starts.py` measures how far apart nodes start.
+As in an installed tool, modules are compiled beforehand. Child processes count, because `dyno servers` asks each
+program for its version. `starts.py` measures the starts of nodes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMMANDS = {
     "servers": (("servers",), 0.35),
     "list": (("list", "."), 0.35),
 }
-"""Arguments, and the most CPU time, in s."""
+"""The arguments of each command, and the target for its CPU time, in s."""
 FIRST_PACKET, FIRST_PACKET_CPU_S = "load, to its first packet", 0.5
 TARGETS = {name: Bound(cpu_s, at_least=False) for name, (_, cpu_s) in COMMANDS.items()} | {
     FIRST_PACKET: Bound(FIRST_PACKET_CPU_S, at_least=False)
@@ -72,8 +72,8 @@ def _environment() -> dict[str, str]:
 
 
 def _whole(arguments: tuple[str, ...], folder: str) -> tuple[float, float]:
-    """Return the CPU time (s) of a command and its children, and the peak memory (MB) of the largest of these."""
-    # The parent must be small, because the kernel counts the memory of a forked parent as the new program's.
+    """Return the CPU time (s) of a command and its children, and the peak memory (MB) of the largest process."""
+    # The parent must be small, because the kernel adds a forked parent's memory to the peak of the new program.
     parent = [sys.executable, "-I", "-S", "-c", STARTS_ONE]
     command = [sys.executable, "-m", "serverdyno", *arguments]
     done = subprocess.run(
@@ -86,7 +86,7 @@ def _whole(arguments: tuple[str, ...], folder: str) -> tuple[float, float]:
 
 
 def _to_first_packet(folder: str) -> tuple[float, float]:
-    """Return the same for `dyno load` until its first connection; CPU time is in ticks of 10 ms."""
+    """Return CPU time (s, in ticks of 10 ms) and peak memory (MB) of `dyno load` until its first connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(WAIT_S)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"

@@ -1,4 +1,5 @@
--- For wrk: each connection pauses between an answer and the next request. `wrk -s think.lua URL -- MS`
+-- For wrk: each connection pauses for MS milliseconds between a response and the next request.
+-- Run `wrk -s think.lua URL -- MS`.
 local think_ms
 
 function init(args)

@@ -1,8 +1,9 @@
-"""The claims about TLS: handshakes and requests per second of the generator's CPU, against wrk, h2load and oha.
+"""The benchmarks of TLS: handshakes and requests per CPU second of the generator, against wrk, h2load and oha.
 
 All tools verify the signatures of handshakes, except oha, which skips them with `--insecure`. None of the peers
-verifies the chain here. Ours does in full handshakes, where it matters, and shows next to it the cost without. The
-server of full handshakes resumes none, because wrk, h2load and oha resume any session they can without saying so.
+verifies the certificate chain here. Ours does in the benchmark of full handshakes, with a second row for its cost
+without. The server of full handshakes resumes no session, because wrk, h2load and oha resume sessions without
+reporting it.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ CPU = "generator CPU, us/request"
 SECURE = {"tls": "ecdsa-p256", "tls_min_version": "1.3", "keep_alive_requests": 1_000_000}
 OFFERED = {"min_version": "1.3", "max_version": "1.3"}
 ROUNDS = 6
-"""Fewest rounds that give an interval, because there are many tools."""
+"""The fewest rounds that give an interval; no more, because there are many tools."""
 
 
 def cases() -> list[Case]:
-    """Return the comparisons in the order in which they run."""
+    """Return the benchmarks in the order in which they run."""
     return [*_handshakes(), _keep_alive()]
 
 
 def ours(name: str = "dyno", resumption: float = 0.0, trust: Any = ANYBODY, **options: Any) -> Tool:
-    """Return ours over TLS 1.3."""
+    """Return our generator over TLS 1.3."""
     return dyno(name, trust=trust, tls=OFFERED | {"resumption": resumption}, **options)
 
 
 def verifying(**options: Any) -> Tool:
-    """Return ours, with the chain verified by the authority of the measured server."""
+    """Return our generator, which verifies the chain with the authority of the measured server."""
 
     def of_server(server: ServerDriver) -> Tool:
         return ours(trust=server.access().trust, **options)

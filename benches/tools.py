@@ -1,6 +1,6 @@
-"""The compared generators: how each is called, and how its own account of a run is read.
+"""The compared generators: their commands, and functions that read their results.
 
-To add one, write a function here. `rounds.py` runs them.
+To add a generator, write a function here. `rounds.py` runs the generators.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from serverdyno.servers.base import ServerDriver
 
 CONNECTIONS = 64
-# ab reserves memory for this many results at its start, but ends by time, long before.
+# ab allocates memory for this number of results when it starts, but its time limit ends it long before.
 AB_MAX_REQUESTS = 1_000_000
 USER_AGENT = "User-Agent: serverdyno"
 THINK_SCRIPT = Path(__file__).with_name("think.lua")
@@ -26,10 +26,10 @@ THINK_SCRIPT = Path(__file__).with_name("think.lua")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A run in the tool's own figures.
+    """The tool's own figures of a run.
 
-    `requests` is from start to end, which is what the server should have counted; `requests_in_window` and `window_s`
-    give the tool's rate. `cpu_s` is None if the tool does not measure itself. `details` is all of our own output.
+    `requests` counts from start to end, like the server; `requests_in_window` and `window_s` give the tool's rate.
+    `cpu_s` is None if the tool does not measure itself. `details` is all of our own output.
     """
 
     requests: int
@@ -42,7 +42,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A generator with one set of options."""
+    """A generator with its options."""
 
     name: str
     program: str
@@ -54,12 +54,12 @@ class Tool:
 
     @property
     def installed(self) -> bool:
-        """Whether its program is installed."""
+        """Whether the program is installed."""
         return shutil.which(self.program) is not None
 
 
 def dyno(name: str = "dyno", connections: int = CONNECTIONS, **options: Any) -> Tool:
-    """Return ours, with `options` as in `mixes.web_mix`.
+    """Return our generator, with `options` as in `mixes.web_mix`.
 
     It checks every response and records every response time.
     """
@@ -87,7 +87,7 @@ def dyno_account(output: str) -> Account:
 def wrk(name: str = "wrk", *headers: str) -> Tool:
     """Return wrk with one thread, for whole seconds.
 
-    It names itself as we do, because another field costs a server CPU.
+    It sends the same User-Agent as ours, so that the server's work is equal.
     """
 
     def command(url: str, seconds: float) -> list[str]:
@@ -98,7 +98,7 @@ def wrk(name: str = "wrk", *headers: str) -> Tool:
 
 
 def wrk_thinking(think_ms: int) -> Tool:
-    """Return wrk with a pause between an answer and the next request, in its unit of whole milliseconds."""
+    """Return wrk with a think time, in whole milliseconds as wrk requires."""
     plain = wrk()
 
     def command(url: str, seconds: float) -> list[str]:
@@ -140,7 +140,7 @@ def ab_account(output: str) -> Account:
 
 
 H2LOAD_CLOSED_REQUESTS_S = 3000
-"""h2load 1.52 never ends by time if each request has its own connection, so it gets a number of requests per second."""
+"""Requests per second of the run for h2load with a connection per request: h2load 1.52 then ignores its time limit."""
 
 
 def h2load(name: str = "h2load", *headers: str) -> Tool:
@@ -160,7 +160,7 @@ def h2load(name: str = "h2load", *headers: str) -> Tool:
 
 
 def h2load_streams(name: str, connections: int, streams: int) -> Tool:
-    """Return h2load over HTTP/2 with one thread, by ALPN or with prior knowledge, as the URL says."""
+    """Return h2load over HTTP/2 with one thread: by ALPN for https, with prior knowledge for http."""
 
     def command(url: str, seconds: float) -> list[str]:
         return ["h2load", "-t1", f"-c{connections}", f"-m{streams}", "-D", str(math.ceil(seconds)), url]
@@ -169,7 +169,7 @@ def h2load_streams(name: str, connections: int, streams: int) -> Tool:
 
 
 def h2load_account(output: str) -> Account:
-    """Read h2load's summary. Requests that are done but did not succeed are errors."""
+    """Read h2load's summary. Finished requests without success are errors."""
     done = _number(r"requests: .*?(\d+) done", output)
     succeeded = _number(r"(\d+) succeeded", output)
     errored = _number(r"(\d+) failed", output)

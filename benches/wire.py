@@ -1,7 +1,7 @@
-"""Response times on loopback, from the kernel's own timestamps: the truth to compare a generator with.
+"""Response times on loopback, from the kernel's own timestamps: the reference for a generator's response times.
 
-A packet socket (packet(7)) keeps the header of every TCP segment of one port with the time at which it was sent. It
-is read after the run, so that reading does not compete with what is measured. Needs root (CAP_NET_RAW).
+A packet socket (packet(7)) keeps the headers of every TCP segment of one port with the time at which it was sent. The
+socket is read after the run, so that reading does not compete with the load. Needs root (CAP_NET_RAW).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ STAMP_ATTEMPTS, STAMP_PAUSE_S = 200, 0.01
 
 
 class WireError(RuntimeError):
-    """The kernel lost segments or did not timestamp them, so the truth is not known."""
+    """The kernel lost segments or did not timestamp them, so the response times are not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One TCP segment. `at_ns` is since 1970."""
+    """One TCP segment. `at_ns` is the time at which it was sent, in ns since 1970."""
 
     at_ns: int
     from_client: bool
@@ -42,10 +42,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and its answer. Times are in ns since 1970.
+    """One request and its response. Times are in ns since 1970.
 
-    It lasts from the first segment that the client sent for it (the first SYN if a connection was made) to the last
-    part of the answer. `connected_ns` is when the server's SYN came; None on an existing connection.
+    An exchange lasts from the client's first segment (the SYN, if a connection was made) to the last segment of the
+    response. `connected_ns` is the time of the server's SYN; None on an existing connection.
     """
 
     start_ns: int
@@ -54,12 +54,12 @@ class Exchange:
 
     @property
     def response_ns(self) -> int:
-        """The time from the request, or from the connection made for it, to the end of the answer."""
+        """The time from the request, or from the SYN of a new connection, to the end of the response."""
         return self.end_ns - self.start_ns
 
     @property
     def connect_ns(self) -> int | None:
-        """The time from the first SYN to the server's; None on an existing connection."""
+        """The time from the client's first SYN to the server's SYN; None on an existing connection."""
         return None if self.connected_ns is None else self.connected_ns - self.start_ns
 
 
@@ -76,7 +76,7 @@ class Wire:
         self._socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, head)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        # Loopback shows every segment twice, on its way out and in.
+        # Loopback delivers every segment twice, as outgoing and as incoming.
         self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         self._socket.bind((INTERFACE, ETH_P_IP))
         await_timestamps()
@@ -94,7 +94,7 @@ class Wire:
         """
         now_ns = time.time_ns()
         found = list(self._received())
-        # Timestamping does not stop once begun, so checking the first suffices. The last may arrive while we read.
+        # Timestamping does not stop once begun, so checking the first segment suffices. The last may arrive meanwhile.
         if found and found[0].at_ns > now_ns:
             raise WireError("segments have the time at which they were read")
         _, dropped = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
@@ -119,9 +119,9 @@ def timestamp_ns(extra: list[tuple[int, int, bytes]]) -> int:
 
 
 def await_timestamps() -> None:
-    """Wait until the kernel timestamps what it delivers, while a socket that asks for it is open. Raises WireError.
+    """Wait until the kernel timestamps packets, while a socket with SO_TIMESTAMPNS is open. Raises WireError.
 
-    It begins some time after it is asked; until then a segment gets the time at which it is read.
+    Timestamping begins some time after the option is set; until then a segment gets the time at which it is read.
     """
     with (
         socket.socket(type=socket.SOCK_DGRAM) as receiver,
@@ -185,7 +185,7 @@ class _Flow:
 
 
 def exchanges(segments: Iterable[Segment]) -> list[Exchange]:
-    """Return the answered requests. A client must not send a request before the previous answer."""
+    """Return the answered requests. A client must not send a request before the previous response has ended."""
     flows: dict[int, _Flow] = {}
     found = []
     for part in segments:
@@ -199,6 +199,6 @@ def exchanges(segments: Iterable[Segment]) -> list[Exchange]:
             if whole := flow.whole():
                 found.append(whole)
                 flow = flows[part.client_port] = _Flow()
-            if flow.start_ns is None:  # a retransmission belongs to the first
+            if flow.start_ns is None:  # a retransmission belongs to the first segment
                 flow.start_ns = part.at_ns
     return found + [whole for flow in flows.values() if (whole := flow.whole())]

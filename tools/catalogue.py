@@ -1,8 +1,8 @@
 """Print every text of the project that a person reads, with its place: `python tools/catalogue.py [KIND...]`.
 
 Kinds: `message` (errors, hints, help, settings), `report` (sentences of reports and of the terminal), `docstring`
-(Python and Rust), `comment`. `--sample N --seed S` draws N of each kind, in a repeatable way. {...} stands for what a
-program inserts into a sentence.
+(Python and Rust), `comment`. `--sample N --seed S` draws N of each kind, in a repeatable way. {...} stands for a
+value that a program inserts into a sentence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "serverdyno"
 KINDS = ("message", "report", "docstring", "comment")
 FEWEST_WORDS = 4
-"""Fewest words of a text; a shorter one is a name or a unit."""
+"""Fewest words of a text; shorter ones are names or units."""
 RUST_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 RUST_TESTS = re.compile(r"^#\[cfg\(test\)\]$", re.MULTILINE)
 
@@ -51,7 +51,7 @@ def _of_python(path: Path) -> Iterator[Text]:
             skipped.update(id(part) for part in ast.walk(node) if part is not node)
     for node in ast.walk(tree):
         if id(node) not in skipped and (said := _said(node)):
-            yield kind, name, node.lineno, _plain(said)  # type: ignore[attr-defined]  # both kinds have a place
+            yield kind, name, node.lineno, _plain(said)  # type: ignore[attr-defined]  # both kinds have a line
     yield from _comments(source, name, "#")
 
 
@@ -81,7 +81,7 @@ def _of_rust(path: Path) -> Iterator[Text]:
 
 
 def _comments(source: str, name: str, mark: str, kind: str = "comment") -> Iterator[Text]:
-    """Yield blocks of comment lines. A longer mark is another kind."""
+    """Yield blocks of comment lines that begin with `mark`. Lines with a longer mark, such as ///, are left out."""
     block: list[str] = []
     for number, line in enumerate([*source.splitlines(), ""], 1):
         found = re.match(rf"\s*{re.escape(mark)}(?![/!#])\s?(.*)", line)

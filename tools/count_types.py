@@ -1,9 +1,9 @@
 """Count the types of our own that a figure passes on its way from a command to a sentence.
 
-Run `python tools/count_types.py`. Each path below lists the functions that the figure passes, in this order: down to
-a system call, and up to the report. A type counts if it is defined in this repository and is in the signature of one
-of these functions, or is the class of one that is a method. A missing function is an error, so that the lists follow
-the code.
+Run `python tools/count_types.py`. Each path below lists the functions that the figure passes, in order: down to a
+system call, and up to the report. A type counts if it is defined in this repository, and is in the signature of one of
+these functions or is the class of a method among them. A missing function is an error, so that the lists follow the
+code.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _of_rust(path: Path, name: str) -> list[str]:
 
 
 def main() -> None:
-    """Print each path with the types that it adds, and their number."""
+    """Print the functions of each path with the types that each one adds, and the number of types."""
     for title, path in PATHS.items():
         met: list[str] = []
         print(f"{title}:")

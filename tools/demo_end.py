@@ -1,6 +1,6 @@
-"""Print the end of `make demo`: each report's answer in a few lines, where the reports are, and what to try next.
+"""Print the end of `make demo`: each report's answer in a few lines, the paths of the reports, and the next commands.
 
-Run `python tools/demo_end.py EXPERIMENT ...`. The answer is the one with which each report begins.
+Run `python tools/demo_end.py EXPERIMENT ...`. The answer is the first part of each report.
 """
 
 from __future__ import annotations

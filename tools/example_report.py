@@ -1,9 +1,9 @@
 """Make the example reports that the README links, in `docs/example/` and `docs/example-files/`.
 
 Run `python tools/example_report.py [EXPERIMENT ...]` with finished experiments of the plans of `make demo`. Without
-any, both plans run first, each in its own folder. The report is copied as `dyno report` writes it: nothing is edited
-or chosen, so that an example is as good or bad as a reader's own. Files of more than `MOST_BYTES` are left out, since
-they can be made again from an experiment.
+arguments, both plans run first, each in its own folder. The report is copied as `dyno report` writes it, without
+editing, so that an example shows what a reader's own report looks like. Files of more than `MOST_BYTES` are left out,
+since they can be generated from an experiment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 1_000_000
 """Most bytes of one file of an example that the repository may contain."""
-# By the name of the plan.
+# The folder of each example, by the name of its plan.
 EXAMPLES = {
     "demo-three-web-servers": ROOT / "docs" / "example",
     "demo-samba-strict-sync": ROOT / "docs" / "example-files",
@@ -27,7 +27,7 @@ EXAMPLES = {
 
 
 def main() -> None:
-    """Make the examples. If a `dyno` fails, exit with its status and leave its example as it was."""
+    """Write the examples. If a `dyno` command fails, exit with its status and keep the previous example."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("experiments", type=Path, nargs="*", help="finished experiments; otherwise new ones")
     experiments: list[Path] = parser.parse_args().experiments
@@ -61,7 +61,7 @@ def _too_big(folder: str, names: list[str]) -> list[str]:
 
 
 def dyno(*arguments: str) -> None:
-    """Run the tool as a user does."""
+    """Run a command of dyno. If it fails, exit with its status."""
     status = subprocess.run([sys.executable, "-m", "serverdyno", *arguments], check=False).returncode
     if status:
         sys.exit(status)

@@ -17,14 +17,14 @@ from serverdyno.servers.reference_model import HttpProcess
 TIMEOUT_S = 300
 BODY_BYTES = 1000
 KNOWN = ("Sends invalid connection preface",)
-"""h2spec's name for the known failure: anything but a preface is answered as HTTP/1.1."""
+"""h2spec's name for the known failure: input without a valid HTTP/2 connection preface is answered as HTTP/1.1."""
 
 
 CROSS = "\N{MULTIPLICATION SIGN}"
 
 
 def main() -> None:
-    """Run h2spec twice."""
+    """Run h2spec in the clear and over TLS, and exit with 1 if an unknown case fails."""
     program = sys.argv[1] if len(sys.argv) > 1 else "h2spec"
     certificate, key = _native.Authority().certify("ecdsa-p256", ["127.0.0.1"])
     tls: Any = {
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def failures_of(program: str, how: str, options: tuple[str, ...], tls: Any) -> list[str]:
-    """Return the names of the cases that fail, and print the count."""
+    """Return the names of the failed cases, and print the counts."""
     server = HttpProcess(body_bytes=BODY_BYTES, http2=True).start({}, tls=tls)
     try:
         command = [program, "--host", "127.0.0.1", "--port", str(server.port), "--timeout", "4", *options]

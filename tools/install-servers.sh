@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs the servers that the demo and the tests put under load: Apache, nginx, lighttpd, Samba and NFS-Ganesha from
-# Debian's packages. With the argument `tests`, also what only tests need: other clients to hold ours against.
-# Only what is missing is installed, and only where that is possible; everything else is said and left alone.
+# Debian's packages. With the argument `tests`, it also installs packages that only tests need, such as other clients.
+# It installs only missing packages, and only if it can; otherwise it says so and changes nothing.
 # No service is started, now or at the next boot: serverdyno starts its own copies, on private ports of loopback.
-# A service that was here before is not touched. Exit status is 0 unless an argument is wrong: without these servers
-# serverdyno uses its own reference server.
+# Existing services are not changed. The exit status is 0 unless an argument is wrong: without these servers, serverdyno
+# uses its own reference server.
 set -eu
 
 POLICY=/usr/sbin/policy-rc.d
@@ -16,15 +16,15 @@ say() { printf 'install-servers: %s\n' "$*"; }
 
 say_reference() { say "$1; the reference server (dyno reference http) stands in for what is missing."; }
 
-# program or file:package. apache2-dev builds Apache's native module.
+# Each entry is PROGRAM:PACKAGE or FILE:PACKAGE. apache2-dev is needed to build Apache's native module.
 SERVERS='apache2:apache2 apxs:apache2-dev nginx:nginx-light lighttpd:lighttpd smbd:samba'
 SERVERS="$SERVERS /usr/lib/lighttpd/mod_openssl.so:lighttpd-mod-openssl"
 SERVERS="$SERVERS /usr/lib/nginx/modules/ngx_http_lua_module.so:libnginx-mod-http-lua /usr/lib/lighttpd/mod_magnet.so:lighttpd-modules-lua"
 SERVERS="$SERVERS haproxy:haproxy varnishd:varnish h2o:h2o caddy:caddy ganesha.nfsd:nfs-ganesha-vfs rpcbind:rpcbind"
 FOR_TESTS='tc:iproute2 sshd:openssh-server openssl:openssl curl:curl nghttp:nghttp2-client smbclient:smbclient smbtorture:samba-testsuite mkfs.xfs:xfsprogs dbench:dbench nfs-cat:libnfs-utils /usr/include/nfsc/libnfs.h:libnfs-dev dbus-daemon:dbus-daemon dbus-send:dbus-bin tshark:tshark bindfs:bindfs eatmydata:eatmydata chromium:chromium chromedriver:chromium-driver'
-# A domain of its own: the KDC's client, and what makes samba a domain controller.
+# For a test domain: the Kerberos client, and the packages that make Samba a domain controller.
 FOR_TESTS="$FOR_TESTS kinit:krb5-user /usr/share/samba/setup/ad-schema:samba-ad-provision /usr/lib/x86_64-linux-gnu/samba/ldb/samba_secrets.so:samba-dsdb-modules"
-# A module of Samba's, which no program stands for.
+# A module of Samba, found by its file, because the package has no program.
 FOR_TESTS="$FOR_TESTS /usr/lib/x86_64-linux-gnu/samba/vfs/io_uring.so:samba-vfs-modules"
 
 missing() {
@@ -37,7 +37,7 @@ remove_own_policy() {
     if [ -f "$POLICY" ] && grep -qF "$POLICY_MARK" "$POLICY"; then rm -f "$POLICY"; fi
 }
 
-# Debian starts a service as soon as its package is unpacked; status 101 from this file forbids it.
+# Debian starts a service when its package is installed; exit status 101 of this file forbids that.
 forbid_service_start() {
     remove_own_policy # left by an earlier run that was killed
     if [ -e "$POLICY" ]; then
@@ -54,26 +54,26 @@ forbid_service_start() {
 install_packages() {
     export DEBIAN_FRONTEND=noninteractive
     set -- "$@" -o DPkg::Lock::Timeout=120
-    # Package lists may be absent or stale on a fresh machine: fetch them only if the first attempt fails.
+    # Package lists may be missing or outdated on a fresh machine. Update them only if the first attempt fails.
     log=$(mktemp)
     {
         apt-get install -y -qq --no-install-recommends "$@" ||
             { apt-get update -qq -o DPkg::Lock::Timeout=120 && apt-get install -y -qq --no-install-recommends "$@"; }
     } >"$log" 2>&1 && rm -f "$log" && return
-    tail -n 40 "$log" >&2 # quiet unless it fails
+    tail -n 40 "$log" >&2 # the log is shown only on failure
     rm -f "$log"
     return 1
 }
 
 installed() { dpkg-query -W -f '${db:Status-Abbrev}${binary:Package}\n' | sed -n 's/^ii *//p' | sort; }
 
-# The services of packages that are new: they would otherwise take port 80 at the next boot. $1: packages, one per line.
+# Disable the services of new packages, which would otherwise take port 80 at the next boot. $1: packages, one per line.
 disable_services() {
     disabled=''
     for unit in $(files_of "$1" 's#^\(/usr\)\{0,1\}/lib/systemd/system/\([^/]*\.[a-z]*\)$#\2#p'); do
-        links=$(find /etc/systemd/system -type l -name "$unit") # what `systemctl disable` removes
+        links=$(find /etc/systemd/system -type l -name "$unit") # the links that `systemctl disable` would remove
         [ -n "$links" ] || continue
-        # shellcheck disable=SC2086 # paths without blanks
+        # shellcheck disable=SC2086 # paths without spaces
         rm $links
         disabled="$disabled $unit"
     done

@@ -1,9 +1,9 @@
 """Test the reference NFS server with Linux's client: `python tools/linux_nfs_client.py [--version 4.1]`.
 
-A guest (qemu, Debian's cloud kernel) mounts the server by NFSv3 or NFSv4.1, does what users do with coreutils, tar
-and find, and compares the results: `linux_nfs_client.sh`. In the middle of a large write the server restarts and
-loses unstable data. libnfs's nfs-cat then reads what the guest wrote. The exit status is 1 if a check fails. Needs
-the packages of `dyno powercut` and libnfs-utils.
+A guest (qemu, Debian's cloud kernel) mounts the server by NFSv3 or NFSv4.1, runs coreutils, tar and find on it, and
+compares the results: `linux_nfs_client.sh`. In the middle of a large write, the server restarts and loses unstable
+data. libnfs's nfs-cat then reads the files that the guest wrote. The exit status is 1 if a check fails. Needs the
+packages of `dyno powercut` and libnfs-utils.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def main() -> None:
 
 
 def report(name: str, good: bool) -> bool:
-    """Print a check. Return whether it failed."""
+    """Print the result of a check. Return whether it failed."""
     print("ok    " if good else "FAILED", name)
     return not good
 
 
 def carried_out(server: _native.ReferenceNfsServer, content: bytes, version: str, place: Path) -> bool:
-    """Boot the guest and follow it to its end. Return whether a check failed. Raises ServerError."""
+    """Boot the guest and wait until it has finished. Return whether a check failed. Raises ServerError."""
     found = kernel()
     programs = [path for name in PROGRAMS.split() if (path := find_program(name)) is not None]
     contents = Contents(
@@ -106,7 +106,7 @@ def carried_out(server: _native.ReferenceNfsServer, content: bytes, version: str
 
 
 def followed(server: _native.ReferenceNfsServer, machine: subprocess.Popen[bytes], console: Path) -> bool:
-    """Read the console until the guest is done, and restart the server when the guest asks for it."""
+    """Read the console until the guest is done; change a file and restart the server when the guest requests it."""
     deadline = time.monotonic() + TIMEOUT_S
     said, changed = "", False
     while DONE not in said:
@@ -139,12 +139,12 @@ def mount_command(port: int, version: str) -> str:
     options = f"vers={version},proto=tcp,addr={SERVER},port={port},hard"
     if version == "3":
         return f"mount -t nfs -o {options},mountproto=tcp,mountport={port},nolock {SERVER}:/volume1 /mnt"
-    # As in mount.nfs: the options of this type go to the kernel as they are.
+    # As in mount.nfs: for nfs4, the options go to the kernel unchanged.
     return f"mount -t nfs4 -o {options},sec=sys,clientaddr={GUEST} {SERVER}:/volume1 /mnt"
 
 
 def init_script(mount: str, content: bytes, links: str) -> str:
-    """Return the script that the guest runs at its start."""
+    """Return the guest's init script."""
     return f"""#!/bin/busybox sh
 /bin/busybox --install -s /bin
 {links}
@@ -177,7 +177,7 @@ def overwrite_by_libnfs(port: int, name: str, data: bytes) -> None:
     libnfs.nfs_parse_url_dir(context, f"nfs://127.0.0.1/volume1?nfsport={port}&mountport={port}".encode())
     path, deadline = f"/{name}".encode(), time.monotonic() + PATIENCE_S
     mounted = libnfs.nfs_mount(context, b"127.0.0.1", b"/volume1") == 0
-    # libnfs does not retry by itself if a slow guest has yet to return a delegation.
+    # libnfs itself does not retry while a slow guest has not yet returned a delegation.
     while mounted and libnfs.nfs_truncate(context, path, ctypes.c_uint64(0)) and time.monotonic() < deadline:
         time.sleep(POLL_S)
     done = (
@@ -192,7 +192,7 @@ def overwrite_by_libnfs(port: int, name: str, data: bytes) -> None:
 
 
 def read_by_libnfs(port: int, name: str) -> bytes:
-    """Read a file as another client."""
+    """Return the content of a file, read by libnfs as another client."""
     url = f"nfs://127.0.0.1/volume1/{name}?nfsport={port}&mountport={port}"
     return subprocess.run(["nfs-cat", url], capture_output=True, timeout=TIMEOUT_S, check=False).stdout
 

@@ -1,5 +1,5 @@
-# What the guest of linux_nfs_client.py does in /mnt, where the server is mounted. The environment has FILES, how many files
-# a directory gets, and the checksums SUM and LARGE of what the host put there and of six times that.
+# The checks of the guest of linux_nfs_client.py in /mnt, where the server is mounted. The environment has FILES, the
+# number of files in a directory, and the checksums SUM of the host's file and LARGE of six copies of its content.
 
 check() {
     name=$1

@@ -54,7 +54,7 @@ clients do, and that these are [not the original programs](workload.md#names).
 |---|---|---|---|
 """
 SHOWN_CLIENTS = 6
-"""If a suite has more numbers of clients, only the first three and the last are shown."""
+"""The most numbers of clients shown per suite; of a longer list, only the first three and the last are shown."""
 
 
 def main() -> None:
@@ -84,9 +84,9 @@ def _suite_row(name: str) -> str:
 
 
 def plan_schema() -> dict[str, Any]:
-    """Return the JSON schema of a plan's file. Settings and factors are those of the server's driver."""
+    """Return the JSON schema of a plan's file, without the settings and factors that each driver defines."""
     schema = _schema(Plan)
-    # A suite may also be a path.
+    # A suite may also be given as a path, which the pattern of names forbids.
     for part in (*schema["properties"]["suite"]["anyOf"], schema["properties"]["suites"]["items"]):
         part.pop("pattern", None)
     return schema

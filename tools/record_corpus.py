@@ -1,8 +1,8 @@
-"""Record the corpus of raw experiments, tests/data/corpus: a small one of each form, by the commands that users run.
+"""Record the corpus of raw experiments, tests/data/corpus: a small experiment of each form, by users' commands.
 
 `python tools/record_corpus.py FOLDER [FORM ...]` needs root, the servers of `make servers-for-tests`, and qemu and
-nbdkit for the power cut; it takes five minutes. The windows are too short for any figure to be used.
-`tests/report/test_corpus.py` checks what reports make of the records.
+nbdkit for the power cut; it takes five minutes. The windows are too short for meaningful figures.
+`tests/report/test_corpus.py` checks the reports of the records.
 """
 
 from __future__ import annotations

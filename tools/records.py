@@ -1,7 +1,7 @@
-"""Write the Python type of a record, and its table in docs/data-format.md, from the structures that count.
+"""Write the Python type of a record, and its table in docs/data-format.md, from the data plane's structures.
 
 Run `python tools/records.py` after `make setup`. A test checks that the files are up to date; with `--check` nothing
-is written. The structures are in `crates/engine/src/tally.rs` and the files that it names.
+is written. The structures are in `crates/engine/src/tally.rs` and in the files that it names.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
     schema = json.loads(_native.counted_schema())
     made = {COUNTED: python_of(schema)}
     if COUNTED.exists() and COUNTED.read_text(encoding="utf-8") == made[COUNTED]:
-        # The record also has columns of its own, so its table comes from the Python type.
+        # The record has further columns, so its table is generated from the Python type.
         before, rest = DOCUMENT.read_text(encoding="utf-8").split(TABLE_BEGINS)
         made[DOCUMENT] = before + TABLE_BEGINS + table() + TABLE_ENDS + rest.split(TABLE_ENDS)[1]
     if COUNTED in write_or_check(made):  # the table needs the module that has just been written
@@ -80,7 +80,7 @@ def _row_name(name: str) -> str:
 def _class(name: str, told: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """Return a dataclass.
 
-    That of the level has keyword arguments and defaults; rows, which are many, are positional.
+    The class of the level has keyword arguments and defaults; those of rows have positional arguments, for speed.
     """
     is_row = told is not schema
     decorator = "frozen=True, slots=True" if is_row else "frozen=True, slots=True, kw_only=True"
@@ -123,7 +123,7 @@ def _hint(told: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 
 
 def _default(hint: str, is_column: bool, *, is_row: bool) -> str:
-    """Return the default of a field: unknown, or none. Stored records do not have what is not a column."""
+    """Return the default of a field: None, 0 or empty. Stored records lack the fields that are not columns."""
     if is_column and (is_row or not hint.endswith("None")):
         return " = field(default_factory=list)" if hint.startswith("list") else ""
     if is_column:

@@ -1,6 +1,6 @@
-"""Write every view of many reports into a folder, so that two versions of the tool can be compared cell by cell.
+"""Write every view of many reports into a folder, so that two versions of Serverdyno can be compared by diff.
 
-`python tools/report_snapshot.py FOLDER [EXPERIMENT ...]` uses the experiments that the tests make up, and finished
+`python tools/report_snapshot.py FOLDER [EXPERIMENT ...]` uses the synthetic experiments of the tests, and the given
 ones. Run it with both versions, then `diff -r` the folders: a pure refactoring shows no difference. PDF is left out,
 because it is typeset from the same document as `report.json`.
 """
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def made_up() -> Iterator[tuple[str, Source]]:
-    """Yield made-up experiments: web and file servers, complete, partial, with errors, limited, with many sides."""
+    """Yield synthetic experiments: web and file servers; complete, partial, with errors, limited, with many sides."""
     three = {"apache": web.Shape(2000), "nginx": web.Shape(3000, noise=0.005), "lighttpd": web.Shape(2900)}
     whole = web.experiment(three)
     yield "web", whole
@@ -69,7 +69,7 @@ def made_up() -> Iterator[tuple[str, Source]]:
 
 
 DRAWN = {"web", "files"}
-"""The reports whose charts and pages are made, because drawing takes most of the time."""
+"""The reports whose charts and pages are written; only these, because drawing takes most of the time."""
 
 
 def write(made: Report, folder: Path) -> None:

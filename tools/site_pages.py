@@ -1,7 +1,7 @@
-"""A hook of mkdocs (`make site`): pages of the site that are outside docs/, and links that lead out of it.
+"""A hook of mkdocs (`make site`) for pages and links outside docs/.
 
-In the repository, links are relative to the file, so that they also work there. On the site they lead to the page, or
-out of target/site to the file in the checkout. A link to a missing file is an error.
+In the repository, links are relative to the file, so that they work there. On the site, a link leads to the page, or
+from target/site to the file in the checkout. A link to a missing file is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKOUT = "checkout:"
-"""Stands for the root of the checkout until a page is made, because mkdocs refuses links that lead out of the site."""
+"""Placeholder for the root of the checkout until a page is built: mkdocs refuses links that lead out of the site."""
 PAGES = {
     "README.md": "overview.md",
     "ARCHITECTURE.md": "architecture.md",
@@ -63,7 +63,7 @@ def _linked(text: str, source: str) -> str:
 
 
 def site_link(target: str, source: str) -> str:
-    """Return where a link leads on the site. Raises PluginError for a missing file."""
+    """Return the target of a link on the site. Raises PluginError for a missing file."""
     path = PurePosixPath(os.path.normpath(PurePosixPath(source).parent / target))
     if not (ROOT / path).exists():
         raise PluginError(f"{source}: there is no {path}")

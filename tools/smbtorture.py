@@ -1,10 +1,10 @@
 """Test the reference SMB server with Samba's smbtorture: `python tools/smbtorture.py [SUITE ...]`.
 
-Each test of the core suites (`SUITES`) runs alone against its own server, with a time limit, so that a hanging test
-does not affect others. It prints what fails or is skipped, and the share that passes. With `--handles` the suites are
-those of `HANDLES`; with names, these suites or tests. Needs smbtorture (Debian's samba-testsuite).
+Each test of the core suites (`SUITES`) runs against its own server, with a time limit, so that a hanging test does not
+affect others. It prints the failed and skipped tests, and the share that passes. With `--handles`, it runs the suites
+of `HANDLES`; with names, these suites or tests. Needs smbtorture (Debian's samba-testsuite).
 
-It does not judge users' servers, because the tests sometimes demand what Windows does instead of what MS-SMB2 says.
+It is not for users' servers, because some tests require the behaviour of Windows instead of that of MS-SMB2.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ SUITES = (
 """The core of a file server: connections and messages, files, caching, directories, metadata."""
 
 HANDLES = ("durable-open", "durable-open-disconnect", "durable-v2-open", "durable-v2-delay", "replay")
-"""Handles that outlive their connection, and requests that are sent again on the next."""
+"""Suites on handles that outlive their connection, and on requests that are sent again on the next connection."""
 
-USER, PASSWORD = "bench", "correct horse"  # of a server that lives as long as a test
+USER, PASSWORD = "bench", "correct horse"  # for a server that runs only during a test
 TIMEOUT_S = 60
 AT_ONCE = 4
 SAID_MOST = 110
@@ -92,7 +92,7 @@ def tests_of(names: Iterable[str]) -> list[str]:
 def outcomes_of(tests: Iterable[str], *, whole: bool = False) -> Iterator[Outcome]:
     """Yield outcomes in order; several tests run at once.
 
-    `whole`: with all of smbtorture's output, not its first line.
+    `whole`: `said` has all of smbtorture's output instead of its first line.
     """
     with ThreadPoolExecutor(AT_ONCE) as threads:
         yield from threads.map(lambda test: outcome_of(test, whole=whole), tests)
@@ -135,7 +135,7 @@ def said(outcome: Outcome) -> Outcome:
 
 
 def share_of(outcomes: Iterable[Outcome]) -> tuple[int, int]:
-    """Return how many tests passed, and how many there are without skipped ones."""
+    """Return the number of passed tests, and the number of all tests except skipped ones."""
     counts = Counter(outcome.result for outcome in outcomes)
     return counts["success"], counts.total() - counts["skip"]
 

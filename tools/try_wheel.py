@@ -1,4 +1,4 @@
-"""Try a wheel as its user would: in an empty environment, with no compiler on the path, against a real server.
+"""Test a wheel as users install it: in an empty environment, without a compiler on the path, against a real server.
 
 `make wheel` runs `python tools/try_wheel.py WHEEL`. It fails if the wheel is not for every Python from 3.11 on and
 for manylinux, or if `dyno load` in that environment measures nothing.
@@ -27,7 +27,7 @@ def main() -> None:
         venv.create(place / "venv", with_pip=True)
         binaries = place / "venv" / "bin"
         run(binaries / "pip", "install", "--quiet", f"{wheel}[report]")
-        # Only the new environment and the shell's own tools: no cargo, no rustc, no gcc.
+        # The path has only the new environment and basic tools, but no cargo, rustc or gcc.
         environment = {
             "PATH": f"{binaries}",
             "HOME": name,

@@ -1,7 +1,7 @@
-"""Make others' text safe to show: names, notes, a server's messages, lines of a load file.
+"""Make untrusted text safe to show: names, notes, a server's messages, lines of a load file.
 
-Views apply their own escapes (HTML, Markdown) to the result of `text`. This does not decide whether an input is
-valid.
+Views apply their own escapes (HTML, Markdown) to the result of `text`. This module does not decide whether an input
+is valid.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MOST_TEXT = 2**20
 MOST_QUOTED = 500
 """Most characters of a quotation in a sentence."""
 
-# Control characters except tab and line feed, which terminals obey and XML forbids; lone surrogates, which no
-# encoding has; line and paragraph separators; marks that reverse the reading direction; Unicode noncharacters.
+# Control characters except tab and line feed, which terminals execute and XML forbids; lone surrogates, which can't be
+# encoded; line and paragraph separators; marks that change the reading direction; Unicode noncharacters.
 UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufeff\ufffe\uffff"
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000))
@@ -38,7 +38,7 @@ Anything = TypeVar("Anything")
 
 
 def text(value: str) -> str:
-    """Return the text without what a screen or a parser obeys, and with bounded lines and length."""
+    """Return the text without control characters, with a bounded length and bounded lines."""
     if value.isprintable() and len(value) <= MOST_LINE:
         return value
     lines = value.replace("\r\n", "\n").split("\n")
@@ -48,7 +48,7 @@ def text(value: str) -> str:
 
 def line(value: str, most: int = MOST_LINE) -> str:
     """Return the text on one line of at most `most` characters, for a terminal or within a sentence."""
-    cut = value[: 4 * most]  # so that a text of megabytes costs nothing
+    cut = value[: 4 * most]  # bounds the work for a text of megabytes
     words = " ".join(text(cut).split())
     return words if len(words) <= most and cut == value else f"{words[:most]}… ({len(value):,} characters)"
 
@@ -69,13 +69,13 @@ def shortened(value: str, most: int) -> str:
 
 
 def everything(value: Anything) -> Anything:
-    """Return data with each text in it cleaned, keys too: dataclasses, models, mappings, lists and tuples."""
+    """Return data with every text in it cleaned, keys included: dataclasses, models, mappings, lists and tuples."""
     return _cleaned(value)  # type: ignore[no-any-return]
 
 
 def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
-        # A member of an enumeration is our own text.
+        # A member of a string enumeration is our own text, which needs no cleaning.
         return text(value) if type(value) is str else value
     if isinstance(value, BaseModel):
         changed = _changed(value, tuple(type(value).model_fields))
@@ -91,7 +91,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def _changed(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the fields in which cleaning changed something."""
+    """Return the fields that cleaning changed, with their new values."""
     found = {name: (getattr(value, name), _cleaned(getattr(value, name))) for name in names}
     return {name: new for name, (old, new) in found.items() if new is not old and new != old}
 
@@ -109,7 +109,7 @@ def _fields_with_text(kind: type[Any]) -> tuple[str, ...]:
     """Return the names of a dataclass's fields that can contain text, directly or nested."""
     try:
         types = get_type_hints(kind)
-    except NameError:  # a name that is only imported for type checkers
+    except NameError:  # a type that is only imported for type checkers
         types = {}
     names = [field.name for field in dataclasses.fields(kind)]
     return tuple(name for name in names if not _is_number(types.get(name, str)))

@@ -1,4 +1,4 @@
-"""Errors that reach the user, with whose fault it is and what to try.
+"""Errors that reach the user. The class says whose fault it is, and `hint` what to try.
 
 Failed operations under load are counted instead (see `crates/measure/src/fault.rs`).
 """
@@ -29,7 +29,7 @@ class UserError(DynoError):
 
 
 class PlanError(UserError):
-    """All problems of one plan or suite, each with its place."""
+    """All problems of one plan or suite, each with its key and line."""
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
@@ -49,22 +49,22 @@ class ServerError(DynoError):
 
 
 class ServerEndedError(ServerError):
-    """A server that we started has ended by itself, and its files are gone. This ends every wait for the server."""
+    """A server that we started has ended by itself, and its files are removed. Every wait for the server ends."""
 
 
 class WorkloadError(ServerError):
-    """A server answers, but does not serve what the workload requests."""
+    """A server answers, but does not serve the workload."""
 
 
 class GoneError(ServerError):
-    """Nothing accepts connections any more where a server did before."""
+    """A server that answered before no longer accepts connections."""
 
 
 NOBODY_THERE = ("connection_refused", "connect_timeout", "unreachable")
 
 
 def no_answer(url: str, protocol: str, error: Exception) -> ServerError:
-    """Return the error of a server that gave no answer. `error` is the data plane's `AnswerError`."""
+    """Return the error for a server that gave no usable answer. `error` is the data plane's `AnswerError`."""
     fault, side, words, advice = error.args
     if side == "client":
         return ServerError(f"{url} can't be reached from this machine: {words}", hint=advice)
@@ -74,7 +74,7 @@ def no_answer(url: str, protocol: str, error: Exception) -> ServerError:
 
 
 def gone(url: str, protocol: str, error: Exception) -> ServerError | None:
-    """Return the error of a server that is gone after a level; None if it may only be slow or overloaded."""
+    """Return the error for a server that is gone after a level; None if it may only be slow or overloaded."""
     fault, _, words, _ = error.args
     if fault not in ("connection_refused", "unreachable"):
         return None
@@ -92,7 +92,7 @@ NO_PIPE = "Standard input and pipes can't be read a second time: save the text i
 
 
 def refuse_pipe(file: Path) -> Path:
-    """Return the path of a file that is read for each run. Raises UserError for a pipe, which would be empty then."""
+    """Return the path of a file that every run reads. Raises UserError for a pipe, which can be read only once."""
     if file.name == "-" or (file.exists() and not (file.is_file() or file.is_dir())):
         raise UserError(f"can't read {file}: it is not a file", hint=NO_PIPE)
     return file
@@ -101,7 +101,7 @@ def refuse_pipe(file: Path) -> Path:
 def refuse_contradictions(wrong: Mapping[str, bool]) -> None:
     """Raise ValueError with all contradictions that apply. `wrong` maps each message to whether it applies.
 
-    It is meant for the validator of a settings model, whose message becomes the plan's problem.
+    Call it in the validator of a settings model; the message becomes a problem of the plan.
     """
     if problems := [problem for problem, found in wrong.items() if found]:
         raise ValueError("; ".join(problems))

@@ -1,8 +1,8 @@
-"""Hold signals back until an operation has ended that must not be interrupted.
+"""Hold signals back during an operation that must not be interrupted.
 
 Python raises KeyboardInterrupt between any two instructions of the main thread. Inside a lock of the standard library
-it becomes another error; inside a console that has just written its buffer, the line is written twice. `cli` decides
-what a signal means.
+the interrupt becomes another error; inside a console that has just written its buffer, the line is written twice. `cli`
+decides what a signal does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 
 
 class Held:
-    """The signals that have arrived meanwhile."""
+    """The signals that have arrived while they were held back."""
 
     def __init__(self) -> None:
         self._came: list[int] = []
@@ -26,13 +26,13 @@ class Held:
         return bool(self._came)
 
     def came(self, number: int, _frame: FrameType | None) -> None:
-        """Keep the first signal for later. A second one interrupts even an endless wait."""
+        """Keep the first signal for later. Raise KeyboardInterrupt at the second, so that no wait is endless."""
         self._came.append(number)
         if len(self._came) > 1:
             raise KeyboardInterrupt
 
     def first(self) -> int | None:
-        """Return the first signal, of which the handlers don't know yet."""
+        """Return the first signal, which has not been handled yet; None if none has arrived."""
         return self._came[0] if self._came else None
 
 
@@ -40,7 +40,7 @@ class Held:
 def held() -> Iterator[Held]:
     """Hold signals back until the block has ended, and then handle the first as usual.
 
-    Only the main thread handles signals, so other threads hold nothing back.
+    Only the main thread handles signals, so in other threads this does nothing.
     """
     signals = Held()
     if threading.current_thread() is not threading.main_thread():

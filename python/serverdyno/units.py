@@ -1,4 +1,4 @@
-"""Units, and how figures are written for people in every table."""
+"""Units, and the format of figures for people in every table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def mbit_per_s(byte_count: float, seconds: float) -> float:
 
 
 class Written(str):
-    """A figure as people read it. `value` is the same figure unrounded, for programs."""
+    """A figure as text for people. `value` is the unrounded figure, for programs."""
 
     __slots__ = ("value",)
     value: float
@@ -32,7 +32,7 @@ def format_count(value: float) -> str:
 
 
 def format_duration_s(seconds: float) -> str:
-    """Return a duration as a person says it: `45 s`, `3 min 20 s`, `12 min`, `1 h 20 min`."""
+    """Return a duration for people: `45 s`, `3 min 20 s`, `12 min`, `1 h 20 min`."""
     whole = round(seconds)
     if whole < 90:
         return f"{whole} s"

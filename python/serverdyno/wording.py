@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from serverdyno import units
 
 NO_BREAK = "\u00a0"
-NOTHING = "–"  # noqa: RUF001  an en dash is how a table says "not measured"
+NOTHING = "–"  # noqa: RUF001  an en dash means "not measured" in a table
 
 
 REFUSALS = {
@@ -32,7 +32,7 @@ REFUSALS = {
     "model_type": "must be a table",
     "string_type": "must be text in quotes",
 }
-"""Requirement that a value does not meet, by pydantic's type of error."""
+"""The requirement that a refused value does not meet, by pydantic's type of error."""
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
@@ -42,7 +42,7 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
 
 
 def refusal(error: ErrorDetails) -> str:
-    """Return what a refused value must be, and what it is: `must be at least 1, not 0`."""
+    """Return the requirement that a value does not meet, with the value: `must be at least 1, not 0`."""
     if error["type"] == "value_error":  # a validator of the model itself, whose message is complete
         return error["msg"].removeprefix("Value error, ")
     wanted = REFUSALS.get(error["type"])
@@ -51,7 +51,7 @@ def refusal(error: ErrorDetails) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as a plan has it, shortened if it is long."""
+    """Return a value as written in a plan, shortened if it is long."""
     return f"{value}".lower() if isinstance(value, bool) else reprlib.repr(value)
 
 
@@ -74,7 +74,7 @@ def numbers(values: Sequence[int]) -> str:
 
 
 def span(low: float, high: float) -> str:
-    """Return `8,100 to 8,146`, or one figure if both are written the same."""
+    """Return `8,100 to 8,146`, or one figure if both round to the same text."""
     texts = rate(low), rate(high)
     return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
 
@@ -159,7 +159,7 @@ def whole(count: int | None) -> str:
 
 
 def places(value: float | None, digits: int) -> str:
-    """Return a figure with that many decimals: `1,234.50`."""
+    """Return a figure with `digits` decimals: `1,234.50`."""
     return NOTHING if value is None else units.Written(f"{value:,.{digits}f}", value)
 
 

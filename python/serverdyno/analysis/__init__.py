@@ -1,8 +1,8 @@
 """Statistics that turn figures into judgements: pure functions on arrays, without files, clocks or records.
 
-For one configuration: `curve` (means and average), `peak` (how high and at which level), `overload` (what is kept
-under overload), `dips` (dips, drops and collapses). For several: `improvement` compares two, `comparisons` compares
-all of an experiment, `holm` corrects for many claims, `sensitivity` says what could have been found, `ablation`
-separates tunings, `scaling` follows processors. Most intervals come from `contrast`; `trust` says which figures need
-a mark.
+For one configuration: `curve` (means and average), `peak` (its height and level), `overload` (the share kept under
+overload), `dips` (dips, drops and collapses). For several: `improvement` compares two, `comparisons` all of an
+experiment, `holm` corrects for many claims, `sensitivity` computes the smallest detectable difference, `ablation`
+separates tunings, `scaling` fits throughput over processors. Most intervals come from `contrast`; `trust` decides which
+figures need a mark.
 """

@@ -1,4 +1,4 @@
-"""Ablation: what each tuning brings over the baseline, alone and with the others.
+"""Ablation: the gain of each tuning over the baseline, by itself and together with the others.
 
 VeriTest tuned Samba in this way in 2003 (File Server Performance Comparison, appendix C): a baseline, one change at a
 time, then all together. Each row is an improvement over the baseline, with verdicts that hold for all rows together
@@ -54,7 +54,7 @@ def ablation(tunings: Tunings, *, paired: bool, margins: Margins = NO_MARGINS) -
     before: Side | None = None
     for side in tunings.piled_up:
         rows.append((Role.CUMULATIVE, (baseline, side)))
-        if before is not None:  # of the first change both rows would be the same
+        if before is not None:  # for the first change, both rows would be equal
             rows.append((Role.STEP, (before, side)))
         before = side
     if tunings.together is not None:

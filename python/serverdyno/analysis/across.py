@@ -39,7 +39,7 @@ class BetweenTimes:
 
 
 def not_separated(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Return comparisons of two experiments without verdicts, if the shift between them is unknown."""
+    """Return the comparisons without verdicts: the shift between the two experiments is unknown."""
     return tuple(
         replace(comparison, improvements=tuple(without_verdict(found) for found in comparison.improvements))
         for comparison in comparisons

@@ -34,7 +34,7 @@ def random(seeks: int, elapsed_s: float, cpu_s: float) -> Rate:
 
 
 class Phase(TypedDict):
-    """The part of a phase's record from which its rate follows. CPU times are those of the threads that ran it."""
+    """The fields of a phase's record that give its rate. CPU times are those of the threads that ran the phase."""
 
     phase: str
     elapsed_s: float

@@ -112,10 +112,10 @@ def next_rate(within: Range, trials: Sequence[Trial]) -> int | None:
 
 
 def _most_asked_for(within: Range, trials: Sequence[Trial]) -> int:
-    """Return the highest rate that a trial may have, so that a server is not overloaded in vain.
+    """Return the highest rate allowed for the next trial, to avoid needless overload.
 
-    It is at most twice what held. A rate that failed more often than it held is tried again before any higher one,
-    because it may have failed by chance.
+    It is at most twice the highest rate that held. A rate that failed more often than it held is tried again before any
+    higher one, because it may have failed by chance.
     """
     balance: dict[int, int] = {}
     for trial in trials:
@@ -143,8 +143,8 @@ def estimate(within: Range, trials: Sequence[Trial]) -> Estimate:
 def together(estimates: Sequence[Estimate]) -> tuple[float, float | None, float | None] | None:
     """Return the geometric mean of one configuration's runs and its 95 % interval; None if a run has no figure.
 
-    With two runs or more, the interval is Student's over the runs, which are the repetitions; a single run has its
-    own.
+    With two runs or more, the interval is Student's over the runs, which are the repetitions; a single
+    run keeps its own interval.
     """
     if not estimates or any(found.end not in (End.FOUND, End.BUDGET) for found in estimates):
         return None

@@ -19,14 +19,14 @@ from serverdyno.analysis.trust import generator_marks
 TOLERATED_SHARE = 0.01
 """Tolerated share of a level's clients that left, and of its operations that failed.
 
-Throughput is that of the others, and so shifts by about this share, which is less than any claim. A rule of thumb.
+The throughput of the others shifts by about this share, which is less than any claimed difference. A rule of thumb.
 """
 MOST_SHARE = 0.10
 """Share of missing clients or failed operations above which the load differs so much that no difference can be
 claimed. Between the two shares, a difference can be claimed if it is larger than the missing load explains. A rule
 of thumb."""
 TOLERATED_OTHER_WORK = 0.02
-"""Tolerated difference in the operations by class, in addition to that between two draws of the same mixture."""
+"""Tolerated difference in the shares of operation classes, beyond that between two random draws of one mixture."""
 
 
 class ObstacleKind(StrEnum):
@@ -41,9 +41,9 @@ class ObstacleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """One reason. `name` is the configuration that causes it, or empty if both do.
+    """A reason why two figures are not comparable. `name` is the configuration that causes it; empty: both do.
 
-    `amount` is a share; for noise and hidden speed, it is by how much the configuration may be faster.
+    `amount` is a share; for noise and hidden speed, the share by which the configuration may be faster.
     """
 
     kind: ObstacleKind
@@ -57,8 +57,8 @@ class Conditions:
 
     `left_share` and `failed_share` are the largest shares of clients and operations at any level. `slowed` is an
     upper bound on the rise of the figure without other programs and the hypervisor; None: not known. `operations`
-    has successes by class. `hidden_speed` is an upper bound on the rise of the figure without the generator's
-    delays; None: not measured. `rate_bound`: the plan's rate limited a level.
+    counts the successful operations of each class. `hidden_speed` is an upper bound on the rise of the figure
+    without the generator's delays; None: not measured. `rate_bound`: the plan's rate limited a level.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Conditions:
 
 
 class Judged(Protocol):
-    """A difference, its interval, and the verdict of the interval alone: an `Improvement`, or one load level."""
+    """A difference, its interval, and the verdict of that interval only: an `Improvement`, or one load level."""
 
     @property
     def verdict(self) -> Verdict:
@@ -98,7 +98,7 @@ class Judged(Protocol):
 def obstacles(
     base: Conditions, other: Conditions, found: Judged, *, differs_in_durability: bool | None
 ) -> tuple[Obstacle, ...]:
-    """Return the reasons why no verdict may be given; empty if it may."""
+    """Return the reasons why no verdict may be given; empty if one may be given."""
     why = []
     for side in (base, other):
         for kind, share in (
@@ -133,7 +133,7 @@ def _beyond_loss(found: Judged, share: float) -> bool:
 
 
 def _stands(found: Judged, *, base: float = 0.0, other: float = 0.0) -> bool:
-    """Return whether the verdict holds even if a side is faster than shown by at most that log ratio.
+    """Return whether the verdict holds even if the sides are faster by the log ratios `base` and `other`.
 
     The remaining difference must exceed the minimum effect; for an equivalence, it must be within the margin.
     """
@@ -155,10 +155,10 @@ def _stands(found: Judged, *, base: float = 0.0, other: float = 0.0) -> bool:
 
 
 def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
-    """Return the share of operations that are of different classes on the two sides; 0 if it is tolerated.
+    """Return how much the shares of operation classes differ between the two sides; 0 if that is tolerated.
 
-    It is half the sum of the differences of shares (total variation). Two draws of one mixture of k classes, the
-    smaller one of n operations, nearly always differ by less than sqrt(k / n).
+    The result is half the sum of the absolute differences of shares (total variation). Two draws of one mixture of k
+    classes, the smaller one of n operations, nearly always differ by less than sqrt(k / n).
     """
     totals = sum(base.values()), sum(other.values())
     if not all(totals):
@@ -169,7 +169,7 @@ def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
 
 
 def _held_back(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obstacle]:
-    """Return the obstacles by generator or plan. The slower side must stay slower with all hidden speed added."""
+    """Return the generator's and the plan's obstacles: the verdict must hold even with all hidden speed added."""
     why = []
     for side, stands in (
         (base, _stands(found, base=_hidden(base))),
@@ -183,12 +183,12 @@ def _held_back(base: Conditions, other: Conditions, found: Judged) -> Sequence[O
 
 
 def _hidden(side: Conditions) -> float:
-    """Return by how much the side may be faster, as a log ratio. A plan's rate may hide any speed."""
+    """Return an upper bound on the side's hidden speed, as a log ratio. A plan's rate may hide any speed."""
     return math.inf if side.rate_bound else math.log1p(side.hidden_speed or 0.0)
 
 
 def _noise(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obstacle]:
-    """Return an obstacle unless the verdict holds without the difference in noise.
+    """Return an obstacle if the verdict would not hold without the difference in noise.
 
     Other programs only slow a server down: its true figure may be higher, but not lower.
     """
@@ -201,11 +201,11 @@ def _noise(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obsta
 
 
 def explained_share(taken_cpus: float, cpus: int, busy_share: float = 1.0) -> float:
-    """Return by how much a side could at most be faster with all CPU time that other programs took.
+    """Return the largest share by which a side could be faster with the CPU time that other programs took.
 
     On a shared CPU, work takes cpus / (cpus - taken) times as long. That delays an answer only while it needs the
     CPU, which is the share of time in which the CPU is busy (exactly so for one request at a time; otherwise this is
-    the worst case). `busy_share` is that of the CPUs, by the server or the generator and by others; 1: not known.
+    the worst case). `busy_share` is the share in which any program keeps the CPUs busy; 1: not known.
     """
     if taken_cpus >= cpus:
         return math.inf

@@ -3,7 +3,7 @@
 **Noise.** The runs of three or more configurations say more about the noise than those of one pair, so all pairs
 share one pooled variance (`contrast.scatter`). This assumes that all configurations are equally noisy, which few
 repetitions can't test: with four equal ones of three runs each, the spreads differ more than threefold in half of all
-experiments. So each pair takes the larger of the pooled variance and its own. Pairs are judged alone if the
+experiments. So each pair takes the larger of the pooled variance and its own. Each pair is judged by itself if the
 configurations didn't finish the same levels in the same repetitions.
 
 **Verdicts** on averages and peaks are corrected together: see `holm`. Claims of differences and claims of equivalence
@@ -60,8 +60,8 @@ def compare(
 ) -> list[tuple[Improvement, ...]]:
     """Return the improvements of each pair, with the figures in the order of `Metric`.
 
-    The verdicts hold for all pairs together. `between` is an error that all runs of a side share, as between two
-    times; its estimate is ignored.
+    The verdicts hold for all pairs together. `between` is the error that all runs of a side share if the sides
+    ran at different times; its estimate is ignored.
     """
     rules = _Rules(paired, margins, between)
     columns = [_of_figure(sides, pairs, figure, rules) for figure in Metric]
@@ -103,7 +103,7 @@ def pair_without_odd(
 ) -> tuple[tuple[Runs, Runs], Odd | None]:
     """Return the two sides of a pair without an outlying run, and that run.
 
-    `everyone` is the noise of all sides, among which an outlying run is sought; None: only among these two.
+    `everyone` is the noise of all sides, in which an outlying run is sought; None: it is sought only in these two.
     """
     base, other = (sides[place] for place in pair)
     if everyone is None:
@@ -145,7 +145,7 @@ def _verdict(found: Improvement, differ: bool, equal: bool) -> Verdict:
 def _planned(found: Improvement, contrast: Contrast, level: float) -> Improvement:
     """Return the improvement with the smallest detectable difference.
 
-    `level` is that of a claim while all others are open.
+    `level` is the significance level of a claim while all others are open.
     """
     margin, runs, error = margin_of(found.minimum_percent), found.repetitions, contrast.standard_error
     freedom = round(

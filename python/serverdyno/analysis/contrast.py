@@ -36,8 +36,8 @@ CONFIDENCE = 0.95
 FEWEST_REPETITIONS = 2
 SEED = 20260101
 ODD_LEVEL = 0.001
-"""Share of experiments without an outlying run in which the test finds one. It adds about as much to an error rate
-of 5 %."""
+"""False positive rate of the test for an outlying run, per experiment. The test raises an error rate of 5 % by about
+as much."""
 LEAST_ODD = 0.02
 """Smallest distance of an outlying run from the others, as a logarithm. A smaller distance would not matter."""
 
@@ -91,8 +91,8 @@ class Contrast:
 class Scatter:
     """The variance of one run.
 
-    `odd` is the index of a configuration and of its outlying run, which the variance excludes. `odd_by` is the
-    logarithm of that run's distance from the prediction of the others.
+    `odd` is the index of a configuration and of its outlying run, which the variance excludes. `odd_by` is that
+    run's distance from the prediction of the others, as a logarithm.
     """
 
     variance: float
@@ -128,7 +128,7 @@ def of_two(base: Logs, other: Logs, rounds: Sequence[int] | None) -> Contrast:
 
 
 def welch(base: Contrast, other: Contrast) -> Contrast:
-    """Return `other` less `base`, if the two are independent."""
+    """Return the difference `other` - `base` of two independent contrasts."""
     variance = base.variance + other.variance
     squares = sum(side.variance**2 / side.degrees_of_freedom for side in (base, other))
     fewest = min(base.degrees_of_freedom, other.degrees_of_freedom)
@@ -139,7 +139,7 @@ def welch(base: Contrast, other: Contrast) -> Contrast:
 def widened(found: Contrast, by: Contrast) -> Contrast:
     """Return the contrast with the variance of an additional, independent error.
 
-    The smaller degrees of freedom count. Those of Welch would claim a false difference in up to 7 % of cases, if the
+    The result has the smaller degrees of freedom. With Welch's, up to 7 % of claimed differences would be false if the
     variance of a few values happens to be small.
     """
     freedom = min(found.degrees_of_freedom, by.degrees_of_freedom)
@@ -147,7 +147,7 @@ def widened(found: Contrast, by: Contrast) -> Contrast:
 
 
 def scatter(sides: Sequence[Logs], rounds: Sequence[int] | None) -> Scatter:
-    """Return the noise of one run, estimated from two or more configurations without an outlying run.
+    """Return the noise of one run, estimated from two or more configurations. An outlying run is excluded.
 
     `rounds` is as in `of_two`. Each configuration needs two runs or more.
     """
@@ -173,7 +173,7 @@ def scatter(sides: Sequence[Logs], rounds: Sequence[int] | None) -> Scatter:
 def _residuals(
     sides: Sequence[Logs], rounds: Sequence[int] | None
 ) -> tuple[list[Logs], list[NDArray[np.float64]], int]:
-    """Return the residuals of means and blocks, the leverage of each run, and the degrees of freedom."""
+    """Return the residuals of the means and block shifts, the leverage of each run, and the degrees of freedom."""
     rest = [logs - logs.mean() for logs in sides]
     leverage = [np.full(len(logs), 1 / len(logs)) for logs in sides]
     freedom = sum(len(logs) - 1 for logs in sides)

@@ -1,4 +1,4 @@
-"""The mean curve of one configuration, with its spread, its peak and what is left of the peak at the end.
+"""The mean curve of one configuration, with its spread, its peak, and the share of the peak kept at the last level.
 
 This follows the reports of 1999 to 2004: the repetitions are averaged at each level, and the peak is read from the
 averaged curve. Those reports showed no spread; here every mean has one. The highest of several noisy means is biased
@@ -20,7 +20,7 @@ STILL_RISING_SHARE_OF_ONE = 0.05
 """Least rise that counts if either mean is of one repetition, so that its noise is unknown."""
 
 NEAR_PEAK_SHARE = 0.95
-"""Share of the highest mean. More load brings little beyond the first level that reaches it."""
+"""Share of the highest mean from which on a level is near the peak: more load then brings little."""
 
 Throughput = NDArray[np.float64]
 """Repetitions x levels; NaN: a level was not finished."""
@@ -28,7 +28,7 @@ Throughput = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A mean over `n` repetitions with its range. `deviation` is the sample standard deviation; None below two."""
+    """A mean over `n` repetitions with its range. `deviation` is the sample standard deviation; None if `n` is 1."""
 
     n: int
     mean: float
@@ -57,7 +57,7 @@ class Summary:
 
 
 def spread(values: Sequence[float] | NDArray[np.float64]) -> Spread | None:
-    """Return mean, range and sample standard deviation (n - 1) of the values that are not NaN; None if all are."""
+    """Return mean, range and sample standard deviation (n - 1) of the values without NaN; None if all are NaN."""
     present = np.asarray(values, dtype=np.float64)
     present = present[~np.isnan(present)]
     if present.size == 0:
@@ -115,7 +115,8 @@ def _still_rising(finished: Sequence[Spread]) -> bool:
 def _rose(earlier: Spread, last: Spread) -> bool:
     """Return whether `last` exceeds `earlier` by 2 % and by the larger of their two standard deviations.
 
-    Without the standard deviation of either, it must exceed it by 5 %. Both shares are rules of thumb, as in `trust`.
+    If either has no standard deviation, `last` must exceed `earlier` by 5 %. Both shares are rules of thumb, as in
+    `trust`.
     """
     rise = last.mean - earlier.mean
     if earlier.deviation is None or last.deviation is None:

@@ -16,8 +16,8 @@ noise in the same levels, repetitions and loads, 5 % exceed it, divided evenly a
 the worst case: if a curve rises or falls, noise alone makes fewer valleys.
 
 **The noise** is the standard deviation of the log throughput after removal of the means of each run and each level
-(runs as blocks, as in `peak`), over the root of their number. With fewer than three repetitions nothing is judged:
-the noise of a single run is unknown, and that of two is hardly known.
+(runs as blocks, as in `peak`), divided by the root of the number of runs. With fewer than three repetitions nothing is
+judged: the noise of a single run is unknown, and that of two is hardly known.
 
 **False positives, measured**: the share of 2,000 curves over the 16 levels of 1 to 60 clients with any finding, with
 thresholds of 5 % and 10 %, for 3 and 5 repetitions. The bound holds for normal noise that is equal at all levels:
@@ -26,7 +26,7 @@ thresholds of 5 % and 10 %, for 3 and 5 repetitions. The bound holds for normal 
 curve and noise                       noise of 3 %   noise of 10 %
 ====================================  =============  =============
 flat, normal                          2.4 %, 2.1 %   4.1 %, 3.9 %
-peak, then -2 % a level, normal       0.2 %, 0.1 %   4.1 %, 4.3 %
+peak, then -2 % per level, normal     0.2 %, 0.1 %   4.1 %, 4.3 %
 rising to saturation, normal          0 %, 0 %       0.9 %, 0.7 %
 flat, heavy tails (Student's t, 3)    4.0 %, 2.6 %   6.5 %, 6.6 %
 flat, thrice the noise in one half    8.3 %, 7.4 %   13 %, 13 %
@@ -51,7 +51,7 @@ FALSE_POSITIVE_RATE = 0.05
 LEAST_DIP = 0.05
 LEAST_DROP = 0.10
 COLLAPSE = 0.50
-"""Shares of the throughput that are lost."""
+"""Smallest losses that count, as shares of the throughput."""
 FEWEST_MIXES = 4
 FEWEST_REPETITIONS = 3
 _SIMULATED = 20_000
@@ -69,7 +69,7 @@ class FallKind(StrEnum):
 class ThroughputFall:
     """A fall, by indices of levels: `first` to `last` are below the previous throughput, and `deepest` is the lowest.
 
-    A dip ends before `last` + 1, where throughput is back; a drop lasts to the last level. `lost` is the missing
+    A dip ends before `last` + 1, where throughput has recovered; a drop lasts to the last level. `lost` is the missing
     share of the throughput: for a dip, at its deepest level against the lower of its shoulders; for a drop, at the
     best level after it against the level before it. `times_critical` is the statistic divided by its critical value,
     above 1.
@@ -87,7 +87,7 @@ class ThroughputFall:
 class Dips:
     """The falls of a curve. `findings` is None if the noise can't be judged; an empty result means none found.
 
-    `noise` is the relative noise of a mean, as the rule used it. `repetitions` counts runs that finished every level.
+    `noise` is the relative noise of a mean, as used in the tests. `repetitions` counts runs that finished every level.
     """
 
     findings: tuple[ThroughputFall, ...] | None
@@ -186,7 +186,7 @@ def _times(depth: float, noise: float, critical: float) -> float:
 
 
 def _trend(curve: NDArray[np.float64]) -> float:
-    """Return the median fall from level to level after the peak; 0 if there are fewer than three or if it rises."""
+    """Return the median fall from level to level after the peak; 0 for fewer than three steps or for a rise."""
     falls = -np.diff(curve[curve.argmax() :])
     return max(0.0, float(np.median(falls))) if len(falls) >= 3 else 0.0
 
@@ -204,7 +204,7 @@ def _wide_depths(curves: _Curves) -> _Curves:
 
 
 def _falls(curves: _Curves) -> _Curves:
-    """Return the fall from each level but the last to the highest level after it."""
+    """Return the fall from each level except the last to the highest level after it."""
     after = np.maximum.accumulate(curves[:, ::-1], axis=1)[:, ::-1]
     return np.asarray(curves[:, :-1] - after[:, 1:])
 

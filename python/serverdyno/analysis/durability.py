@@ -1,7 +1,7 @@
 """Judge what a file server's flushes did, from counts of flushes and syncs and from the medium below its files.
 
 A flush promises that written data is on the disk. If only one of two servers keeps that promise, they are different
-services, whatever their throughput. Counting, and the sentences about it, are elsewhere.
+services, whatever their throughput. `run/durability.py` counts; `report/subjects/durability.py` words the findings.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ BORDER_EACH_CLIENT = 1
 A sync precedes the answer, so the end of the window needs no such tolerance.
 """
 LATE_S = 0.01
-"""By how much the first count can be late: waking up, and reading the kernel's counters.
+"""Largest delay of the first count: the time to wake up and to read the kernel's counters.
 
 A late last count only adds syncs.
 """
 LATE_LEAST = 1
-"""Least number of flushes assumed to fall into this delay, even at a low rate."""
+"""Fewest flushes assumed to fall into `LATE_S`, even at a low rate."""
 BORDER_MOST = 0.25
-"""Largest share of a level's flushes (beyond a single one), and of a run's, that tolerances may excuse.
+"""Largest share of the flushes of a level, and of a run, that tolerances may excuse. One per level is always excused.
 
-Otherwise, with few flushes, the tolerance would count syncs that were never made.
+Otherwise the tolerances could excuse all of a few flushes.
 """
 STRAY_SHARE = 0.01
-"""Share of the flushes. So few syncs can be for something else, such as the server's own bookkeeping."""
+"""Syncs up to this share of the flushes may all be for something else, such as the server's own bookkeeping."""
 UNSTABLE = 2.0
 """Threshold for the ratio of the disk's own fsync times before and after the levels, above which they count as
 different."""
@@ -91,19 +91,20 @@ class InMix:
 
 @dataclass(frozen=True, slots=True)
 class Witnesses:
-    """Syncs of one run, from before its first level to after its last; None: not counted or not known.
+    """Two counts of one run's syncs, from before its first level to after its last; None: not counted or not known.
 
-    The server counts those of its clients' files. The kernel counts all, over a longer time, and so never fewer.
+    The server counts only syncs of its clients' files. The kernel counts all syncs, over a longer time, so its count
+    is never lower.
     """
 
     by_kernel: int | None = None
     by_server: int | None = None
 
     def disagree(self, flushes: int, *, kept: bool) -> str:
-        """Say how the witnesses contradict each other; empty: they do not.
+        """Return how the two counts contradict each other; empty: they do not.
 
-        `flushes` is the number of flushes that were answered, and `kept` whether each one was synced by the kernel's
-        count.
+        `flushes` is the number of flushes that were answered, and `kept` whether the kernel counted a sync for
+        each of them.
         """
         if self.by_kernel is None or self.by_server is None:
             return ""
@@ -121,7 +122,7 @@ class Witnesses:
 def judged(
     mixes: Sequence[InMix], media: Media, *, syncs_known: bool, witnesses: Witnesses | None = None
 ) -> Outcome:
-    """Return what one run did, by the flushes answered in its windows and by the medium below the files."""
+    """Return the outcome of one run, from the flushes and syncs in its windows and the medium below the files."""
     flushes = sum(mix.flushes for mix in mixes)
     if flushes == 0:
         return Outcome(SyncExtent.NO_FLUSH)
@@ -165,7 +166,7 @@ def border(flushes: int, clients: int, window_s: float) -> float:
 
 
 def together(seen: set[Outcome]) -> Outcome:
-    """Return the outcome of several runs. A run whose medium is not known does not count as unlike the others."""
+    """Return the outcome of several runs. An unknown medium of a run is no difference if the counts agree."""
     lost = next((outcome for outcome in seen if outcome.because == NO_MEDIUM), None)
     others = seen - {lost}
     if lost is None or not others:

@@ -37,9 +37,9 @@ class Effect:
     """The effect of a factor's level against its first level, in %.
 
     `other` is the second factor of an interaction. `low_percent` and `high_percent` are the 95 % interval. `verdict`
-    is faster or slower by more than `minimum_percent` among all effects, and never equivalent. `obstacles` says why
-    it is not comparable, with the largest of each kind. `at_least`: only the faster cells were held back, so the true
-    effect may be larger.
+    says whether the level is faster or slower by more than `minimum_percent`, corrected for all effects; it is never
+    equivalent. `obstacles` are the reasons why the cells are not comparable, with the largest of each kind.
+    `at_least`: only the faster cells were held back, so the true effect may be larger.
     """
 
     factor: str
@@ -68,8 +68,8 @@ def effects(
 ) -> tuple[Effect, ...]:
     """Return main effects, then interactions of factors with two levels.
 
-    `cells` has every combination as a side. The repetition of an outlying run is left out. The result is empty if a
-    cell has fewer than two whole runs, or runs of different repetitions or without throughput.
+    `cells` maps each combination of levels to its side. The repetition of an outlying run is excluded. The result is
+    empty if a cell has fewer than two whole runs, or runs of different repetitions or without throughput.
     """
     noise = scatter_of([side.runs for side in cells.values()], Metric.OVERALL_AVERAGE, paired=paired)
     if noise is None or noise.scatter.degrees_of_freedom < 1:

@@ -6,7 +6,7 @@ Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statisti
 with weights).
 
 **Averages and peaks are one family of claims.** The overall average is primary: while claims of both are open,
-averages get 98 % of the 5 %, and peaks 2 %. Once all claims of one are made, the other gets the whole.
+averages get 98 % of the 5 %, and peaks 2 %. Once all claims of one kind hold, the other kind gets the whole 5 %.
 
 Tukey's range is not used although it would be slightly less strict, because it requires independent runs. If runs
 resemble their predecessors, eight equal servers would differ in 6 to 7 % of experiments.
@@ -43,7 +43,7 @@ def holds(primary: Sequence[float], secondary: Sequence[float] = ()) -> tuple[li
 
 
 def _levels(primary_open: int, secondary_open: int) -> tuple[float, float]:
-    """Return the share of the level that each family gets."""
+    """Return the significance level of each family."""
     if primary_open and secondary_open:
         return PRIMARY_SHARE * LEVEL, (1 - PRIMARY_SHARE) * LEVEL
     return LEVEL, LEVEL

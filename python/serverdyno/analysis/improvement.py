@@ -108,16 +108,16 @@ class Improvement:
     `percent` is other / base - 1, in %; None: it can't be computed, because a side has no operations.
 
     `low_percent` and `high_percent` are the interval; None with one repetition. `observed_*` are the smallest and
-    largest improvement between single runs (of the same repetition if `paired`), with a peak read at the level that
-    the other runs chose. `repetitions` is that of the side with fewer. `mixes` has the indices of the compared
-    levels, which both sides finished. `base_read_at` and `other_read_at` are the levels from which a side's figure
-    was read; empty: no whole run. `minimum_percent` is the minimum effect of the verdict; `equivalence_percent` is
-    the margin of equivalence, and 0 means never equivalent. `odd` is the run that all these figures exclude.
-    `p_value` is for the claim of a difference beyond the minimum effect; it is below 5 % exactly if this comparison
-    by itself claims one. `equivalence_p_value` is for the claim of no difference beyond the margin. Both are None
-    without an interval. `among` is the number of claims in the experiment for which the verdict is corrected.
-    `found_percent` is the smallest improvement that the design finds in four of five experiments with noise like
-    this; `repetitions_needed` is how many repetitions find one of 5 % as often. None: no interval, or out of reach.
+    largest improvement between single runs (of the same repetition if `paired`), with a peak read at the level that the
+    other runs chose. `repetitions` is that of the side with fewer. `mixes` has the indices of the compared levels,
+    which both sides finished. `base_read_at` and `other_read_at` are the levels from which a side's figure was read;
+    empty: no whole run. `minimum_percent` is the minimum effect of the verdict; `equivalence_percent` is the margin of
+    equivalence, and 0 means never equivalent. `odd` is the run that all these figures exclude. `p_value` is for the
+    claim of a difference beyond the minimum effect; it is below 5 % exactly if this comparison by itself claims one.
+    `equivalence_p_value` is for the claim of no difference beyond the margin. Both are None without an interval.
+    `among` is the number of claims in the experiment for which the verdict is corrected. `found_percent` is the
+    smallest improvement that the design detects in four of five experiments with this noise; `repetitions_needed` is
+    the number of repetitions that detect one of 5 % as often. None: no interval, or out of reach.
     """
 
     figure: Metric
@@ -191,14 +191,14 @@ def improvement(
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of single runs, estimated from several sides. `repetitions` are those that all sides have."""
+    """The noise of single runs, estimated from several sides. `repetitions`: the repetitions that all sides have."""
 
     scatter: Scatter
     repetitions: tuple[int, ...]
 
 
 def scatter_of(sides: Sequence[Runs], figure: Metric, *, paired: bool) -> Noise | None:
-    """Return the noise of a run; None unless all sides have the same two or more whole runs, with throughput."""
+    """Return the noise of a run; None unless all sides have the same repetitions, two or more, with throughput."""
     mixes = np.logical_and.reduce([_finished(side.throughput) for side in sides])
     kept = [_whole_runs(side, mixes) for side in sides]
     repetitions = kept[0].repetitions
@@ -324,7 +324,7 @@ def _observed_percent(
 
 
 def judged(found: Improvement, contrast: Contrast) -> Improvement:
-    """Return the improvement with the interval of a contrast and the verdict of that interval alone."""
+    """Return the improvement with the interval of a contrast and the verdict of only that interval."""
     low, high = contrast.interval()
     margin, within = margin_of(found.minimum_percent), margin_of(found.equivalence_percent)
     return replace(

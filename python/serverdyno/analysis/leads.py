@@ -1,4 +1,4 @@
-"""Order the configurations of an experiment: who is proven faster than whom, and who is unbeaten.
+"""Order the configurations of an experiment by proven differences, and find those that are unbeaten.
 
 The order rests on final verdicts only. A configuration that beats nobody and is not beaten has no place in it.
 """
@@ -29,7 +29,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """All leads, and the names that are unbeaten, that lead, and that are beaten."""
+    """All leads, and the names of unbeaten configurations, of the leaders among them, and of beaten ones."""
 
     leads: tuple[Lead, ...]
     unbeaten: tuple[str, ...]
@@ -38,7 +38,7 @@ class Order:
 
 
 def order(names: Sequence[str], comparisons: Sequence[Comparison]) -> Order:
-    """Return who is proven faster than whom among `names`."""
+    """Return the order of the configurations `names` that the verdicts prove."""
     leads = tuple(found for each in comparisons if (found := lead(each, each.average.verdict)) is not None)
     losers, winners = {lead.loser for lead in leads}, {lead.winner for lead in leads}
     unbeaten = tuple(name for name in names if name not in losers)

@@ -36,9 +36,9 @@ class AtLevel:
     """The comparison of `other` with `base` at one level, given by its index.
 
     `percent` is other / base - 1 of the means, in %. `low_percent` and `high_percent` are the 95 % interval; None
-    with one repetition. `verdict` is faster or slower by more than `minimum_percent` among all levels of all pairs,
-    and never equivalent. `obstacles` says why it is not comparable. `at_least`: only the faster side was held back,
-    so the true gap may be larger.
+    with one repetition. `verdict` says whether `other` is faster or slower by more than `minimum_percent`, corrected
+    for all levels of all pairs; it is never equivalent. `obstacles` are the reasons why the two are not comparable.
+    `at_least`: only the faster side was held back, so the true gap may be larger.
     """
 
     mix: int
@@ -54,7 +54,7 @@ class AtLevel:
 
     @property
     def proven(self) -> bool:
-        """Whether one side is faster."""
+        """Whether one side is proven faster."""
         return self.verdict.proven
 
 

@@ -1,8 +1,8 @@
-"""The medium below a server's files, and what its mount options do with writes and syncs.
+"""The medium below a server's files, and the effect of its mount options on writes and syncs.
 
 Evidence is the mounts, the devices below them, one trial of whether a write waits for a sync, and the time of the
-medium's own fsync. A device's protected cache, a disk that lies slowly, and files that are marked synchronous one by
-one can't be seen in this way. `durability.py` judges counts of syncs.
+medium's own fsync. This evidence does not show a device's protected cache, a disk that lies but takes its time,
+or single files that are marked synchronous. `durability.py` judges counts of syncs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEMORY_DEVICE = re.compile(r"z?ram\d+")
 ORDINARY = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
 """File systems of disks, which are asynchronous unless mounted otherwise and pass a sync on to the device.
 
-What others (networks, FUSE) do with a sync is not known.
+The effect of a sync on other file systems (network, FUSE) is not known.
 """
 LOOP = re.compile(r"loop\d+")
 WRITE_BACK, WRITE_THROUGH = "write back", "write through"
@@ -34,7 +34,7 @@ of f2fs."""
 IGNORED = {("overlay", "volatile"), ("overlay", "fsync=volatile")}
 """Overlays whose sync does nothing (the kernel's Documentation/filesystems/overlayfs.rst: two names of one option)."""
 OF_SYNCS = re.compile(r"sync|volatile|barrier|flush")
-"""Matches the names of options that may change what a sync does."""
+"""Matches the names of options that may change the effect of a sync."""
 HARMLESS = {
     "async",
     "barrier",
@@ -84,7 +84,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A block device. `write_cache` is None if the kernel does not say."""
+    """A block device. `write_cache` is None if the kernel does not report it."""
 
     name: str
     write_cache: str | None
@@ -95,7 +95,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A file system, as `probes/medium.py` found it."""
+    """A file system below a server's files, as read by `probes/medium.py`."""
 
     file_system: str
     options: tuple[str, ...]
@@ -114,15 +114,15 @@ class Layer:
 
     @property
     def is_persistent_memory(self) -> bool:
-        """Whether the device has the name of persistent memory, for which a sync need not wait.
+        """Whether the device is named like persistent memory, on which a sync need not wait.
 
-        Ordinary memory can have such a name too.
+        Ordinary memory can have the same name.
         """
         return any(map(PERSISTENT_MEMORY.fullmatch, self._names))
 
     @property
     def gap(self) -> str:
-        """Why the effect of a sync here and below is not known; empty: it is known."""
+        """Why the effect of a sync in this layer or below it is not known; empty: it is known."""
         if self.file_system != "overlay" and self.file_system not in ORDINARY:
             return f"not known below {self.file_system}, which is not a disk file system"
         if self.unfollowed:
@@ -138,7 +138,7 @@ class Layer:
         return f"not known below {unknown[0]}, which may have a cache" if unknown else ""
 
     def _is_strange(self, option: str) -> bool:
-        """Return whether an option may change a sync in an unknown way. Values that are directories don't matter."""
+        """Return whether an option may change a sync in an unknown way. Options that name a directory don't."""
         if option in HARMLESS or option in SYNCHRONOUS or option in NO_BARRIER:
             return False
         names_directory = "=/" in option or (
@@ -152,7 +152,7 @@ class Layer:
 
     @property
     def weak(self) -> Cut | None:
-        """How an option stops syncs short of the medium; else None."""
+        """Where a mount option or a device stops syncs; None: they reach the medium."""
         if any((self.file_system, option) in IGNORED for option in self.options):
             return Cut("syncs are ignored (mount option volatile)", by_device_cache=False)
         cut = [option for option in self.options if option in NO_BARRIER]
@@ -164,7 +164,7 @@ class Layer:
 
     @property
     def _stopped(self) -> Cut | None:
-        """How a device stops syncs: it does not forward flushes to the cache or file system below it."""
+        """Where a device does not forward flushes to the cache or file system below it; None: each one does."""
         for place, device in enumerate(self.devices):
             if device.write_cache != WRITE_THROUGH:
                 continue
@@ -179,7 +179,7 @@ class Layer:
         return None
 
     def __str__(self) -> str:
-        """Return its type, with the options that affect durability."""
+        """Return the type of the file system, with the options that affect durability."""
         special = [option for option in self.options if self._bears_on_durability(option)]
         return f"{self.file_system} ({','.join(special)})" if special else self.file_system
 
@@ -198,8 +198,8 @@ class Media:
     """The layers of each volume of one run, from its file system down; empty if not known.
 
     `at_once`: whether a new file in each volume was written without a sync; None: not known. `fsync_ms` is the median
-    of each volume's own fsync of new data; None: not measured. `preloaded` has libraries that may have answered the
-    fsync.
+    of each volume's own fsync of new data; None: not measured. `preloaded` are the libraries (LD_PRELOAD) that may
+    have answered the fsync.
     """
 
     volumes: tuple[tuple[Layer, ...], ...] = ()
@@ -209,7 +209,7 @@ class Media:
 
     @property
     def known(self) -> bool:
-        """Whether each volume is known."""
+        """Whether the layers of each volume are known."""
         return bool(self.volumes) and all(self.volumes)
 
     @property
@@ -267,7 +267,7 @@ class Media:
 
     @property
     def weak(self) -> Cut | None:
-        """Where syncs stop short, because of an option at any depth or because they are too fast; else None."""
+        """Where syncs stop: at an option or device at any depth, or before any device if too fast; else None."""
         by_option = next((layer.weak for layers in self.volumes for layer in layers if layer.weak), None)
         if by_option or self.preloaded or not self._is_too_fast:
             return by_option
@@ -299,7 +299,7 @@ def _in_full(layer: Layer) -> str:
 def _written(layers: Sequence[Layer]) -> Sequence[Layer]:
     """Return the overlays and the first layer below them.
 
-    The layer below an image does not make its writes synchronous.
+    Mount options below a loop device do not make writes above it synchronous.
     """
     overlays = 0
     while overlays < len(layers) and layers[overlays].file_system == "overlay":

@@ -1,6 +1,6 @@
-"""Rules of thumb for what a report must mention: disagreeing counts, wide ranges, long tails, levels that decide.
+"""Rules of thumb for oddities that a report must mention: disagreeing counts, wide ranges, long tails, and others.
 
-Each threshold is ours and stands here only, whatever the wording. `trust` has the marks in tables.
+Each threshold is our choice and is defined only here. `trust` has the marks in tables.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ RANGE_SHARE = 0.20
 """Range of a point's repetitions as a share of their mean above which another repetition could well change the
 figure."""
 TAIL_TIMES = 100
-"""Ratio of p99.9 to p50 from which on few operations decide what users feel."""
+"""Ratio of p99.9 to p50 from which on the tail counts as long."""
 IDLE_SHARE = 0.5
-"""Share of the CPUs of server and of generator. If both are below, something else limited the figure."""
+"""Share of busy CPU time. If server and generator are both below it, something else limited the figure."""
 DECISIVE_SHARE = 0.6
-"""Share of the sum over the load levels with which one level decides the average alone."""
+"""Share of the sum over the load levels from which on a single level decides the average."""
 FEWEST_LEVELS = 3
-"""Of two levels, one always has half or more."""
+"""Fewest levels for a decisive one: of two, one always has half or more."""
 OWN_QUEUE_SHARE = 0.5
 """Share of the mean response time from which on most of it is the generator's own queue."""
 CLOCK_SHARE = 0.01
@@ -48,19 +48,19 @@ def long_tail(middle: float | None, tail: float | None) -> float | None:
 
 
 def both_idle(server_share: float | None, generator_share: float) -> bool:
-    """Return whether neither server nor generator was busy. `server_share` None: not known."""
+    """Return whether neither server nor generator was busy. `server_share` is None if not known."""
     return server_share is not None and server_share < IDLE_SHARE and generator_share < IDLE_SHARE
 
 
 def decisive(means: Sequence[float]) -> int | None:
-    """Return the index of the load level that decides the average alone; None if there is none."""
+    """Return the index of the one load level that decides the average; None if there is none."""
     if len(means) < FEWEST_LEVELS or not sum(means) or max(means) / sum(means) < DECISIVE_SHARE:
         return None
     return max(range(len(means)), key=means.__getitem__)
 
 
 def vague_clock(error_s: float, window_s: float) -> bool:
-    """Return whether the error of a node's clock matters in a window of that length."""
+    """Return whether the error of a node's clock matters in a window of `window_s`."""
     return error_s > CLOCK_SHARE * window_s
 
 

@@ -1,9 +1,9 @@
 """Open load: whether a server kept up, and which share of a response time is the generator's own.
 
-In closed load a slow server gets fewer requests, so the generator can hide throughput. In open load the rate is
-given, and the generator can only add to response times. So the hidden speed of open load applies to response times:
-without the generator's share g, a server answers 1 / (1 - g) - 1 faster. How busy the server's CPUs are limits
-throughput, but not this.
+In closed load a slow server gets fewer requests, so the generator can hide throughput. In open load the rate is given,
+and the generator can only add to response times. So the hidden speed of open load applies to response times: without
+the generator's share g, a server answers 1 / (1 - g) - 1 faster. The idle CPU time of the server bounds the hidden
+throughput of closed load, but not the hidden speed of open load.
 
 A server that does not keep up answers what it can while the rest waits, so response times grow with the length of the
 level.
@@ -21,8 +21,8 @@ number of requests. A rule of thumb; it widens the tolerance for windows with fe
 def kept_up(arrived: int, ended: int, dropped: int, connections: int) -> bool:
     """Return whether the requests that arrived in the window also ended in it, except those under way at its borders.
 
-    `ended` counts successes and failures. `dropped` requests were refused because too many waited, so a server with
-    any did not keep up.
+    `ended` counts successes and failures. `dropped` counts the requests refused because too many waited; a server
+    with any did not keep up.
     """
     tolerated: float = BEHIND_SHARE * arrived + min(connections, KEPT_UP_WITHIN * arrived**0.5)
     return dropped == 0 and arrived - ended <= tolerated

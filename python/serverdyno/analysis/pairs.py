@@ -1,4 +1,4 @@
-"""Choose which configurations to compare, and give verdicts that hold for all comparisons together.
+"""Choose which configurations to compare, and judge all comparisons together.
 
 If there are few, every pair is compared; otherwise each one with the first, which is the plan's baseline. Verdicts
 hold for all comparisons together (`comparisons`), and are given only if two figures are comparable (`comparability`).
@@ -24,11 +24,11 @@ MOST_PAIRWISE = 8
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One configuration, ready to be compared. Levels are known by their index.
+    """A configuration as a side of comparisons. Levels are given by their index.
 
-    `limits` has the marks of any level that limit its figures. `parts_of_a_pass` has the levels with less than one
-    pass of the workload. `did` is what it did with a flush; None: nothing is flushed. `conditions` returns those of
-    given levels.
+    `limits` are the marks of its levels that limit its figures. `parts_of_a_pass` are the levels with less than one
+    pass of the workload. `did` is the effect of a flush; None: nothing is flushed. `conditions` returns the
+    conditions of given levels.
     """
 
     name: str
@@ -46,11 +46,11 @@ Pair = tuple[Side, Side]
 class Comparison:
     """The comparison of `other` with `base`: two configurations, or one configuration in two experiments.
 
-    The verdict of each improvement is final. `limits` has the marks of levels that something else than the server
-    limited, each with the side's name. `obstacles` says why a measured figure is not comparable, and `withheld` what
-    its verdict would otherwise be. `differs_in_durability`: whether the two treated a flush differently; None: not
-    known. `parts_of_a_pass` has the figures for which clients of either side made, on average, less than one pass of
-    the workload in a window, so that the two got different operations.
+    The verdict of each improvement is final. `limits` are the marks of levels that something other than the
+    server limited, each with the side's name. `obstacles` are the reasons why a measured figure is not comparable,
+    and `withheld` is the verdict that it would otherwise have. `differs_in_durability`: whether the two treated a
+    flush differently; None: not known. `parts_of_a_pass` are the figures for which clients of either side made, on
+    average, less than one pass of the workload in a window, so that the two got different operations.
     """
 
     base: str
@@ -67,7 +67,7 @@ class Comparison:
         return next(found for found in self.improvements if found.figure is Metric.OVERALL_AVERAGE)
 
     def left_out(self, found: Improvement) -> str:
-        """Return the odd repetition that a figure excludes, such as `repetition 4 of nginx`, or an empty text."""
+        """Return the outlying repetition that a figure excludes: `repetition 4 of nginx`; empty: it excludes none."""
         if found.odd is None:
             return ""
         return f"repetition {found.odd.repetition} of {self.base if found.odd.of_base else self.other}"
@@ -95,7 +95,7 @@ def pairs(sides: Sequence[Side]) -> list[Pair]:
 def compared(
     found: Sequence[Pair], *, paired: bool, margins: Margins = NO_MARGINS, between: Contrast | None = None
 ) -> tuple[Comparison, ...]:
-    """Compare overall average and peak of the second of each pair with the first, with verdicts for all together.
+    """Compare the second side of each pair with the first by overall average and peak, and judge all pairs together.
 
     `margins` and `between` are as in `comparisons.compare`.
     """
@@ -165,8 +165,8 @@ def verdict_of(comparisons: Sequence[Comparison]) -> Verdict:
 def most_alarming(found: Collection[Verdict]) -> Verdict:
     """Return the most alarming verdict.
 
-    The order is: slower, not comparable, not separated from the day, too few repetitions, no difference shown,
-    equivalent. The result is faster only if all are, and not comparable without any verdict.
+    The order is: slower, not comparable, measured at different times, too few repetitions, no difference shown,
+    equivalent. The result is "faster" only if all verdicts are, and "not comparable" if there is no verdict.
     """
     alarming = (
         Verdict.SLOWER,

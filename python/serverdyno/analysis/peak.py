@@ -83,12 +83,12 @@ def peak(throughput: Throughput) -> Peak | None:
 
 
 def of_runs(runs: Throughput) -> NDArray[np.float64]:
-    """Return each run's throughput at the level where the other half's mean is highest; of one run, its highest."""
+    """Return each run's throughput at the level that `chosen` returns for it."""
     return np.asarray(runs[np.arange(len(runs)), chosen(runs)])
 
 
 def chosen(runs: Throughput) -> NDArray[np.intp]:
-    """Return for each run the level that the other half of the runs chooses; for one run, its own choice."""
+    """Return for each run the level with the highest mean of the other half of the runs; for one run, its highest."""
     if len(runs) == 1:
         return np.asarray(runs.argmax(axis=1))
     halves = [int(runs[start::2].mean(axis=0).argmax()) for start in (0, 1)]
@@ -148,7 +148,7 @@ def critical_value(others: int, degrees_of_freedom: int, confidence: float = CON
 
 
 def candidates(runs: Throughput) -> NDArray[np.intp] | None:
-    """Return the levels that can't be told from the peak, given runs that finished every level; None as in `Peak`."""
+    """Return the levels that can't be told from the peak, given runs that finished every level; None: see `Peak`."""
     repetitions, mixes = runs.shape
     if mixes == 1:
         return np.array([0])

@@ -25,7 +25,7 @@ AT_ONCE = 2
 
 
 def is_enough(half_percent: float | None, wanted_percent: float, repetitions: int, most: int) -> bool:
-    """Return whether no repetitions are to be added, because of sufficient precision or of the cap."""
+    """Return whether to stop adding repetitions, because the precision suffices or the cap is reached."""
     precise = half_percent is not None and half_percent <= wanted_percent
     return precise or repetitions + AT_ONCE > most
 
@@ -58,7 +58,7 @@ def of_one_configuration(throughput: Throughput) -> float | None:
 def of_totals(totals: Sequence[Mapping[str, Times]], *, paired: bool) -> float | None:
     """Return half of the widest interval, in %, of the ratio of two configurations' times, or of the mean of one.
 
-    `totals` has the seconds of each suite by configuration. None: there is no interval yet.
+    `totals` gives the seconds of each suite by configuration. None: there is no interval yet.
     """
     if any(len(of_suite) == 1 for of_suite in totals):
         speeds = [1 / np.array([[*times.values()]]).T for of_suite in totals for times in of_suite.values()]

@@ -1,4 +1,4 @@
-"""Scaling over processors (or any other resource that is added one by one): what each one brings.
+"""Scaling over processors (or any other resource that is added one by one): the gain of each one.
 
 **The table** gives, for each count, its throughput as a multiple of the smallest count's, its share of ideal scaling,
 and whether scaling was negative: less throughput than with fewer (as in eTesting Labs 2001, figures 7 and 8, where a
@@ -48,10 +48,11 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One count. `speed_up` is relative to the smallest count; `efficiency` is speed-up / (count / smallest).
+    """The figures of one count. `speed_up` is relative to the smallest count.
 
-    `change` is relative to the throughput of the previous count, less 1; None for the first. It is `negative` below
-    0. `below_best` is relative to the best of fewer, less 1; None unless that is below 0.
+    `efficiency` is `speed_up` / (count / smallest count). `change` is the relative change of the throughput from the
+    previous count; None for the first. `negative`: `change` is below 0. `below_best` is the relative change from the
+    best throughput of any smaller count; None unless it is below 0.
     """
 
     count: int
@@ -121,9 +122,9 @@ def speed_ups(throughput: Mapping[int, float]) -> tuple[Step, ...]:
 
 
 def fit_law(counts: Sequence[float], throughput: Sequence[float]) -> Law | Trouble:
-    """Return the law fitted to figures at counts, which may repeat for repetitions.
+    """Return the law fitted to the throughput at each count; a count may occur several times.
 
-    `TOO_FEW` below six distinct counts.
+    With fewer than six distinct counts, the result is `TOO_FEW`.
 
     Raises ValueError for counts below 1 or throughputs not above 0.
     """
@@ -163,7 +164,7 @@ def _scaled(interval: Interval, scale: float) -> Interval:
 
 
 class _Profile:
-    """The fit of throughputs, scaled so that the largest is 1, also with one parameter held fixed.
+    """The fit of throughputs, scaled so that the largest is 1, with all parameters free or with some held fixed.
 
     Parameters are lambda, sigma, kappa, in this order.
     """
@@ -180,7 +181,7 @@ class _Profile:
         self._exact = least < 1e-16 * len(x)
 
     def interval(self, place: int) -> Interval:
-        """Return the values of one parameter that the data allow."""
+        """Return the fitted value of one parameter with its profile interval."""
         value = float(self.best[place])
         if self._exact:
             return Interval(value, value, value)
@@ -216,7 +217,7 @@ class _Profile:
         return float(((self._x - lam * self._n / _slowing(self._n, sigma, kappa)) ** 2).sum())
 
     def _fit(self, held: Mapping[int, float]) -> _Floats:
-        """Return the least-squares fit, also tried on each bound: a search from inside only creeps towards it."""
+        """Return the least-squares fit. Also try each bound, which a search from inside approaches only slowly."""
         free = [place for place in (1, 2) if place not in held]
         on_bounds = [chosen for count in range(len(free) + 1) for chosen in combinations(free, count)]
         fits = [self._fit_inside({**held, **dict.fromkeys(bound, 0.0)}) for bound in on_bounds]
@@ -270,9 +271,9 @@ class _Profile:
 
 
 def _border(beyond: Callable[[float], float], outside: float, value: float, precision: float) -> float:
-    """Return the border of what is allowed, between a value that is not allowed and the fitted one.
+    """Return the end of an interval, between a value outside it and the fitted value.
 
-    It is the fitted value itself if the fit is so close that rounding alone puts it beyond the limit.
+    It is the fitted value itself if the fit is so close that a rounding error puts that value outside.
     """
     if beyond(value) >= 0:
         return value

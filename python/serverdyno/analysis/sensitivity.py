@@ -1,9 +1,9 @@
 """Compute the smallest detectable difference, and the repetitions needed to detect 5 %.
 
-"No difference shown" says little without this. The figures are those of a t test with a power of 80 % (through the
-noncentral t distribution: J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition, Lawrence
+"No difference shown" says little without these two figures. They are those of a t test with a power of 80 % (through
+the noncentral t distribution: J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition, Lawrence
 Erlbaum 1988, chapter 2), at the level of a claim while all others of its figure are open, with the measured noise.
-They help to plan the next experiment; for this one, the interval says more.
+These figures help to plan the next experiment; for this one, the interval says more.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ EFFECT_PERCENT = 5.0
 """Effect for which the number of repetitions is computed."""
 MOST_REPETITIONS = 1000
 _NEGLIGIBLE = 16.0
-"""Natural logarithm of the share of a tail that is neglected."""
+"""Negative natural logarithm of the share of a tail that is neglected."""
 _STEPS = 2.0
-"""Steps of the quadrature per unit in which its integrand changes."""
+"""Steps of the quadrature per width over which its integrand changes."""
 _SHARPEST = 100.0
 """Critical value above which the steps stay the same; with one or two degrees of freedom the error is within 0.5 %."""
 _MOST = 700.0
@@ -32,7 +32,7 @@ _MOST = 700.0
 def found_percent(
     standard_error: float, degrees_of_freedom: float, level: float, margin: float = 0.0
 ) -> float:
-    """Return the improvement, in %, that is claimed beyond `margin` (a log ratio) with a power of 80 %."""
+    """Return the smallest true improvement, in %, that is claimed beyond `margin` (a log ratio) with 80 % power."""
     found = margin + distance(degrees_of_freedom, level) * standard_error
     return math.inf if found > _MOST else math.expm1(found) * 100
 
@@ -43,7 +43,7 @@ def repetitions_needed(
     level: float,
     margin: float = 0.0,
 ) -> int | None:
-    """Return the fewest repetitions with which 5 % are claimed with a power of 80 %; None above a thousand.
+    """Return the fewest repetitions that detect a difference of 5 % with a power of 80 %; None above a thousand.
 
     The two functions give the standard error and the degrees of freedom for a number of repetitions.
     """
@@ -65,11 +65,11 @@ def repetitions_needed(
 def design_finds_percent(
     configurations: int, repetitions: int, deviation: float, margin: float = 0.0
 ) -> float | None:
-    """Return the smallest difference, in %, that an interleaved design finds in four of five cases.
+    """Return the smallest difference of averages, in %, that an interleaved design detects in four of five cases.
 
-    It is one of overall averages. `deviation` is the relative standard deviation of equal runs; `margin` is the
-    minimum effect as a log ratio. With three or more configurations the noise is pooled, and each pair is one of
-    many. None: nothing is compared, or only once.
+    `deviation` is the relative standard deviation of equal runs; `margin` is the minimum effect as a log ratio. With
+    three or more configurations the noise is pooled, and each pair is one of many. None: nothing is compared, or only
+    once.
     """
     if configurations < 2 or repetitions < 2:
         return None
@@ -109,8 +109,8 @@ def _share_above(critical: float, true: float, deviations: list[tuple[float, flo
 def _deviations(degrees_of_freedom: float, sharpness: float, further: float) -> list[tuple[float, float]]:
     """Return the distribution of the estimated deviation S = sqrt(chi2 / df), as values with weights.
 
-    The trapezoidal rule over log S converges exponentially. `sharpness` is that of the summand, per unit of log S;
-    `further` is the logarithm by which the negligible share is smaller.
+    The trapezoidal rule over log S converges exponentially. `sharpness` is 1 / the width in log S over which the
+    summand changes. `further` is added to `_NEGLIGIBLE`.
     """
     width = 1 / math.sqrt(2 * degrees_of_freedom)
     step = min(width, 1 / sharpness) / _STEPS

@@ -1,4 +1,4 @@
-"""Decide for a program whether anything is slower: slower, not slower, or undecided."""
+"""Decide whether anything is slower, for programs such as CI: slower, not slower, or undecided."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Slowdown(StrEnum):
 def slowdown(improvements: Sequence[Judged], tolerated_percent: float = TOLERATED_PERCENT) -> Slowdown:
     """Return whether any figure is slower; undecided if one is not comparable, or if a slowdown is not ruled out.
 
-    What must be ruled out is a slowdown of more than the minimum effect, and of at least `tolerated_percent`.
+    The slowdown to rule out is the larger of the minimum effect and `tolerated_percent`.
     """
     if any(each.verdict is Verdict.SLOWER for each in improvements):
         return Slowdown.SLOWER

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 LEAST_MISSING = 10
-"""Usual completions in the time of a gap from which on the gap can't be chance: in a Poisson process, one such time
-in 22,000 is empty. At 10 per second one empty second is a stall; at 4 per second, three in a row are."""
+"""Expected completions in the duration of a gap from which on the gap is no chance: in a Poisson process, one in
+22,000 of these durations is empty. At 10 per second one empty second is a stall; at 4 per second, three in a row."""
 
 
 def starved(completed: Iterable[tuple[int, bool]]) -> int:
-    """Return the number of clients that completed nothing, from their operations and whether they stayed.
+    """Return the number of clients that completed nothing, given the operations of each and whether it stayed.
 
     Clients that left are not included, because they count as errors.
     """
@@ -30,9 +30,9 @@ def seconds_of_window(ramp_up_s: float, window_s: float) -> range:
 
 
 def stalled(completed: Mapping[int, int], ramp_up_s: float, window_s: float) -> tuple[int, ...]:
-    """Return the whole seconds of the window that belong to a gap without success too long to be chance.
+    """Return the whole seconds of the window in gaps without any success that are too long to be chance.
 
-    `completed` has successes by second of the level, ramps included; a missing second had none.
+    `completed` gives the successes in each second of the level, ramps included; a missing second had none.
     """
     served = [operations for operations in completed.values() if operations]
     if not served:

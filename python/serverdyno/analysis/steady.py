@@ -33,7 +33,7 @@ from serverdyno.analysis.contrast import Contrast
 DRIFT_SHARE = 0.05
 """Difference between the halves, up or down, from which on it is reported. A rule of thumb."""
 FEWEST_SECONDS = 4
-"""Two in each half: with one there is no noise to compare the difference with."""
+"""Fewest seconds of a window that is judged: two per half, because one second has no noise to estimate."""
 RISK = 0.01
 """Risk that a steady window is reported."""
 
@@ -41,8 +41,9 @@ RISK = 0.01
 def drifts(windows: Sequence[Sequence[int]]) -> list[float | None]:
     """Return, for each window that was not steady, its second half / the first - 1; None for the others.
 
-    `windows` has the successes in each whole second, for each repetition of one point. With an odd number, the middle
-    second is in neither half. None also if a window is too short, or if a half has no success.
+    `windows` gives the successes in each whole second, for each repetition of one point. If the number of seconds is
+    odd, the middle second is in neither half. The result is also None if a window is too short or a half has no
+    success.
     """
     halves = [_halves(window) for window in windows]
     residues = [

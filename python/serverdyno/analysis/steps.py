@@ -34,7 +34,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The configuration that is proven faster than every other in a step, and its ratio to the next."""
+    """The configuration that is proven faster than every other in a step, and its speed ratio to the next one."""
 
     winner: str
     next: str
@@ -50,9 +50,9 @@ def gaps(
     margins: Margins = NO_MARGINS,
     between: Contrast | None = None,
 ) -> list[tuple[Gap, ...]]:
-    """Return all pairs of each step's configurations; the first of a pair is the earlier one.
+    """Return the comparisons of all pairs of configurations in each step; `base` is the earlier one.
 
-    `steps` has the seconds of each step by configuration. `margins` and `between` are as in `comparisons.compare`.
+    `steps` gives the seconds of each step by configuration. `margins` and `between` are as in `comparisons.compare`.
     """
     found = [_of_step(step, paired, margins, between) for step in steps]
     p_values = [gap.improvement.p_value for step in found for gap in step]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 LEVEL = 0.05
-"""Largest share of experiments with a false claim, if no claim would be right."""
+"""Significance level: largest share of experiments with a false claim if nothing differs."""
 PRIMARY_SHARE = 0.98
-"""Share of the level for the first family while claims of both are open. Our choice."""
+"""Share of the significance level for the primary family while claims of both families are open. Our choice."""
 
 ROUNDS_OF_A_BLOCK = 2
 

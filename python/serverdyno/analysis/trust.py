@@ -1,14 +1,14 @@
 """Decide which figures need a mark, because the generator, the plan or the machine may have limited them.
 
-The generator judges itself by what it sees in every level. `waiting_share` g is the share of the clients' time that
+The generator judges itself by its measurements at every level. `waiting_share` g is the share of the clients' time that
 was spent waiting in or for the generator. In closed load, a server without that wait would get its requests sooner,
 by at most 1 / (1 - g); and it can't get faster than its CPUs allow, by 1 / U if a share U of them was busy. The
-smaller of the two, less 1, is the hidden speed: by how much the server may at most be faster than shown.
+smaller of the two, less 1, is the hidden speed: an upper bound on how much faster the server may be than shown.
 
 g is the sum of two kinds of waiting. Ready work is measured exactly (`crates/net/src/ready_work.rs`). While an engine
 thread waits for a CPU (run delay), anything from none to all of its clients wait for it, so this part is only a
-bound. A bound that exceeds the ready work's by more than `LOOSE_SPEED` is too vague to be stated. Errors are not
-counted.
+bound. A bound that exceeds the ready work's by more than `LOOSE_SPEED` is too vague to be stated. Errors are
+marked separately.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from enum import StrEnum
 HIDDEN_SPEED = 0.10
 """Hidden speed above which a figure is marked generator-limited."""
 LOOSE_SPEED = 0.10
-"""Share of the throughput by which the stated hidden speed may exceed the true one."""
+"""Largest amount by which the stated hidden speed may exceed the true one."""
 IDLE_SHARE = 0.05
-"""Share of the clients' time. Clients do not wait for a generator that takes less."""
+"""Share of the clients' time spent waiting for the generator, below which the generator does not limit them."""
 THINKING_SHARE = 0.5
 """Share of the clients' time from which on their think time limits the throughput."""
 BUSY_SHARE = 0.85
 """Busy share of the server's CPUs from which on they limit it: queues grow with 1 / (1 - U)."""
 LEAST_SHOWN = 0.01
-"""Smallest share of the server's speed that is shown: nothing above 99 times is distinguished."""
+"""Smallest share of the server's true speed that is distinguished: a hidden speed is at most 99."""
 RATE_BOUND_SHARE = 0.90
 FAILED_SHARE = 0.10
-"""Share of the window's operations. If more fail, whatever refuses them sets the speed of the others."""
+"""Share of the window's operations. If more of them fail, the failures determine the speed of the rest."""
 TAKEN_SHARE = 0.02
-"""Share of the CPUs of the generator or of the server, and of the time of the generator's threads."""
+"""Tolerated share of the CPUs of the generator or the server taken by others, and of the window waiting for a CPU."""
 DISK_SHARE = 0.10
-"""Share of the window in which something waited for a disk."""
+"""Share of the window in which some process waited for a disk, above which the disk is the limit."""
 RISES_SHARE = 0.05
-"""By how much the next load level must be higher before more clients count as getting more."""
+"""Smallest rise to the next load level, as a share, that counts as higher throughput with more clients."""
 SAMPLES_BEYOND_PERCENTILE = 10
 
 
 class Mark(StrEnum):
-    """Why a figure must be read with care. `LETTERS` has the letters used in tables."""
+    """A reason to read a figure with care. `LETTERS` has the letters used in tables."""
 
     GENERATOR_LIMITED = "generator-limited: the server may be more than 10 % faster than shown"
     RATE_BOUND = "rate-bound: at least 90 % of the rate that the plan allows"
@@ -89,7 +89,7 @@ LIMITS = {
     Mark.RATE_BOUND: "rate-bound",
     Mark.GENERATOR_LIMITED: "generator-limited",
 }
-"""Marks of figures that something else than the server may have limited, as an adjective."""
+"""Marks of figures that something other than the server may have limited, with the adjective for each."""
 
 
 class Limit(StrEnum):
@@ -107,7 +107,7 @@ class Limit(StrEnum):
 
 
 def limits(marks: frozenset[Mark]) -> tuple[Mark, ...]:
-    """Return the marks that are limits."""
+    """Return those marks that `LIMITS` contains."""
     return tuple(mark for mark in LIMITS if mark in marks)
 
 
@@ -125,9 +125,9 @@ def waiting_share(
 
 
 def hidden_speed(waiting: float | None, server_share: float | None) -> float | None:
-    """Return by how much the server may at most be faster than shown: 0.25 for 25 %; None: not known.
+    """Return an upper bound on how much faster the server may be than shown: 0.25 for 25 %; None: not known.
 
-    `waiting` is that of `waiting_share`. `server_share` is the busy share of the server's CPUs; None: not known.
+    `waiting` is the result of `waiting_share`. `server_share` is the busy share of the server's CPUs; None: not known.
     """
     if waiting is None:
         return None
@@ -156,8 +156,8 @@ def seen_limits(
     """Return what limited a level, as far as can be seen; empty: not known.
 
     If neither generator nor server is busy, the clients wait for something else. `io_wait_share` is the share of the
-    window in which some process waited for a disk. `rises`: more clients got more, so that each waits for its own
-    answers; None: there is no higher load level.
+    window in which some process waited for a disk. `rises`: the next load level has a higher throughput, so
+    each client waits only for its own answers; None: there is no higher load level.
     """
     found = [
         limit
@@ -170,7 +170,7 @@ def seen_limits(
     ]
     if found or waiting is None or waiting >= IDLE_SHARE:
         return tuple(found)
-    if server_share is None:  # a user's server: full CPUs would give no more to more clients
+    if server_share is None:  # a user's server: if its CPUs were the limit, throughput would not rise
         return (Limit.ROUND_TRIP,) if rises else ()
     if io_wait_share is not None and io_wait_share > DISK_SHARE:
         return (Limit.DISK,)
@@ -178,29 +178,29 @@ def seen_limits(
 
 
 def rate_marks(attempts_s: float, max_rate_per_s: float | None) -> frozenset[Mark]:
-    """Return the mark of a level that its plan's rate held.
+    """Return the mark of a level that the plan's rate limited.
 
-    `attempts_s` is requests/s with failures; None: no bound.
+    `attempts_s` is requests/s, including failures. `max_rate_per_s` is None if the plan has no bound.
     """
     held = max_rate_per_s is not None and attempts_s >= RATE_BOUND_SHARE * max_rate_per_s
     return frozenset({Mark.RATE_BOUND} if held else ())
 
 
 def drift_marks(drifts: Mapping[int, float]) -> frozenset[Mark]:
-    """Return the mark of a level of which some repetition was not steady."""
+    """Return the mark of a level with a repetition that was not steady."""
     return frozenset({Mark.DRIFTING} if drifts else ())
 
 
 def taken_share(taken_cpus: float | None, cpus: int) -> float | None:
-    """Return the share of `cpus` that others took, from the generator or the server; None: not known."""
+    """Return the share of `cpus` that other programs took from the generator or the server; None: not known."""
     return None if taken_cpus is None else taken_cpus / cpus
 
 
 def machine_marks(taken: float | None, run_delay: float | None) -> frozenset[Mark]:
-    """Return the mark of a level that others disturbed. None (not known) marks nothing.
+    """Return the mark of a level that other programs disturbed. None (not known) marks nothing.
 
-    `taken` is the share that others and the hypervisor took, see `taken_share`. `run_delay` is the mean share of the
-    window in which the generator's threads were ready but had no CPU.
+    `taken` is the share that other programs and the hypervisor took (`taken_share`). `run_delay` is the mean share of
+    the window in which the generator's threads were ready but had no CPU.
     """
     most = max((share for share in (taken, run_delay) if share is not None), default=0.0)
     return frozenset({Mark.NOISY} if most > TAKEN_SHARE else ())

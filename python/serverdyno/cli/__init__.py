@@ -1,6 +1,6 @@
-"""The command line, with one file per command.
+"""The command line, with one module per command.
 
-A command's file is imported when the command is requested, and its dependencies when it runs
+A command's module is imported when the command is requested, and its dependencies when it runs
 (`tests/cli/test_imports.py`).
 """
 
@@ -52,36 +52,36 @@ MODULES = {
 }
 """The module of each command, in the order of the help."""
 OBJECTS_OF_IMPORTS = 200_000
-"""More objects than a command's imports create.
+"""More objects than a command's imports create, as the threshold of garbage collection.
 
-None of them is garbage, and looking for some takes a tenth of a short command's CPU time.
+Imports create no garbage, and searching for it takes a tenth of a short command's CPU time.
 """
 INTERRUPTED = 130  # typer's exit status after KeyboardInterrupt
 _signals: list[int] = []
-"""Signals other than Ctrl-C that have arrived."""
+"""Numbers of the received signals other than that of Ctrl-C."""
 PLAIN: Any = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
 """Settings for the output of errors and help."""
 
 
 def _made(verb: str) -> Any:
-    """Import a command's module and make the command, or its group of commands."""
+    """Import a command's module and create the command, or its group of commands."""
     registered = typer.Typer(**PLAIN)
     import_module(f"serverdyno.cli.{MODULES[verb]}").register(registered)
     return get_group(registered).commands[verb]
 
 
 class Verbs(TyperGroup):
-    """The commands. Each is imported and made when it is requested."""
+    """The commands. Each is imported and created when it is requested."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": LazyTable(MODULES, _made)})
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names without making the commands."""
+        """Return the names without creating the commands."""
         return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. A mistake on the command line has the cause that its words show."""
+        """Run the command. An error on the command line gets a hint if its words show the cause."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -126,7 +126,7 @@ def main() -> None:
     signal: 129 a closed terminal, 130 Ctrl-C, 131 Ctrl-\, 143 SIGTERM.
     """
     gc.set_threshold(OBJECTS_OF_IMPORTS)
-    atexit.register(gc.disable)  # the interpreter would look for garbage once more before it ends
+    atexit.register(gc.disable)  # the interpreter would otherwise collect garbage once more before it ends
     for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
         # An ignored signal was ignored on purpose, for example by nohup.
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -168,6 +168,6 @@ def _out_of_memory() -> DynoError:
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    """End as Ctrl-C does, so that servers are stopped and finished levels are kept."""
+    """End the command as Ctrl-C does, so that servers are stopped and finished levels are kept."""
     _signals.append(number)
     raise KeyboardInterrupt

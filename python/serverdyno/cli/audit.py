@@ -57,7 +57,7 @@ def audit(
 
 
 def _print(audited: Mapping[str, Sequence[Audited]], console: Console) -> None:
-    """Print the counts, and each claim that doesn't simply follow."""
+    """Print the counts by verdict, and each claim that contradicts the tables, has another base, or was not checked."""
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno.cli.output import say  # noqa: PLC0415

@@ -48,7 +48,7 @@ HABITS = {
     ),
     "-z": ("the seed is --seed here", "--seed 1"),
 }
-"""Options of bonnie++ that dyno bonnie lacks: what it does instead, and what to use."""
+"""Options of bonnie++ that `dyno bonnie` lacks: what `dyno bonnie` does instead, and what to use."""
 
 
 class BonnieCommand(FilesCommand):
@@ -109,7 +109,7 @@ def bonnie(
     place = one_liner.Place(directory, server, settings or (), user, authentication)
     records, url, suite = one_liner.run(suite.model_copy(update=changed), place, values, into, command=BONNIE)
     wanted, clients = suite.settings(FILES).bonnie, suite.clients[0]
-    assert wanted is not None  # the suite is one of Bonnie
+    assert wanted is not None  # the suite is that of Bonnie
     phases = [step_figures(record, of_bonnie=True) for record in records]
     rates = bonnie_rows.rates(
         [bonnie_rows.Phase(phase=phase["step"], **{key: phase[key] for key in TIMES}) for phase in phases],  # type: ignore[typeddict-item]
@@ -134,7 +134,7 @@ TIMES = ("elapsed_s", "user_s", "system_s")
 
 
 def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
-    """Print what the original does not measure: percentiles of the calls, and requests to the server."""
+    """Print figures that the original does not measure: percentiles of the calls, and requests to the server."""
     typer.echo("\nBy call, as measured by this program:", err=True)
     typer.echo("phase      calls      p50 us      p99 us      max us  requests", err=True)
     for phase in phases:

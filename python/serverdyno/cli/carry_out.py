@@ -1,4 +1,4 @@
-"""What `run`, `resume` and `load` share: run an experiment, show its table, write its report."""
+"""The common part of `run`, `resume` and `load`: run an experiment, show its table, write its report."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def carry_out_and_report(
     live: int | None = None,
     as_json: bool = False,
 ) -> None:
-    """Run what is left of an experiment, show the table, and write the page unless `page` is false.
+    """Run the missing levels of an experiment, show the table, and write the page unless `page` is false.
 
-    `new`: the folder was made for this run, and is removed if a stage before the first run fails. `live` is the port
+    `new`: the folder was created for this run, and is removed if a stage before the first run fails. `live` is the port
     of a local page that shows the run. `as_json`: print the report's document instead of the table. Exits with 1 if a
-    run failed or measured nothing; what was measured is reported anyway.
+    run failed or measured nothing, after reporting the other runs.
     """
     console = Console(stderr=True)
     resume = f"dyno resume {shlex.quote(str(experiment.folder))}"
@@ -51,7 +51,7 @@ def carry_out_and_report(
         say_load(console, suite, head.configurations)
     if rest:
         left = time_left(head.suites, list(rest.values()), head.plan.testbed)
-        # With a number of operations, a level ends early, and its length is only a bound.
+        # If a level has a number of operations, it ends after them, and its length is only an upper bound.
         is_bound = any(mix.operations is not None for mix in head.mixes)
         about = "at most" if is_bound else "about"
         takes = f", {about} {format_duration_s(left.total_s())} in all" if left.load_s else ""
@@ -86,7 +86,7 @@ def carry_out_and_report(
 
 
 def _without_result(experiment: Experiment) -> list[str]:
-    """Return the configurations of which no load level has a success. Steps that failed have failed their run."""
+    """Return the configurations without a success at any load level. Failed steps are left out: they fail their run."""
     succeeded: dict[str, int] = {}
     for mix in experiment.readable_mixes()[0]:
         if mix.step is None:
@@ -122,7 +122,7 @@ def _report(experiment: Experiment, console: Console, *, page: bool, as_json: bo
 
 
 def _until_precise(experiment: Experiment, progress: Progress) -> bool:
-    """Run what is planned, and more if the plan asks for precision. Return True if every run is complete."""
+    """Run all planned runs, and more if the plan requires a precision. Return True if every run is complete."""
     plan = experiment.head.plan
     if plan.until_percent is not None:
         _need_extras("until_percent can't compute precision")
@@ -144,7 +144,7 @@ def _until_precise(experiment: Experiment, progress: Progress) -> bool:
 
 
 def _search(experiment: Experiment) -> NextRate | None:
-    """Return how a capacity search gets its next rate from its trials; None if the load levels are given."""
+    """Return the function that chooses a capacity search's next rate; None if the load levels are given."""
     if experiment.head.suite.objective is None:
         return None
     _need_extras("open.objective can't search for capacity")
@@ -179,11 +179,11 @@ def show_and_write(
 ) -> bool:
     """Show the table and write the report into the experiment's folder. Return False if nothing was measured.
 
-    `views` are files to write with the page, of `report.View`. `beside` is a published report whose figures are shown
-    next to these, `NAME` or `NAME:FIGURE`. If `page` is false, only the table is shown, with how to get the report.
+    `views` are the additional files to write, of `report.View`. `beside` is a published report whose figures are shown
+    next to these, `NAME` or `NAME:FIGURE`. If `page` is false, only the table and the command for the report are shown.
     `as_json`: only the report's document goes to standard output. Raises DynoError.
     """
-    # Imported after the load, because it takes most of a second, which would delay the start.
+    # Imported after the load, because the import takes most of a second, which would delay the start.
     from serverdyno import published, report  # noqa: PLC0415
     from serverdyno.report.views import text  # noqa: PLC0415
     from serverdyno.report.views.document import ReportDocument  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`dyno list [FOLDER]` and `dyno show EXPERIMENT`: list what has been measured, using only the records."""
+"""`dyno list [FOLDER]` and `dyno show EXPERIMENT`: describe experiments, using only their records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from serverdyno.store.experiment import Experiment
 
 DEEPEST = 4
-"""Depth of nested folders that are searched."""
+"""Greatest depth of nested folders that is searched."""
 
 
 def register(app: typer.Typer) -> None:
@@ -92,7 +92,7 @@ def show(
 
 
 def experiments_below(folder: Path, deepest: int = DEEPEST) -> Iterator[Path]:
-    """Yield the folders that contain an experiment, without following links: `folder` itself, or those in it."""
+    """Yield the folders of experiments: `folder` itself, or those below it. Links are not followed."""
     if (folder / "experiment.json").is_file():
         yield folder
     elif deepest:
@@ -118,7 +118,7 @@ def _told(opened: Experiment) -> tuple[str, str, str]:
     failed = sum(note.state == "failed" for note in opened.run_notes().values())
     state = "complete" if len(records) == planned else f"{len(records)} of {planned} levels"
     state += f", {failed} failed" if failed else ""
-    # Suites may use different units, so the highest value is that of the first.
+    # Suites may use different units, so the highest value is that of the first timed suite.
     timed = next((suite for suite in head.suites if not suite.ends_when_done), head.suite)
     of_first = {mix.index for mix in head.of_suite(timed).mixes if mix.step is None}
     records = [record for record in records if record.mix in of_first]

@@ -66,7 +66,7 @@ def compare(
     else:
         text.render_compared(compared, out)
     if fail_if_slower:
-        # Programs that read the output do not expect this.
+        # Programs that read standard output do not expect this line.
         out = Console(stderr=True) if markdown or as_json else out
         say(out, f"verdict: {compared.verdict}; {compared.slowdown}")
         raise typer.Exit({Slowdown.SLOWER: SLOWER, Slowdown.CANT_TELL: CANT_TELL}.get(compared.slowdown, 0))

@@ -1,4 +1,4 @@
-"""Messages for modules of extras that are not installed. Load on one machine needs no extra."""
+"""Messages about optional modules that are not installed. Load on one machine needs no extra."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXTRAS = {
 
 
 def hint(extra: str = "report") -> str:
-    """Return the command that installs an extra's distributions, wherever this package came from."""
+    """Return the command that installs an extra's distributions by name, which needs no index with this package."""
     from importlib.metadata import requires  # noqa: PLC0415
 
     marker = f"extra == '{extra}'"
@@ -33,7 +33,7 @@ def missing(extra: str = "report") -> list[str]:
 
 
 def refusal(error: ModuleNotFoundError) -> UserError | None:
-    """Return the error for a missing module of an extra; None: the module belongs to no extra."""
+    """Return the error for a missing module of an extra; None if the module belongs to no extra."""
     name = (error.name or "").partition(".")[0]
     return next((_lacks(extra, name) for extra, (_, modules) in EXTRAS.items() if name in modules), None)
 

@@ -1,6 +1,6 @@
 """Commands whose options are fields of a model, which defines name, type, bounds, default and help text.
 
-Options that are not settings are parameters of the command.
+Other options are parameters of the command's function.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def add(
     epilog: str,
     cls: type[TyperCommand] = TyperCommand,
 ) -> None:
-    """Add a command. It is called with `given`, the texts of those options of `fields` that were used.
+    """Add a command. It is called with `given`: the texts of the used options among `fields`.
 
-    The models are imported once the command itself is requested, because its line in a help needs none of them.
+    The models are imported when the command itself is requested, because its line in a group's help needs no model.
     """
 
     @functools.cache
@@ -52,13 +52,13 @@ def add(
         return get_command(alone)
 
     class Deferred(TyperCommand):
-        """The name and help of a command that is made when it is requested."""
+        """The name and help of a command that is created when it is requested."""
 
         def make_context(self, *arguments: Any, **extra: Any) -> Any:
             return made().make_context(*arguments, **extra)
 
         def invoke(self, ctx: Any) -> Any:
-            """Run the command that was made, even if it is the only one."""
+            """Run the created command."""
             return ctx.command.invoke(ctx)
 
     def told() -> None: ...
@@ -68,7 +68,7 @@ def add(
 
 
 def checked(model: type[Model], given: Mapping[str, Any], command: str) -> Model:
-    """Return the model that the options define. Raises PlanError with every mistaken option."""
+    """Return the model that the options define. Raises PlanError with every invalid option."""
     from pydantic import ValidationError  # noqa: PLC0415
 
     from serverdyno import wording  # noqa: PLC0415

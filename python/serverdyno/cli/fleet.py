@@ -116,7 +116,7 @@ def _table(found: dict[str, Any]) -> Any:
             f"{row['memory_available_bytes'] // MIB:,}",
             "in use" if row["in_use"] else "free",
         )
-        # Half of it comes from the nodes.
+        # Half of the cells come from the nodes, so their text is cleaned.
         table.add_row(*(Text(line(cell)) for cell in cells))
     return table
 

@@ -1,4 +1,4 @@
-"""Recognise what people write by habit: options of other tools, pasted text, and places without their option.
+"""Recognise common mistakes: options of other tools, pasted text, and URLs or files without their option.
 
 Options with the same meaning are additional spellings of our own options (`plan/quick.py`).
 """
@@ -109,7 +109,7 @@ ON_THE_WEB = {
     "-r": ("load goes on after errors, and each is counted by its kind", "Leave it out."),
     "-l": ("bodies may have any length, unless --expect-bytes sets it", "Leave it out."),
 }
-"""Options of wrk, ab, h2load, hey, oha and curl that `dyno load` lacks: what it does instead, and what to use."""
+"""Options of wrk, ab, h2load, hey, oha and curl that `dyno load` lacks: its own behaviour, and what to use."""
 
 USER = ("the user is --user here", "--user NAME, and export DYNO_SMB_PASSWORD=... for the password.")
 PASSWORD = "export DYNO_SMB_PASSWORD=... for the password, and give --user NAME."
@@ -144,7 +144,7 @@ ON_FILES: dict[str, tuple[str, str]] = {
     "--name": ("a label for the row of dyno bonnie is -m", "-m NAME"),
     "--runtime": ("it ends when the work is done, and at the latest after --hours", "--hours 0.5"),
 }
-"""Options of smbclient, mount and fio that the commands for files lack."""
+"""Options of smbclient, mount and fio that the commands on files lack: their own behaviour, and what to use."""
 
 
 class CommandWithHabits(TyperCommand):
@@ -183,7 +183,7 @@ class FilesCommand(CommandWithHabits):
 
 
 def explain(error: Exception, words: Sequence[str]) -> None:
-    """Add a hint to an error about the command line if its words show the cause. Raises UserError for one of click."""
+    """Add a hint to an error on the command line if `words` show the cause. Raises UserError for an error of click."""
     if not isinstance(error, UsageError | UserError):
         return
     message = error.format_message() if isinstance(error, UsageError) else f"{error}"
@@ -205,7 +205,7 @@ _INVISIBLE = re.compile("[\u00a0\u00ad\u200b-\u200f\u202f\u2060\ufeff]")
 
 
 def _pasted(words: Sequence[str]) -> Iterator[str]:
-    """Yield what word processors and web pages have made of a command, and short options with =."""
+    """Yield hints on typographic characters of word processors and web pages, and on short options with =."""
     for word in words:
         if re.match(f"-?[{_DASHES}]+-?[A-Za-z0-9]", word):
             name = word.lstrip(f"-{_DASHES}")
@@ -223,7 +223,7 @@ def _pasted(words: Sequence[str]) -> Iterator[str]:
 
 
 def _misplaced(message: str, words: Sequence[str]) -> Iterator[str]:
-    """Yield how to give a URL or a file that stands where the command takes none."""
+    """Yield a hint on the option for a URL or a file that is given without it."""
     command = words[0] if words else ""
     refused = {word.strip(":") for word in re.split(r"[\s()'\"]+", message)}
     for word, (fits, hint) in ((word, row) for word in words for row in _PLACES.get(command, _NO_COMMAND)):

@@ -47,7 +47,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print all measurements as 
 
 
 class Place(NamedTuple):
-    """A directory or URL, or a server to start with settings, each KEY=VALUE."""
+    """The place to measure: a directory or URL, or a server to start with settings, each KEY=VALUE."""
 
     directory: str
     server: str | None = None
@@ -64,7 +64,7 @@ def fields_of_plans() -> dict[str, FieldInfo]:
 
 
 def url_of(directory: str) -> str:
-    """Return the URL of a path, or the given URL. Raises UserError for a path of another system or an unread one."""
+    """Return the URL of a path, or the given URL. Raises UserError if the path can't be used."""
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import protocols  # noqa: PLC0415
 
@@ -77,13 +77,13 @@ def url_of(directory: str) -> str:
         if not place.exists() and (hint := _meant(directory)) is not None:
             raise UserError(f"{directory} is not a directory of this machine", hint=hint)
         return place.resolve().as_uri()
-    except (OSError, RuntimeError, ValueError) as error:  # a name too long, or links in a circle
+    except (OSError, RuntimeError, ValueError) as error:  # too long a name, or a loop of symbolic links
         why = error.strerror if isinstance(error, OSError) else f"{error}"
         raise UserError(f"-d {directory} can't be used: {why}", hint="Name a directory.") from error
 
 
 def _meant(directory: str) -> str | None:
-    """Return the hint for a directory in a notation that Linux or this command does not read; None: it is none."""
+    """Return a hint for a directory in a notation that Linux or this command does not support; otherwise None."""
     from serverdyno.plan.validate import other_spelling  # noqa: PLC0415
 
     written = os.path.expandvars(os.path.expanduser(directory))  # noqa: PTH111  ~ of an unknown user stays
@@ -110,7 +110,7 @@ def _meant(directory: str) -> str | None:
 
 
 def read(given: Mapping[str, Any], fields: Mapping[str, FieldInfo], command: str) -> dict[str, Any]:
-    """Return the values of options. Raises PlanError with every mistaken option."""
+    """Return the values of options. Raises PlanError with every invalid option."""
     from serverdyno.errors import PlanError  # noqa: PLC0415
     from serverdyno.plan.protocols.options import read_all  # noqa: PLC0415
 
@@ -125,7 +125,7 @@ def run(
 ) -> tuple[list[MixRecord], str, Suite]:
     """Measure a suite once. Return its records, the URL of the server, and the suite as it ran.
 
-    `values` has keys of the plan, and `max_rate_per_s`. Raises DynoError, also if the run fails.
+    `values` contains keys of the plan, and `max_rate_per_s`. Raises DynoError, also if the run fails.
     """
     import tomli_w  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
@@ -173,7 +173,7 @@ def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
         **{key: value for key, value in values.items() if key != "max_rate_per_s"},
     }
     plan, problems = check_plan(document, settings_types(), known=[suite])
-    # Whether a name is remote is known after a look-up; the target itself then asks for bounds.
+    # Whether a host is remote is known only after a DNS lookup; the target then requires bounds itself.
     problems = [found for found in problems if found.path != ("servers", 0, "bounds")] + suite_problems(suite)
     if plan is None or problems:
         raise PlanError(
@@ -183,7 +183,7 @@ def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
 
 
 def _named(path: KeyPath) -> KeyPath:
-    """Return the option that set this place of the plan, or the place itself."""
+    """Return the option that sets a key of the plan, or the key itself."""
     match path:
         case ("clients",):
             return ("--clients",)

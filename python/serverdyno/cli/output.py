@@ -23,12 +23,12 @@ def standard_output() -> Console:
 
 
 def say(console: Console, line: str) -> None:
-    """Print a line that may contain others' text: not wrapped, without markup and terminal controls."""
+    """Print a line that may contain untrusted text: not wrapped, without markup and control characters."""
     console.print(clean.text(line), soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def say_load(console: Console, suite: Suite, configurations: Sequence[Configuration]) -> None:
-    """Print how clients speak, for example whether they keep connections, which changes the figures."""
+    """Print the protocol settings of a suite that change its figures, such as whether connections are kept."""
     from serverdyno.plan.spoken import protocols_of  # noqa: PLC0415
 
     for protocol in protocols_of(configurations, suite):

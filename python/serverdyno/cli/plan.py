@@ -80,7 +80,7 @@ def check(
 
 
 def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> str:
-    """Say which differences a plan can detect, given the scatter of equal runs on this machine."""
+    """Return which differences a plan can detect, given the scatter of equal runs on this machine."""
     from serverdyno.analysis.sensitivity import design_finds_percent  # noqa: PLC0415
     from serverdyno.analysis.threshold import margin_of  # noqa: PLC0415
     from serverdyno.probes import noise_floor  # noqa: PLC0415

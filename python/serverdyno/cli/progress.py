@@ -1,4 +1,4 @@
-"""Progress for people: a live line on a terminal, plain lines elsewhere."""
+"""The progress of a run: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def progress_for(console: Console) -> Iterator[Progress]:
     if not console.is_interactive:
         yield PlainLines(console)
         return
-    # Rich's own thread would write between a finished line and the lines below it, and erase one line too many.
+    # Rich's refresh thread would write between a finished line and the lines below it, and erase one line too many.
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LiveLine(console, live)
 
@@ -47,15 +47,15 @@ class PlainLines:
         self._left_s = 0.0
 
     def say(self, text: str, style: str = "") -> None:
-        """Print one line or several, without the control characters in others' text."""
-        with interrupts.held():  # the console keeps what was interrupted, and writes it with the next line
+        """Print one or more lines, without control characters."""
+        with interrupts.held():  # the console would write interrupted output again with the next line
             self._console.print(Text(clean.text(text), style), soft_wrap=True)
 
     def stage(self, text: str) -> None:
         self.say(text)
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        """Record the time left; the end of the level is printed."""
+        """Record the time left, which is printed at the end of the level."""
         self._left_s = left_s - mix.length_s
 
     def mix_tick(self, snapshot: Snapshot) -> None: ...
@@ -77,7 +77,7 @@ class PlainLines:
 
 
 class LiveLine(PlainLines):
-    """Progress as a live line for the current level, below a chart of the run's levels and all finished lines."""
+    """Progress as a live line for the current level, below the lines and the chart of finished levels."""
 
     def __init__(self, console: Console, live: Live) -> None:
         super().__init__(console)
@@ -107,7 +107,7 @@ class LiveLine(PlainLines):
         self._run, self._mix, self._left_s, self._rate = run, mix, left_s - mix.length_s, PresentRate()
 
     def mix_tick(self, snapshot: Snapshot) -> None:
-        """Show the present rate since the last look."""
+        """Show the rate since the last tick, the p99, the errors and the time left."""
         if self._run is None or self._mix is None:
             return
         if snapshot["elapsed_s"] == 0:
@@ -131,7 +131,7 @@ class LiveLine(PlainLines):
 
 
 def _p99(snapshot: Snapshot) -> str:
-    """Return the p99 with its unit, or an empty text if there are too few answers."""
+    """Return the p99 with its unit; empty if there are too few responses."""
     return "" if snapshot["p99_ms"] is None else f"p99 {wording.significant(snapshot['p99_ms'])} ms  "
 
 

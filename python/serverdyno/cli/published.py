@@ -121,7 +121,7 @@ def page_style() -> str:
 
 
 def _draw(picture: Picture, console: Console) -> None:
-    """Print a bar per line, or for a curve one character per point, on the scale of the picture's highest value."""
+    """Print a bar per line, or a character per point of a curve, scaled to the picture's highest value."""
     from serverdyno.cli.output import say  # noqa: PLC0415
 
     console.print()
@@ -150,7 +150,7 @@ def _charts(report: PublishedReport, drawn: list[Picture]) -> dict[str, str]:
 
 
 def _style(picture: Picture, look: tuple[int, int]) -> int:
-    """Return the style of a line or bar: bars only differ in colour; lines of one product also in dash and shape."""
+    """Return the style of a line or bar. Bars differ only in colour, lines of one product also in dash and shape."""
     from serverdyno.report.views.palette import COLOURS, STYLES  # noqa: PLC0415
 
     colour, variant = look
@@ -159,7 +159,7 @@ def _style(picture: Picture, look: tuple[int, int]) -> int:
 
 
 def _figures(report: PublishedReport, drawn: list[Picture]) -> Iterator[Figure]:
-    """Yield the pictures as figures of the report's model, from which charts are made."""
+    """Yield the pictures as figures of the report's model, which can be drawn."""
     from serverdyno.report.model import Figure, Panel, Point, Series  # noqa: PLC0415
 
     about = report.meta

@@ -102,7 +102,7 @@ def _refusals(bind: str, *ports: int | None) -> Iterator[None]:
 def _serve(server: _native.ReferenceServer) -> None:
     """Serve until the user ends it."""
     with contextlib.suppress(KeyboardInterrupt):
-        # For programs that start it: one line says where it listens, as soon as it does.
+        # Programs that start the server read its ports from this line, which is printed once it listens.
         secure = {} if server.secure_port is None else {"tls_port": server.secure_port}
         typer.echo(json.dumps({"port": server.port, **secure}))
         signal.pause()
@@ -110,7 +110,7 @@ def _serve(server: _native.ReferenceServer) -> None:
 
 
 def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
-    """Return whose load is allowed: the token of the environment, and the document that says so. Raises UserError."""
+    """Return the consent to load, if any: the token from the environment, and the document. Raises UserError."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.servers.consent import CONSENT_VARIABLE  # noqa: PLC0415
@@ -126,7 +126,7 @@ def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
 
 
 def consent_files(bind: str, port: int) -> dict[str, bytes]:
-    """Return the consent as files in the root of each share. Raises UserError."""
+    """Return the consent as files for the root of each share. Raises UserError."""
     return {f"serverdyno-{token}.txt": text for token, text in consents_of(bind, port)}
 
 
@@ -204,7 +204,7 @@ def _serve_files(
 
 @contextlib.contextmanager
 def counted(counts: Callable[[], dict[str, int]], place: Path | None) -> Iterator[None]:
-    """Send a server's counts to whoever connects to the socket `place`, which is removed at the end."""
+    """Send a server's counts to every client that connects to the socket `place`, which is removed at the end."""
     from serverdyno.errors import UserError  # noqa: PLC0415
 
     if place is None:

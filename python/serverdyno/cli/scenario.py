@@ -1,4 +1,4 @@
-"""`dyno scenario`: a user's commands on files, each timed as by `time`, with its requests to the server."""
+"""`dyno scenario`: a user's commands on files, each timed like with `time`, with its requests to the server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: dyno scenario etesting-2002 -d nfs://127.0.0.1/export --scale 0.1"
 TIMES_TABLE = "interaction"
-"""The table of a published report that has seconds by figure, server and kind of time."""
+"""The table of a published report with seconds by figure, server and kind of time."""
 _COLUMNS = (("elapsed", 10), ("user", 8), ("system", 8))
 _HEAD = (
     f"{'step':<24} {'':<6} {'elapsed s':>10} {'user s':>8} {'system s':>8} {'entries':>9} {'MB':>9}  requests"
@@ -90,7 +90,7 @@ def scenario(
     whole = suite.settings(FILES).scenario
     records, url, suite = one_liner.run(suite, place, values, into, command="scenario")
     chosen, scale = suite.settings(FILES).scenario, values.get("scale", 1.0)
-    assert chosen is not None and whole is not None  # the suite is one of steps
+    assert chosen is not None and whole is not None  # `_suite` accepts only suites of steps
     steps = list(_by_step(chosen, [step_figures(record, of_bonnie=False) for record in records]))
     if as_json:
         dropped = values.get("drop_caches", False)
@@ -127,9 +127,9 @@ def _shipped() -> Iterator[Suite]:
 
 
 def _suite(name_or_file: str, values: dict[str, Any], scheme: str | None) -> Suite:
-    """Return the suite with the protocol's settings that options change. Raises UserError or PlanError.
+    """Return the suite with the protocol settings that options change. Raises UserError or PlanError.
 
-    `scheme` is that of the URL; None: a server that we start.
+    `scheme` is that of the URL; None: we start the server.
     """
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import suites  # noqa: PLC0415
@@ -176,7 +176,7 @@ def _as_pass(step: Step, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tell_all(chosen: Scenario, steps: Sequence[tuple[Step, Sequence[Mapping[str, Any]]]]) -> None:
-    """Print a line per pass or phase, and below a step the lines of the report that it re-creates."""
+    """Print a line per pass or phase, and below each step the published lines that it re-creates."""
     then = _published(chosen)
     typer.echo(_HEAD)
     for step, passes in steps:
@@ -192,7 +192,7 @@ def _tell_all(chosen: Scenario, steps: Sequence[tuple[Step, Sequence[Mapping[str
 
 
 def _published(chosen: Scenario) -> Any:
-    """Return a function that gives the published lines of a figure, from other machines and at scale 1."""
+    """Return a function that returns the published lines of a figure (measured on other machines, at scale 1)."""
     if chosen.published is None:
         return lambda _: ()
     from serverdyno import published  # noqa: PLC0415
@@ -219,7 +219,7 @@ def _cell(rows: list[dict[str, Cell]], server: Cell, time: str, width: int) -> s
 
 
 def _rate(step: Step, one: Mapping[str, Any]) -> str:
-    """Return `1,234 files/s; ` for a phase; for streams, what they move and percentiles of reads and writes."""
+    """Return `1,234 files/s; ` for a phase; for streams, MB/s and percentiles of reads and writes."""
     match _rates(step, one):
         case {"files_s": files_s}:
             return f"{files_s:,.0f} files/s; "
@@ -229,7 +229,7 @@ def _rate(step: Step, one: Mapping[str, Any]) -> str:
 
 
 def _rates(step: Step, one: Mapping[str, Any]) -> dict[str, float]:
-    """Return what clients did per second in a phase; empty for a step of one client."""
+    """Return the files/s or MB/s of a phase; empty for a step of one client."""
     from serverdyno.plan.protocols.scenario import OfClients, Streams  # noqa: PLC0415
 
     if not isinstance(step, OfClients):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from serverdyno.servers.base import ServerDriver
 
 OF_EXTERNALS = ("url", "bounds")
-"""Keys of a plan's server that only a user's own server has."""
+"""Keys of a plan's server that apply only to a user's own server."""
 
 
 def register(app: typer.Typer) -> None:

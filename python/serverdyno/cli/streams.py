@@ -1,7 +1,7 @@
-"""Make the standard streams of the process fit for any encoding, a full disk and a closed stream.
+"""Prepare the standard streams of the process for any encoding, a full disk and a closed stream.
 
 Results go to standard output, so the command ends with an error if they can't be written. Messages go to standard
-error, and a run goes on without it. `output.py` prints both.
+error; a run continues if they can't be written. `output.py` prints both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLAINER = {
 def prepare() -> None:
     """Replace the standard streams, unless a test has done so. Raises UserError if standard output is closed."""
     while (empty := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
-        pass  # a closed descriptor: the next file that is opened would become the standard stream
+        pass  # fills a closed descriptor; otherwise the next opened file would become the standard stream
     os.close(empty)
     codecs.register_error("plainer", _plainer)
     if sys.stderr is None or sys.stderr is sys.__stderr__:
@@ -54,7 +54,7 @@ def _is_writable(descriptor: int) -> bool:
 
 
 def _plainer(error: UnicodeError) -> tuple[str, int]:
-    """Return replacements, available in each encoding, for characters that the stream's encoding lacks."""
+    """Return ASCII replacements for characters that the stream's encoding lacks (see codecs.register_error)."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
@@ -68,13 +68,13 @@ def _letter(one: str) -> str:
 
 class _Answer(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write the data. Raises DynoError if that fails, unless the reader has read enough, like `head`."""
+        """Write the data. Raises DynoError if that fails, and BrokenPipeError if the reader has ended, like `head`."""
         try:
             return super().write(data)
         except BrokenPipeError:
             raise
         except OSError as error:
-            _drop(STANDARD_OUTPUT)  # otherwise the interpreter would try once more at its end
+            _drop(STANDARD_OUTPUT)  # otherwise the interpreter would try again when it ends
             raise DynoError(
                 f"standard output can't be written: {error.strerror}",
                 hint="Make room there, or name another file. `dyno report` prints what an experiment measured again.",
@@ -83,7 +83,7 @@ class _Answer(io.FileIO):
 
 class _Talk(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write, and after the first failure drop everything."""
+        """Write the data; after the first failure, discard all data."""
         try:
             return super().write(data)
         except OSError:

@@ -1,4 +1,4 @@
-"""`dyno workload show diskmix`: what a re-created workload does, and what is known of the original."""
+"""`dyno workload show diskmix`: a re-created workload, and the known facts about the original."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Local pages: `dyno run --live PORT` shows a run in progress, and `dyno open` shows several experiments.
 
-They listen only on loopback, accept only GET, and change nothing. They need the extra `live`. The report (`report`)
-is a file of its own, and these pages leave all judgements to it.
+They listen only on loopback, accept only GET, and change nothing. They need the extra `live`. The pages judge
+nothing: verdicts are only in the report (`report`).
 """

@@ -46,7 +46,7 @@ def application(folders: Sequence[Path]) -> Starlette:
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    """Return what the page shows of one experiment; only `folder` and `problem` if it can't be read."""
+    """Return the page's data of one experiment; only `folder` and `problem` if the experiment can't be read."""
     try:
         with Experiment.open(folder) as opened:
             return _read(opened, f"{folder}")
@@ -83,7 +83,7 @@ def _read(opened: Experiment, folder: str) -> dict[str, Any]:
 
 
 def _point(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a load level's mean, lowest and highest throughput, and the median of the repetitions' p99."""
+    """Return a load level's mean, lowest and highest throughput, the median of the repetitions' p99, and the errors."""
     throughput = [row["throughput"] for row in rows]
     p99_ms = [row["p99_ms"] for row in rows if row["p99_ms"] is not None]
     return {

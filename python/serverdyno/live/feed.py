@@ -1,4 +1,4 @@
-"""The progress of a run, kept so that a page that opens late or reconnects sees all of it."""
+"""The progress of a run, stored so that a page that opens late or reconnects shows all of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Event = dict[str, Any]
 
 
 class Feed:
-    """A listener that keeps events for pages, which read it from other threads, and passes them on.
+    """A listener that stores events for pages, which read them from other threads, and passes them on to `inner`.
 
     Lasting events (finished load levels, notices) are a list that only grows; the current state is overwritten.
     """
@@ -52,7 +52,7 @@ class Feed:
             return self._events[index:], dict(self._now)
 
     def end(self, report: str | None) -> None:
-        """Add the last event; a second call does nothing. `report` is the path of the page; None: there is none."""
+        """Add the last event; a second call does nothing. `report` is the path of the report's page, if written."""
         if not any(event["kind"] == "end" for event in self._events):
             self._keep({"kind": "end", "report": report})
 
@@ -104,7 +104,7 @@ class Feed:
         self._inner.run_failed(run, error)
 
     def _keep_level(self, record: MixRecord) -> None:
-        """Keep a point of a curve, or a line for a level that ended when its work was done."""
+        """Add an event for a level: a point of a curve, or a notice for a level that ended when its work was done."""
         if record.step is None:
             self._keep(level(record, self._axis, self._terms.throughput(record)))
             return

@@ -1,4 +1,4 @@
-"""What the local pages share: shipped files, and safe response headers."""
+"""Common parts of the local pages: shipped files, and safe response headers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHIPPED = (
     "uPlot.min.css",
 )
 SAFE = {
-    # Only scripts and styles that ship with the page are allowed.
+    # Allow only the scripts and styles that ship with the page.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -32,7 +32,7 @@ SAFE = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# A report is one file with its style in it. It needs no script, so text of others in its records can't run any.
+# A report is one file that contains its style. Scripts are forbidden, so untrusted text in its records can't run any.
 OF_REPORT = {
     **SAFE,
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -43,8 +43,8 @@ OF_REPORT = {
 def application(start: str, routes: list[Route]) -> Starlette:
     """Return an application whose first page is the shipped file `start`.
 
-    It only answers requests to this machine's own name, so that a foreign name that points to loopback (DNS
-    rebinding) is refused.
+    The application answers only requests whose Host is 127.0.0.1 or localhost, so that a foreign name that resolves to
+    loopback (DNS rebinding) is refused.
     """
     return Starlette(
         routes=[

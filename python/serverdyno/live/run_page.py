@@ -18,7 +18,7 @@ from serverdyno.run.progress import Progress
 from serverdyno.store.experiment import Experiment
 
 EVERY_S = 0.5
-"""Time between two looks at the feed."""
+"""Time between two reads of the feed."""
 
 
 @contextmanager
@@ -48,13 +48,13 @@ def application(feed: Feed) -> Starlette:
 
 
 def _after(request: Request) -> int:
-    """Return how many events a reconnecting browser has seen; 0 for a new one."""
+    """Return the number of events that a reconnecting browser has received; 0 for a new one."""
     seen = request.headers.get("last-event-id", "0")
     return int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else 0
 
 
 async def _stream(feed: Feed, index: int) -> AsyncIterator[str]:
-    """Yield server-sent events (WHATWG HTML, section 9.2): the run's facts, then news twice per second."""
+    """Yield server-sent events (WHATWG HTML, section 9.2): the run's facts, then the progress twice per second."""
     yield _message("about", feed.about)
     ended = False
     while not ended:

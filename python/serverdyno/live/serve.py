@@ -1,4 +1,4 @@
-"""The server of a local page, in a thread next to a run or alone until it is interrupted."""
+"""The server of a local page, in a thread next to a run, or in the main thread until it is interrupted."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from serverdyno.errors import UserError
 
 LOOPBACK = "127.0.0.1"
 LINGER_S = 5
-"""Time for pages to get the last event, which ends their connections. Without open pages nothing is waited for."""
+"""Longest wait for pages to receive the last event and close their connections. Without open pages there is no wait."""
 END_S = 10.0
 
 
 def listening(port: int) -> socket.socket:
-    """Return a socket that listens on loopback; port 0: any free one. Raises UserError."""
+    """Return a socket that listens on loopback; port 0 takes any free port. Raises UserError."""
     try:
         return socket.create_server((LOOPBACK, port))
     except (OSError, OverflowError) as error:
@@ -52,7 +52,7 @@ def server(app: Starlette) -> uvicorn.Server:
 def beside(app: Starlette, listener: socket.socket) -> Iterator[None]:
     """Serve in a thread during the block."""
     serving = server(app)
-    # A daemon thread: if the run is killed, nothing waits for a browser.
+    # A daemon thread, so that the end of the program does not wait for a browser.
     thread = threading.Thread(target=serving.run, args=([listener],), name="live page", daemon=True)
     thread.start()
     try:

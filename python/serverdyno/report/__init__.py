@@ -1,7 +1,7 @@
 """Builds and writes the report of an experiment.
 
-`build` makes one model from the records. `write_report` and the other views lay it out as a page, paper, terminal
-text, Markdown, JSON, CSV and charts. `compare` compares configurations or experiments.
+`build` computes the model of a report from the records. `write_report` and the other views lay it out as a page, paper,
+terminal text, Markdown, JSON, CSV and charts. `compare` compares configurations or experiments.
 """
 
 from serverdyno.report.build import build

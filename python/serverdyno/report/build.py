@@ -1,6 +1,6 @@
 """Builds the report of an experiment: figures and verdicts first, then one subject after another.
 
-This module holds what spans all subjects: their order, the numbers of tables and figures, and the order of findings.
+It defines the order of subjects and of findings, and numbers the tables and figures.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Value = TypeVar("Value")
 
 
 class Subject(Protocol):
-    """A module with everything that a report says about one topic."""
+    """A module that builds the part of a report on one topic."""
 
     def applies(self, results: Results, /) -> bool:
         """Return whether a report has this subject."""
@@ -91,9 +91,9 @@ MOST_SUBJECTS = 6
 
 
 def build(experiment: Experiment, beside: PublishedReport | None = None) -> Report:
-    """Build the report of a stored experiment from everything that can be read; it may be unfinished.
+    """Build the report of a stored experiment, which may be unfinished, from all records that can be read.
 
-    `beside`: a published report whose curves stand next to these.
+    `beside`: a published report whose curves are shown next to those of the experiment.
     """
     return build_from(source_of(experiment), beside)
 
@@ -115,7 +115,7 @@ def source_of(experiment: Experiment) -> Source:
 
 
 def half_width_percent(source: Source) -> float | None:
-    """Return the precision so far of the overall averages, or of the total times of steps. See `analysis.precision`."""
+    """Return the precision so far of the overall averages, or of the steps' total times (see `analysis.precision`)."""
     if not source.in_time[0].head.mixes:
         return precision.of_totals(totals(compared(source), source), paired=source.paired)
     results = judged(source.in_time[0])
@@ -142,7 +142,7 @@ def judged(source: Source) -> Results:
 
 
 def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
-    """Build the report of records at hand, and clean all text from records, notes and servers for every view.
+    """Build the report of a source, with all text from records, notes and servers cleaned for every view.
 
     Published reports have peaks, so `beside` is ignored for experiments of other kinds.
     """
@@ -154,7 +154,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
     ]
     results = views[0].results
     if len(source.head.suites) == 1 and results.source.head.mixes:
-        source = results.source  # of a search, by rate
+        source = results.source  # a search's levels are its rates
     published = [] if beside is None or not results.source.closed_load else [next_to.section(results, beside)]
     made = numbered(
         [
@@ -200,7 +200,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
 
 
 def _methodology(views: Sequence[_View]) -> Iterator[Fact]:
-    """Yield the facts that hold for all suites once, and the others under the name of their suite."""
+    """Yield each fact that holds for all suites once, and every other fact under the name of its suite."""
     told = [methodology(view.results) for view in views if view.results.source.head.mixes]
     for view, facts in zip(views, told, strict=False):
         for fact in facts:
@@ -212,9 +212,9 @@ def _methodology(views: Sequence[_View]) -> Iterator[Fact]:
 
 
 class _View:
-    """The part of a report about one timed suite; the first one also says everything about steps.
+    """The part of a report about one timed suite. The first one also covers all steps.
 
-    If a plan has several such suites, titles and sentences name them.
+    If a plan has several timed suites, titles and sentences name the suite.
     """
 
     def __init__(self, source: Source, part: Source, found: tuple[Step, ...], *, first: bool) -> None:
@@ -227,7 +227,7 @@ class _View:
         self._suite = part.head.suite.name if several else ""
         own = list(self.parts.values())
         self.answer, *more = [each.answer for each in own if each.answer is not None]
-        # Steps come last: where there is load as well, it answers first.
+        # The first answer is that of the load, if there is any; answers of steps come last.
         self.verdict = " ".join([self.named(self.answer.verdict), *(each.verdict for each in more)])
         self.told = tuple(line for each in (self.answer, *more) for line in each.told)
         summary, *further = [each.summary for each in own if each.summary is not None]

@@ -68,7 +68,7 @@ def _texts(results: Results) -> tuple[str, ...]:
         *cost.noise(results),
         *errors.left_early(results),
         *errors.starved(results),
-        # In outages the server is meant to stand still.
+        # In an outage experiment, the server stops on purpose.
         *([] if source.cut is not None else [*errors.stalled(results), *timeline.drifting(results)]),
         *([] if source.head.suite.objective else open_load.caveats(results)),
         *_unlike_repetitions(results),
@@ -98,7 +98,7 @@ def _unlike_repetitions(results: Results) -> list[str]:
 
 
 def _parts_of_a_pass(results: Results) -> list[str]:
-    """Return levels too short for one pass: their operations depend on how far each client got."""
+    """Warn of levels too short for one pass, whose operations depend on how far each client got."""
     known = [mix for mix in results.mixes if mix.passes_a_client is not None]
     short = [mix for mix in known if Mark.PART_OF_A_PASS in mix.marks]
     if not short:

@@ -43,8 +43,8 @@ class Compared:
 
     `verdict` is for programs: the most alarming of all comparisons with the base. `slowdown`: whether any is slower.
 
-    `outages` are the times without service and `levels` the clients of each of their levels; `comparisons` is then
-    empty. `steps` are used if there are no timed levels. `warnings` are those of the reports. `differences` lists what
+    For outages, `outages` are the times without service, `levels` are the clients at each level, and `comparisons` is
+    empty. `steps` is used if there are no timed levels. `warnings` are those of the reports. `differences` lists what
     differs between two experiments besides the server under test.
     """
 
@@ -61,7 +61,7 @@ class Compared:
 
 
 def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERCENT) -> Compared:
-    """Compare within one report, or the second report with the first.
+    """Compare the configurations within one report, or the second report with the first.
 
     `tolerated_percent` is the slowdown that must be ruled out before a program is told that nothing is slower. Raises
     UserError if the reports can't be compared.
@@ -135,7 +135,7 @@ def _across(base: Report, other: Report, tolerated_percent: float) -> Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The rules of the verdict. `between`: how far equal experiments at two times differ; None if unknown."""
+    """The rules of the verdict. `between`: the shift between two times; None if unknown."""
 
     between: BetweenTimes | None
     margins: Margins
@@ -230,7 +230,7 @@ def _both_bases(base: Report, other: Report) -> str:
 
 
 def _between(floors: Sequence[NoiseFloor]) -> BetweenTimes | None:
-    """Return how experiments at different times differ on this machine; None unless both experiments know it."""
+    """Return the shift between two times on this machine; None unless both experiments have measured it."""
     known = [floor.between for floor in floors if floor.between is not None]
     return (
         max(known, key=lambda each: (each.times, each.deviation_percent))
@@ -280,7 +280,7 @@ def _differences(base: Source, other: Source) -> tuple[str, ...]:
 
 
 def _server_differences(base: Source, other: Source, names: Sequence[str]) -> Iterator[str]:
-    """Yield the differences between the two sides of each configuration, which are usually what is being compared."""
+    """Yield the differences between the two servers of each configuration, which are usually the subject."""
     for name in names:
         first, second = _server(base, name), _server(other, name)
         for what in {**first, **second}:

@@ -1,6 +1,6 @@
-"""The report as data: everything that it says, in reading order. Views only lay it out.
+"""The report as data: its whole content in reading order. Views only lay it out.
 
-`build` makes it; nothing here reads a record.
+`build` makes the report; this module reads no records.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Labels = Mapping[str, str]
 class Cell:
     """One cell of a table.
 
-    `detail`: its spread or the like, set smaller. `marks`: explained in notes. `value`: the unrounded number, in the
-    unit of its column or text (43.2 for `43 %`); None if the cell has no number.
+    `detail`: second line in a smaller font, such as the spread. `marks`: letters explained in notes. `value`: the
+    unrounded number, in the unit of its column or text (43.2 for `43 %`); None if the cell has no number.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Cell:
     strong: bool = False
     marks: str = ""
 
-    @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorated properties
+    @computed_field  # type: ignore[prop-decorator]  # mypy supports no decorated properties
     @property
     def value(self) -> float | None:
         return self.text.value if isinstance(self.text, Written) else None
@@ -77,9 +77,9 @@ class Table:
 class Point:
     """A point of a line: mean with range; None: nothing to draw.
 
-    `limited_by`: what besides the server may have limited it.
+    `limited_by`: limits other than the server.
 
-    `label`: the position in words, if x alone does not say it.
+    `label`: the position in words, if `x` does not suffice.
     """
 
     x: float
@@ -92,7 +92,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line. `style` selects its colour, dash and point shape, which are the same in every figure."""
+    """A line of a plot. `style` selects colour, dash and point shape, which are the same in every figure."""
 
     name: str
     style: int
@@ -123,7 +123,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The way from the generator to a server. `outside`: the server is on another machine."""
+    """The network path from the generator to a server. `outside`: the server is on another machine."""
 
     network: str
     server: Box
@@ -132,10 +132,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """The path of the load.
+    """The machines and networks that the load passes.
 
-    `machine`: the known facts of the generator's machine. `generators`: one, or one for each subnet of a testbed in
-    network namespaces.
+    `machine`: the known facts about the generator's machine. `generators` has one box, or one for each subnet of a
+    testbed in network namespaces.
     """
 
     machine: tuple[str, ...]
@@ -145,9 +145,9 @@ class Testbed:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A numbered figure: bars, effects of one panel about zero, lines, or a testbed.
+    """A numbered figure: bars, effects around zero (one panel), lines, or the diagram of a testbed.
 
-    Bars of several panels have a scale each. `free_x`: x is a measured quantity or a time, not a load level.
+    Each panel of bars has its own scale. `free_x`: x is a measured quantity or a time, not a load level.
     """
 
     key: str
@@ -197,7 +197,7 @@ class Disclosure:
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """What a reader must know before a figure: one short sentence, and the details."""
+    """A warning that a reader must know before any figure: a short sentence, and its details."""
 
     claim: str
     more: str = ""
@@ -209,11 +209,11 @@ class Caveat:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a reader knows after twenty seconds.
+    """The answer at the top of a report, to be read in twenty seconds.
 
     `verdict`: who won, in one sentence. `margin`: by how much, with intervals. `times`: peaks and their response
     times. `gaps`: proven differences at equal load. `sure`: how certain the verdict is. `limit`: what limited the
-    figures. `figures`: the configurations, best first. `caveats`: what the verdict's reader needs to know; the report
+    figures. `figures`: the configurations, best first. `caveats`: caveats on the verdict; the report
     explains each below. `told`: a label and its text for each outage or step with something to report.
     """
 
@@ -259,10 +259,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a report says about one subject: sections, and sentences that need the numbers of tables.
+    """The part of a report about one subject: sections, and findings, which refer to tables by number.
 
-    `answer` and `summary` come from the subject that the experiment was made for. Figures and tables have no numbers
-    yet.
+    Only the main subject of an experiment has `answer` and `summary`. Figures and tables have no numbers yet.
     """
 
     sections: tuple[Section, ...] = ()
@@ -273,7 +272,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that is said about an experiment, and what it was computed from. `answer` comes first.
+    """The whole report of an experiment, and the results that it was computed from.
 
     `results`: of the first timed suite, and all steps. `comparisons`: of all timed suites.
     """

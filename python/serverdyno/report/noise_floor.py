@@ -15,9 +15,9 @@ placement of pages and threads."""
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """`percent`: how far equal servers may differ.
+    """The noise floor of a machine. `percent`: how far equal servers may differ.
 
-    `measured`: whether a self-test found it. `between`: how far experiments at different times lie apart; None if
+    `measured`: whether a self-test found it. `between`: the shift between experiments at different times; None if
     unknown.
     """
 
@@ -27,7 +27,7 @@ class NoiseFloor:
 
     @classmethod
     def of(cls, disclosed: object) -> NoiseFloor:
-        """Return the noise floor in a disclosure, which may be untrusted; at least the usual one."""
+        """Return the noise floor in a disclosure, which is untrusted input; at least the usual noise floor."""
         if not isinstance(disclosed, Mapping):
             return cls()
         percent, between = (_percent(disclosed.get(key)) for key in ("percent", "between_times_percent"))

@@ -16,7 +16,7 @@ from serverdyno.report.figures.results import ConfigurationResult, MixFigures, R
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series
 
 SERIES_PER_FIGURE = 6
-"""More configurations make more figures, so that lines stay distinct in grey."""
+"""Most lines per figure, so that they stay distinct in grey; more configurations get more figures."""
 MOST_BARS = 12
 """The most bars of the answer: more do not fit on a first screen."""
 MOST_LISTED = 4
@@ -24,11 +24,11 @@ MOST_LISTED = 4
 NAME = Column("Configuration", numeric=False)
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses are slower than this percentile."
 MOST_NAMED = 4
-"""The most points in one sentence; tables have the marks of all."""
+"""The most load levels in one sentence."""
 
 
 def always(results: Results) -> bool:
-    """Return whether there are timed levels, which all subjects but steps need."""
+    """Return whether there are timed levels, which all subjects except steps need."""
     return bool(results.source.head.mixes)
 
 
@@ -45,7 +45,7 @@ def style_of(results: Results, name: str) -> int:
 
 
 def groups(results: Results) -> Iterator[tuple[str, Sequence[ConfigurationResult]]]:
-    """Yield portions of the configurations that fit one figure or table, each with a suffix for its key."""
+    """Yield the configurations in groups that fit one figure or table, each with a suffix for its key."""
     configurations = results.configurations
     for start in range(0, len(configurations), SERIES_PER_FIGURE):
         suffix = f"-{start // SERIES_PER_FIGURE + 1}" if len(configurations) > SERIES_PER_FIGURE else ""
@@ -89,7 +89,7 @@ def span(spread: Spread, written: Callable[[float], str]) -> str:
 
 
 def key_to_marks(panels: Sequence[Panel]) -> str:
-    """Return the meaning of vertical rules and hollow points, if they occur."""
+    """Return the explanation of vertical rules and hollow points, if the panels have any."""
     points = [point for panel in panels for line in panel.series for point in line.points]
     parts = []
     if any(point.high is not None for point in points):
@@ -106,7 +106,7 @@ def level_figures(
     over: Over,
     panels: Callable[[Sequence[ConfigurationResult]], Iterable[Panel]],
 ) -> Iterator[Figure]:
-    """Yield lines against the load level, one figure per portion of configurations; empty panels are left out."""
+    """Yield lines against the load level, one figure per group of configurations; empty panels are left out."""
     for suffix, group in groups(results):
         if drawn := tuple(panel for panel in panels(group) if panel.series):
             under = basis(results, over) + key_to_marks(drawn)
@@ -122,7 +122,7 @@ def limited(point: Point, marks: frozenset[Mark]) -> Point:
 
 
 def spread_point(x: float, spread: Spread, marks: frozenset[Mark] = frozenset()) -> Point:
-    """Return the mean, with its range if there are several repetitions."""
+    """Return the mean as a point, with its range if there are several repetitions."""
     low, high = (spread.minimum, spread.maximum) if spread.n > 1 else (None, None)
     return limited(Point(x, spread.mean, low, high), marks)
 

@@ -19,18 +19,18 @@ from serverdyno.report.model import Report
 FIT_CPUS = 0.10
 """The most CPUs that other programs or the hypervisor may use on average. A rule of thumb."""
 FIT_SCATTER_PERCENT = 5.0
-"""The largest acceptable standard deviation of equal runs. A rule of thumb: three repetitions then find differences
-above some 25 %."""
+"""The largest acceptable standard deviation of equal runs. A rule of thumb: three repetitions then detect differences
+of about 25 % or more."""
 FIT_FLOOR_PERCENT = 10.0
-"""How far the server may differ from itself. A rule of thumb: beyond it the self-test is too imprecise."""
+"""The largest acceptable difference of the server from itself. A rule of thumb: beyond it the test is too imprecise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`floor_percent`: how far the server may differ from itself, by the 95 % interval.
+    """The result of a self-test. `floor_percent`: how far the server may differ from itself, by the 95 % interval.
 
-    `scatter_percent`: standard deviation of equal runs. `unfit`: sentences with reasons not to measure here. `remarks`:
-    further sentences.
+    `scatter_percent`: standard deviation of equal runs. `unfit`: reasons not to measure on this machine, as sentences.
+    `remarks`: further sentences.
     """
 
     floor_percent: float

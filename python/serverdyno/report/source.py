@@ -18,11 +18,11 @@ from serverdyno.store.records import MixRecord
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One experiment, which may be unfinished.
+    """The data of one experiment, which may be unfinished.
 
-    `damaged`: what could not be read, a sentence each. `set_aside`: damaged files that have been renamed. `plan_text`:
-    the plan as its user wrote it, if readable. `trials`: a search's records one by one; `records` are then grouped by
-    rate.
+    `damaged`: a sentence for each file that could not be read. `set_aside`: damaged files that have been renamed.
+    `plan_text`: the plan as its user wrote it, if readable. `trials`: a search's records one by one; `records` are then
+    grouped by rate.
     """
 
     head: ExperimentHead
@@ -45,7 +45,7 @@ class Source:
         return [record for record in self.records if record.configuration == configuration]
 
     def cpus_shared_with_generator(self, configuration: Configuration) -> tuple[int, ...]:
-        """Return the CPUs on which both the server and the load run, as far as this program decided them."""
+        """Return the CPUs that both the server and the generator are pinned to."""
         return tuple(sorted(set(configuration.cpus) & set(self.head.plan.generator.cpus)))
 
     def repetitions_of(self, configuration: str) -> list[int]:
@@ -53,7 +53,7 @@ class Source:
 
     @property
     def max_rate_per_s(self) -> dict[str, float]:
-        """Return the rate that the plan allows, by configuration, for those with bounds."""
+        """Return the highest rate that the plan allows for each configuration that has bounds."""
         return {
             configuration.name: configuration.bounds.max_rate_per_s
             for configuration in self.head.configurations
@@ -110,11 +110,11 @@ class Source:
 
     @property
     def noise_floor(self) -> NoiseFloor:
-        """Return what self-tests said about the machine when the experiment began; the usual value without any."""
+        """Return the noise floor that self-tests had measured when the experiment began; the usual one without any."""
         return NoiseFloor.of(self.disclosure.get("host", {}).get("noise_floor"))
 
     def records_by_name(self, written: str = "{}") -> dict[str, list[MixRecord]]:
-        """Return the records of each configuration. `written`: formats its name."""
+        """Return the records of each configuration. `written`: format of its name in the result."""
         found: dict[str, list[MixRecord]] = {}
         for record in self.records:
             found.setdefault(written.format(record.configuration), []).append(record)
@@ -136,7 +136,7 @@ class Source:
 
     @property
     def paired(self) -> bool:
-        """Return whether equal repetitions of two configurations ran close in time, as in orders by rounds."""
+        """Return whether equal repetitions of two configurations ran close in time, as in interleaved orders."""
         return self.head.plan.order != "sequential"
 
 

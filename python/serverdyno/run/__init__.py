@@ -1,1 +1,1 @@
-"""Carries out an experiment in stages, keeps each level once it is finished, and leaves nothing running."""
+"""Carries out an experiment in stages, records each finished level at once, and leaves no process running."""

@@ -1,7 +1,7 @@
 """Check the user's own servers without load, before the measurement.
 
-All problems are reported at once, each with its configuration. Web servers are also asked for a few documents of the
-suite. Whether a file server supports the workload is checked by the preflight of each run.
+All problems are reported at once, each with its configuration. Web servers must also serve a few documents of the
+suite. The preflight of each run checks whether a file server supports the workload.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from serverdyno.servers.base import Access
 from serverdyno.servers.registry import driver_type
 from serverdyno.store.head import ExperimentHead
 
-AT_ONCE = 8  # a silent server takes ten seconds
-LOOK_S = 0.05  # between two checks for a signal
-TOLD_AFTER_S = 5  # so that a long wait is understood
+AT_ONCE = 8  # servers checked concurrently: one that does not answer takes ten seconds
+LOOK_S = 0.05  # interval between checks for a signal
+TOLD_AFTER_S = 5  # wait after which the user is told
 MIB = 1 << 20
 
 
@@ -44,7 +44,7 @@ def ask_users_servers(
 ) -> None:
     """Check that each server answers, grants access, consents to load, and has room.
 
-    Raises DynoError with all problems, and reports what an earlier load has left.
+    Raises DynoError with all problems, and reports files that an earlier load has left behind.
     """
     if not configurations:
         return
@@ -85,7 +85,7 @@ def check_installed(configurations: Sequence[Configuration]) -> None:
 def _all_asked(
     head: ExperimentHead, configurations: Sequence[Configuration], progress: Progress
 ) -> list[tuple[DynoError | None, tuple[str, str] | None]]:
-    """Return the answers in the order of `configurations`, asking several at a time. A signal ends all questions."""
+    """Return the problem and notice of each configuration in order, checking several at a time until a signal."""
     told_s = time.monotonic() + TOLD_AFTER_S
     with interrupts.held() as signals, ThreadPoolExecutor(AT_ONCE) as pool:
         questions = [pool.submit(_asked, head, configuration, signals) for configuration in configurations]
@@ -98,17 +98,17 @@ def _all_asked(
                 told_s = math.inf
         if signals:
             pool.shutdown(cancel_futures=True)
-            return []  # what is handled now raises
+            return []  # the signal is handled at the end of the block, and raises
         return [question.result() for question in questions]
 
 
 def _asked(
     head: ExperimentHead, configuration: Configuration, signals: interrupts.Held
 ) -> tuple[DynoError | None, tuple[str, str] | None]:
-    """Return the problem of a server, or a notice about it. A signal ends each wait."""
+    """Return the problem of a server, or a notice about it. A signal ends every wait."""
 
     def obey() -> None:
-        if signals:  # threads of the pool do not see it
+        if signals:  # Python handles signals only in the main thread
             raise KeyboardInterrupt
 
     try:
@@ -118,8 +118,8 @@ def _asked(
                 with opened(head, configuration, server, mixes) as setup:
                     looks = looked(setup, mixes, sessions=_sessions(setup))
                     if suite.work.uses_documents:
-                        # A wrong document root must show before other servers are measured. A server that has gone
-                        # since then fails its own run.
+                        # Report a wrong document root before other servers are measured. A server that is gone fails
+                        # its own run later.
                         with contextlib.suppress(GoneError):
                             preflight(setup, mixes[0])
             return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
@@ -128,7 +128,7 @@ def _asked(
 
 
 def _sessions(setup: LoadSetup) -> int:
-    """Return the number of concurrent sessions of a suite of steps from this machine."""
+    """Return the largest number of concurrent sessions that a suite's steps make from this machine."""
     suite = setup.suite
     if setup.fleet is not None:
         return 0
@@ -139,8 +139,8 @@ def _sessions(setup: LoadSetup) -> int:
 def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list[_native.ShareLook]:
     """Return what the shares report about themselves; empty for a web server.
 
-    Raises ServerError if one can't be used, lacks room for the largest of `mixes`, or refuses so many `sessions` at
-    once. A server that reports no free space is accepted.
+    Raises ServerError if a share can't be used, lacks room for the largest of `mixes`, or refuses that many concurrent
+    `sessions`. A server that does not report its free space is accepted.
     """
     looks = setup.target.look(secrets.randbits(NONCE_BITS), sessions=sessions)
     if not looks:
@@ -193,7 +193,7 @@ def _used_before(
 
 
 def _all_in_one(problems: Sequence[tuple[str, DynoError]]) -> DynoError:
-    """Return one error with all problems; whose fault it is depends on all of them."""
+    """Return one error with all problems: a UserError if all of them are, otherwise a ServerError."""
     if len(problems) == 1:
         [(name, error)] = problems
         return type(error)(f"{name}: {error}", hint=error.hint)

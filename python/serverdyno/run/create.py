@@ -1,4 +1,4 @@
-"""Creates an experiment: a folder that records everything decided for a checked plan."""
+"""Creates an experiment: a folder that records all decisions for a checked plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def default_folder(name: str) -> Path:
 def create_experiment(folder: Path, plan_text: str, plan: Plan, suites: Sequence[Suite]) -> Experiment:
     """Create an experiment's folder, open for writing. Raises UserError if it is not empty.
 
-    CPUs that the plan leaves open are chosen here, so that all runs have the same, also after a resume.
+    CPUs that the plan leaves open are chosen here, so that all runs use the same CPUs, also after a resume.
     """
     configurations, generator = placed(plan)
     head = ExperimentHead(

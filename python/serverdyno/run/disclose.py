@@ -1,6 +1,6 @@
-"""Records the disclosure of the machine and of each server; a resume is refused if either changed.
+"""Records the disclosure of the machine and of each server, and refuses a resume if either has changed.
 
-Figures of two machines, or of two versions of the server or of this program, are not repetitions of each other.
+Runs on two machines, or with two versions of the server or of this program, are not repetitions of each other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HINT = (
 
 
 def disclose_host(experiment: Experiment) -> None:
-    """Record what is known about this machine. Raises UserError if an earlier part ran on another one."""
+    """Record the facts about this machine. Raises UserError if an earlier part ran on another machine."""
     named = {configuration.server for configuration in experiment.configurations}
     from_disk = any(driver_type(name).settings_type.needs_documents for name in named)
     floor = noise_floor.load()
@@ -48,9 +48,9 @@ def disclose_host(experiment: Experiment) -> None:
 
 
 def disclose_fleet(experiment: Experiment, facts: Mapping[str, Any], network: Mapping[str, Any]) -> None:
-    """Record the nodes, and their network in a testbed. Raises UserError if an earlier part had others.
+    """Record the nodes, and their network in a testbed. Raises UserError if an earlier part had other nodes.
 
-    Each run adds the node of its server.
+    Each run adds the node on which its server runs.
     """
     facts = json.loads(json.dumps({**facts, "network": network} if network else facts))
     before = experiment.disclosure().get("fleet")
@@ -88,9 +88,9 @@ def _by_name(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]
 def disclose_server(
     experiment: Experiment, configuration: str, server: RunningServer, claim: str | None = None
 ) -> None:
-    """Record what is known about a server. Raises ServerError if an earlier run of the configuration had another.
+    """Record the facts about a server. Raises ServerError if an earlier run of the configuration had another one.
 
-    `claim`: what the server calls itself, recorded as its version if that is not known otherwise.
+    `claim`: the name that the server gives itself, recorded as its version if the version is not known otherwise.
     """
     described = dataclasses.asdict(server.describe())
     if claim is not None and described["version"] == UNKNOWN_VERSION:
@@ -107,7 +107,7 @@ def disclose_server(
 
 
 def _changes(before: Mapping[str, object], now: Mapping[str, object], group: str = "") -> Iterator[str]:
-    """Yield `system.kernel was 6.1, now it is 6.2` for every lasting fact that differs."""
+    """Yield `system.kernel was 6.1, is now 6.2` for every lasting fact that differs."""
     for key in sorted(before.keys() | now.keys()):
         name, was, is_now = f"{group}{key}", before.get(key), now.get(key)
         if isinstance(was, dict) and isinstance(is_now, dict):

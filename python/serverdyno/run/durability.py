@@ -1,6 +1,6 @@
-"""What a run records about durability: the files' media, the disk's own fsync, and the server's syncs.
+"""The data that a run records about durability: the files' media, the disk's own fsync, and the server's syncs.
 
-Only for file servers, because web servers make no such promise.
+Only file servers have it, because web servers promise no durability.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from serverdyno.store.note import FsyncTimes
 from serverdyno.store.records import DATA_CALLS
 
 VOLUME_FSYNCS = 20
-"""Number of fsyncs on each further volume. The median is compared with a value a hundred times smaller."""
+"""Number of fsyncs on each further volume. Few suffice: a plausible median is a hundred times the threshold."""
 
 
 @dataclass(slots=True)
 class Durability:
     """The durability data of one run.
 
-    `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load. `media`: the media of
-    each volume, its file system first; empty if unknown. `synchronous`: whether each writes at once.
-    `volume_fsync_ms`: the median fsync of each, before any load. `preloaded`: libraries before all others, in this
+    `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load. `media`: the layers of
+    each volume, its file system first; empty if unknown. `synchronous`: whether each volume writes without a sync.
+    `volume_fsync_ms`: the median fsync of each volume, before any load. `preloaded`: libraries of LD_PRELOAD, in this
     program and in the server.
     """
 
@@ -52,7 +52,7 @@ class Durability:
         return self.counter.counts(until_s) if self.counter else None
 
     def note_before(self) -> dict[str, Any]:
-        """Return the note before the first level, so that a failure does not lose it; empty for web servers."""
+        """Return the note to write before the first level, in case the run fails; empty for web servers."""
         if self.counter is None or self.server is None:
             return {}
         return {
@@ -87,9 +87,10 @@ class Durability:
 
 @contextmanager
 def watched(server: RunningServer, suites: Sequence[Suite]) -> Iterator[Durability]:
-    """Watch a running file server as long as it gets load.
+    """Count the syncs of a running file server during the block.
 
-    The kernel's count begins before the server's own is read and ends after it, so the server can't have counted more.
+    The kernel's count begins before the server's own counter is read and ends after the last reading, so the server
+    can't have counted more.
     """
     # A server that is killed and restarted is another process, so its syncs can't be counted throughout.
     if not all(suite.work.has_durability and cut_of(suite) is None for suite in suites):
@@ -128,7 +129,7 @@ def _preloaded(server: RunningServer) -> list[str]:
 
 
 def _volume_fsync_ms(directories: Sequence[Path], first: FsyncTimes | None) -> list[float | None]:
-    """Return the median fsync of each volume in ms, or None if not measured. A file system is measured once.
+    """Return the median fsync of each volume in ms; None if not measured. Each file system is measured once.
 
     `first`: the times of the first volume.
     """
@@ -155,7 +156,7 @@ def _median_fsync_ms(directory: Path) -> float | None:
 
 
 def _disk_fsync_ms(server: RunningServer) -> FsyncTimes | None:
-    """Return fsync times of the data directory; None if it is unknown or not writable."""
+    """Return fsync times of the data directory; None if the directory is unknown or not writable."""
     directories = server.data_directories()
     if not directories:
         return None

@@ -1,4 +1,4 @@
-"""Runs the stages of an experiment. `carry_out` begins or continues one: it does what is missing."""
+"""Runs the stages of an experiment. `carry_out` begins or continues an experiment: it runs the missing levels."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from serverdyno.store.note import RunNote
 def carry_out(experiment: Experiment, progress: Progress, next_rate: NextRate | None = None) -> bool:
     """Run every level without a record, in the experiment's order. Return True if every run is complete.
 
-    A failed run is noted and the others continue. Every finished level is kept at once, so that an interrupted
-    experiment can be resumed. Raises DynoError if nothing can run. `next_rate`: for a search for capacity.
+    A failed run is noted and the others continue. Every finished level is recorded at once, so that an
+    interrupted experiment can be resumed. Raises DynoError if nothing can run. `next_rate` chooses the rates of a
+    capacity search.
     """
     rest = missing(experiment)
     note_lost_runs(experiment, rest, progress)
@@ -42,10 +43,10 @@ def carry_out(experiment: Experiment, progress: Progress, next_rate: NextRate | 
 
 
 def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
-    """Return the missing levels by run, in order; for a search, those that it may still need."""
+    """Return the missing levels by run, in order; for a search, the levels that it may still need."""
     finished = experiment.finished()
     if experiment.head.suite.objective is not None:
-        # A search decides its own end and records it in the note.
+        # A search decides when to end, and records its end in the note.
         ended = {number for number, note in experiment.run_notes().items() if note.state in ("done", "lost")}
         finished |= {(number, mix.index) for number in ended for mix in experiment.head.mixes}
     rest = {run: _missing_of(run, experiment.head, finished) for run in experiment.head.order}
@@ -53,7 +54,7 @@ def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
 
 
 def _missing_of(run: RunKey, head: ExperimentHead, finished: Collection[tuple[int, int]]) -> list[Mix]:
-    """Return a run's missing levels; groups are repeated as a whole."""
+    """Return a run's missing levels; a suite's steps are repeated as a whole."""
     rest = [mix for mix in head.mixes if (run.number, mix.index) not in finished]
     groups = {mix.suite for mix in rest if mix.step is not None}
     return [mix for mix in head.mixes if mix in rest or (mix.step is not None and mix.suite in groups)]
@@ -62,7 +63,7 @@ def _missing_of(run: RunKey, head: ExperimentHead, finished: Collection[tuple[in
 def note_lost_runs(experiment: Experiment, rest: Collection[RunKey], progress: Progress) -> None:
     """Record that the rest of the note is lost, for complete runs without a final note.
 
-    Only the end of the run could know it: the server that was counted is gone.
+    The missing counts can only be read at the end of a run, while its server is still there.
     """
     notes = experiment.run_notes()
     for run in experiment.head.order:
@@ -77,15 +78,15 @@ def note_lost_runs(experiment: Experiment, rest: Collection[RunKey], progress: P
 
 
 def disclose(experiment: Experiment, progress: Progress) -> None:
-    """Record what is known about this machine, or check that it has not changed."""
+    """Record the facts about this machine, or check that they have not changed."""
     progress.stage("recording the properties of this machine")
     disclose_host(experiment)
 
 
 def ask(experiment: Experiment, progress: Progress) -> None:
-    """Check that our servers are installed and have room, and ask the user's servers, before anything takes time.
+    """Check that our servers are installed and have room, and check the user's servers, before any measurement.
 
-    Only for configurations that are still to be measured. Raises DynoError.
+    Configurations without missing levels are not checked. Raises DynoError.
     """
     rest = {run.configuration for run in missing(experiment)}
     configurations = [each for each in experiment.head.configurations if each.name in rest]
@@ -119,7 +120,7 @@ def run_all(
 
 
 def note_failure(experiment: Experiment, key: RunKey, error: DynoError) -> None:
-    """Replace the note of the run by the failure, but keep what it says about the disk."""
+    """Replace the note of the run by the failure, but keep its facts about the disk."""
     noted = experiment.readable_run_notes()[0].get(key.number)
     kept = noted.of_the_disk() if noted else {}
     experiment.write_run_note(key, RunNote(state="failed", reason=str(error), hint=error.hint, **kept))

@@ -1,6 +1,6 @@
-"""What a run records about its clients' sessions with a file server, and about their cache.
+"""The data that a run records about its clients' sessions with a file server, and about their cache.
 
-`report/subjects/negotiated.py` says what it means for the figures.
+`report/subjects/negotiated.py` says how sessions affect the figures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class NegotiatedSessions:
-    """Negotiated sessions by kind, over the levels of a run; each client of each level makes its own.
+    """Negotiated sessions by kind, over the levels of a run; each client of each level establishes its own.
 
     `of_files`: whether any level has sessions.
     """

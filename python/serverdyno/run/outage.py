@@ -1,6 +1,6 @@
-"""The outage of a level: takes the server, or a part of it, away in the middle of the window.
+"""The outage of a level, which interrupts the service in the middle of the window.
 
-`servers/local.py` does it; `report/subjects/outages.py` reports what happened to the clients.
+`servers/local.py` stops the server; `report/subjects/outages.py` reports the effects on the clients.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ NS_PER_S = 1_000_000_000
 
 
 def cut_of(suite: Suite) -> Cut | None:
-    """Return what the suite takes away from its clients in the middle of each level; None if nothing."""
+    """Return the kind of outage in the middle of each of the suite's levels; None if there is none."""
     return suite.work.cut(suite.settings(suite.work))
 
 
 class Outage:
     def __init__(self, cut: Cut | None, server: RunningServer, mix: Mix) -> None:
-        """Prepare the outage, if any. Raises UserError if the server can't be cut off this way."""
+        """Prepare the outage, if any. Raises UserError if the server does not support its kind."""
         self._cut, self._server = cut, server
         self._start_ns = 0
         self._due_s = 0.0
@@ -41,7 +41,7 @@ class Outage:
             )
 
     def look(self, elapsed_s: float) -> None:
-        """Take the server away once it is due. Called several times per second."""
+        """Begin the outage once it is due. Called several times per second."""
         if self._cut is None or self._ordered or elapsed_s < self._due_s:
             return
         self._ordered = True
@@ -51,7 +51,7 @@ class Outage:
             self._server.cut_off(self._cut.how, self._cut.away_s)
 
     def at_s(self) -> float | None:
-        """Return when it happened, in s from the level's start; None if it did not."""
+        """Return the time of the outage, in s from the level's start; None if there was none."""
         if self._cut is None or not self._ordered:
             return None
         if self._cut.by_clients:

@@ -1,7 +1,7 @@
 """Measures each configuration's peak with a short closed load before the runs, to derive a suite's open rates.
 
-All configurations get the same rates, because response times compare only at equal rate. The rates are shares of the
-lowest peak, so that each configuration can keep up.
+All configurations get the same rates, because response times can be compared only at equal rate. The rates are shares
+of the lowest peak, so that each configuration can keep up.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from serverdyno.counted import Counted
 
 MOST_FAILED = 0.01
-"""The largest failed share of requests; beyond it the peak is not the server's."""
+"""The largest failed share of requests; beyond it the measured peak is not that of the server."""
 
 
 def settle_rates(experiment: Experiment, progress: Progress, site: Site = HERE) -> None:
-    """Measure the peaks and record them with the suite's rates, unless they are known.
+    """Measure the peaks and record them with the suite's rates, unless the rates are known.
 
-    Raises DynoError if a peak can't be measured, or is too low to take shares of.
+    Raises DynoError if a peak can't be measured, or is too low for rates that differ.
     """
     head = experiment.head
     opened = head.suite.open
@@ -55,7 +55,7 @@ def settle_rates(experiment: Experiment, progress: Progress, site: Site = HERE) 
 
 
 def _peak(experiment: Experiment, configuration: Configuration, progress: Progress, site: Site) -> PeakNote:
-    """Measure one configuration, with as many clients as the open load has connections."""
+    """Measure the peak of one configuration, with as many clients as the open load has connections."""
     progress.stage(f"measuring the peak of {configuration.name}")
     closed = replace(experiment.head.mixes[0], name="peak", rate_per_s=None)
     with under_test(experiment.head, configuration, [closed], site) as (server, setup):

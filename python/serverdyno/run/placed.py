@@ -18,7 +18,7 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
     """
     configurations = expand.configurations(plan, settings_types())
     if plan.generator.fleet is not None or plan.testbed is not None:
-        # The nodes choose their CPUs themselves, and servers have all of this machine.
+        # Nodes choose their own CPUs, and servers on this machine may use all of its CPUs.
         here = tuple(sorted(os.sched_getaffinity(0)))
         return [
             found
@@ -28,7 +28,7 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
         ], plan.generator
     placement = place(plan.generator, {cpu for named in configurations for cpu in named.cpus})
     return [
-        # The user places their own server.
+        # The user chooses the CPUs of their own server.
         configuration
         if configuration.url is not None
         else replace(configuration, cpus=_cpus(configuration, placement))
@@ -37,7 +37,7 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
 
 
 def _cpus(configuration: Configuration, placement: Placement) -> tuple[int, ...]:
-    """Return the CPUs that the plan names or leaves, or as many as `processors` says. Raises UserError."""
+    """Return the CPUs that the plan names or leaves open, or the number that `processors` gives. Raises UserError."""
     count = configuration.settings.get("processors")
     if count is None:
         return configuration.cpus or placement.server

@@ -1,4 +1,4 @@
-"""Progress reports of the runner. The command line draws them; nothing here prints."""
+"""Progress reports of the runner. The command line shows them; this module prints nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """A listener. Seconds left are an estimate for the whole experiment, including server starts and report."""
+    """A listener. `left_s` is an estimate for the whole experiment, including server starts and the report."""
 
     def stage(self, text: str) -> None:
         """Receive the current activity, if it is not a level."""
@@ -24,24 +24,24 @@ class Progress(Protocol):
         """Receive the state of the running level several times per second."""
 
     def mix_finished(self, record: MixRecord) -> None:
-        """Receive a finished level; for a group, one that will be kept once all of the group have ended."""
+        """Receive a finished level. Steps are recorded only once all steps of their suite have ended."""
 
     def notice(self, text: str, hint: str | None = None) -> None:
         """Receive a notice for the user that stops nothing."""
 
     def run_failed(self, run: RunKey, error: DynoError) -> None:
-        """Receive a failed run; the experiment continues with the next."""
+        """Receive a failed run; the experiment continues with the next run."""
 
 
 class PresentRate:
-    """The rate of a load level in operations/s since the last look."""
+    """The current rate of a load level in operations/s, from two successive snapshots."""
 
     def __init__(self) -> None:
         self._elapsed_s, self._operations = 0.0, 0
         self._rate: float | None = None
 
     def at(self, snapshot: Snapshot) -> float | None:
-        """Return the current rate, as of the last look with elapsed time; None before."""
+        """Return the rate since the previous snapshot; None before any time has elapsed."""
         seconds = snapshot["elapsed_s"] - self._elapsed_s
         operations = snapshot["operations"] - self._operations
         self._elapsed_s, self._operations = snapshot["elapsed_s"], snapshot["operations"]

@@ -1,4 +1,4 @@
-"""Builds the record of a level from what the data plane counted."""
+"""Builds the record of a level from the counts of the data plane."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from serverdyno.store.records import MixRecord, NodeRow, SyncRow
 
 @dataclass(frozen=True, slots=True)
 class HostFigures:
-    """Observations besides the load itself.
+    """Observations of the machines during a level.
 
-    `nodes`: what each node did; empty if this process made the load alone. `syncs`: the server's sync system calls in
-    the window; None if unknown. `cut_at_s`: when the server was taken away, from the level's start; None if it was
-    not.
+    `nodes`: the figures of each node; empty if only this process generated the load. `syncs`: the server's sync system
+    calls in the window; None if unknown. `cut_at_s`: the time of the outage from the level's start; None if there was
+    none.
     """
 
     use: WindowUse

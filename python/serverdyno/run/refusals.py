@@ -1,6 +1,6 @@
 """Reasons why this machine can't run a checked plan, as far as known without a server and without load.
 
-Problems of the plan are in `plan/validate.py`; what only the user's servers can tell is in `ask.py`.
+`plan/validate.py` finds the problems of the plan, and `ask.py` those of the user's servers.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from serverdyno.servers.registry import create
 def refusals_here(
     suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]
 ) -> Iterator[str]:
-    """Yield what this process lacks: room, passwords, files.
+    """Yield the reasons: missing room, passwords or files.
 
-    Raises UserError for a user's server that can't be asked at all.
+    Raises UserError for a user's server that can't be reached in any case.
     """
     for configuration in configurations:
         if configuration.url is None:

@@ -1,6 +1,6 @@
 """Remarks about an experiment that users should read before it starts, but that do not prevent it.
 
-`plan/validate.py` has the problems that do.
+`plan/validate.py` finds the problems that do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from serverdyno.plan.model import Configuration
 
 WORKERS = "workers"
 THREADS_OF_WORKERS = {"apache"}
-"""Servers whose `workers` are waiting threads, not one event loop per CPU."""
+"""Servers whose `workers` are threads that mostly wait, not event loops of which one per CPU is enough."""
 
 
 def remarks(configurations: Sequence[Configuration]) -> Iterator[str]:

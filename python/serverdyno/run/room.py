@@ -1,7 +1,7 @@
-"""Refuses an experiment whose workspaces do not fit, before anything is started or measured.
+"""Refuses an experiment whose workspaces do not fit, before any server is started.
 
-Only for servers started on this machine: nodes have their own disks, and `ask.py` asks the user's servers. This is a
-first check; each run asks the shares themselves again.
+It checks only servers started on this machine: nodes have their own disks, and `ask.py` checks the user's servers. Each
+run checks the free space of its shares again.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Conf
 
 
 def needed(suite: Suite, mixes: Sequence[Mix]) -> tuple[int, int]:
-    """Return the bytes that the clients of a suite's largest level keep on a server, and the number of clients.
+    """Return the bytes of all workspaces at a suite's largest level, and the number of clients.
 
-    0 bytes: not known in advance.
+    0 bytes: the size is not known in advance.
     """
     settings = suite.settings(suite.work)
     if suite.work.load_file(settings) is not None:
-        return 0, 0  # its workspaces have their own files' sizes
+        return 0, 0  # a load file has its own file sizes
     clients = suite.clients[0] if suite.ends_when_done else max(mix.clients for mix in mixes)
     return clients * suite.work.workspace_bytes(settings), clients
 

@@ -56,8 +56,8 @@ def used_since(
 class Requests:
     """Requests sent, to compare with the server's count.
 
-    `failed`: None for file servers, where operations fail and their requests are answered. `are_known`: false once a
-    level ended when its work was done, because requests around its work are not counted.
+    `failed`: None for file servers, whose requests are answered even if operations fail. `are_known`: false after
+    steps, because requests before and after the steps are not counted.
     """
 
     answered: int = 0
@@ -65,9 +65,9 @@ class Requests:
     are_known: bool = True
 
     def add(self, result: Counted) -> None:
-        """Count one level, ramps included; a request repeated on a new connection counts once.
+        """Add the counts of one level, ramps included. A request repeated on a new connection counts once.
 
-        For file servers: requests of the protocol, including those that made the workspaces.
+        For file servers, these are requests of the protocol, including those that created the workspaces.
         """
         if result.protocol_requests is not None:
             self.answered += result.protocol_requests
@@ -79,11 +79,11 @@ class Requests:
 
 @dataclass(slots=True)
 class Run:
-    """The run of one configuration, or its rest after a resume.
+    """The run of one configuration, or the rest of the run after a resume.
 
-    `left`: of the whole experiment. `next_rate`: of a search, whose trials are at most `mixes`. `done`: how many of
-    `mixes` are kept. `served`: by the server's own count; None if unknown. `members_before`: CPU seconds of each
-    member of a team before the first level.
+    `left`: time left of the whole experiment. `next_rate`: chooses the rates of a search, which has at most one trial
+    per entry of `mixes`. `done`: number of recorded levels of `mixes`. `served`: requests by the server's own count;
+    None if unknown. `members_before`: CPU seconds of each member of a team before the first level.
     """
 
     experiment: Experiment
@@ -101,7 +101,7 @@ class Run:
     agreed: NegotiatedSessions = field(default_factory=NegotiatedSessions)
 
     def carry_out(self) -> None:
-        """Start the server, run the levels and keep each. Raises DynoError after stopping the server."""
+        """Start the server, run the levels and record each. Raises DynoError after stopping the server."""
         self.progress.stage(f"starting {self.key.configuration}")
         head, configuration = self.experiment.head, self._configuration()
         with served(head, configuration, self.site) as server, ExitStack() as watching:
@@ -110,9 +110,10 @@ class Run:
             self._note(server, self.durability)
 
     def _suite(self, mixes: Sequence[Mix], server: RunningServer, watching: ExitStack) -> None:
-        """Run what is left of one suite.
+        """Run the missing levels of one suite.
 
-        The processes of a user's server are known once it was asked, so `watching` begins with the first suite.
+        The processes of a user's server are known only after the first check, so `watching` begins with the first
+        suite.
         """
         head, configuration = self.experiment.head, self._configuration()
         suite = head.suite_of(mixes[0])
@@ -144,7 +145,7 @@ class Run:
             self.served = None if served is None or self.served is None else self.served + int(served)
 
     def _run_group(self, levels: Sequence[Mix], setup: LoadSetup, server: RunningServer) -> None:
-        """Run a suite's levels that end when their work is done, and keep them all after the last."""
+        """Run a suite's levels that end when their work is done, and record all of them after the last."""
         head = self.experiment.head
         self.requests.are_known = False
 
@@ -158,7 +159,7 @@ class Run:
         def on_left(left: Sequence[str]) -> None:
             tell_left(self._configuration(), server.access(), setup, left, self.progress)
 
-        # All configurations get the same contents and positions; each repetition gets others.
+        # All configurations get the same contents and positions, which differ between repetitions.
         seed = local.stream_seed(head.seed, self.key.repetition, 0)
         found = steps.carry_out(
             levels, setup, seed, Listener(at_gate, on_left), drop_caches=head.plan.drop_caches
@@ -183,7 +184,7 @@ class Run:
         return found
 
     def _due(self, mixes: Sequence[Mix]) -> Iterator[Mix]:
-        """Yield the levels in order; in a search, each trial follows from earlier ones."""
+        """Yield the levels in order; in a search, the results of earlier trials determine each trial."""
         for mix in mixes:
             if self.next_rate is None:
                 yield mix
@@ -217,7 +218,7 @@ class Run:
         result = local.run_mix(mix, setup, seed, on_tick)
         if mix.operations is not None:
             meter.end()
-        nodes = setup.fleet.figures if setup.fleet else ()  # before a preflight has its own figures
+        nodes = setup.fleet.figures if setup.fleet else ()  # read before a preflight replaces the figures
         # Figures of a server that has ended are not a measurement.
         server.check()
         if result.clients_participating == 0 or result.operations == 0:
@@ -249,7 +250,7 @@ class Run:
         return frozenset((*setup.cpus, *server)) if setup.cpus and server else frozenset()
 
     def _note(self, server: RunningServer, durability: Durability) -> None:
-        """Record the counts of one start of the server; after a resume, of the levels from `from_mix` on."""
+        """Record the counts since the server's start; after a resume, they cover only the levels from `from_mix` on."""
         counted = self.served
         suites = self.experiment.head.suites
         if any(cut_of(suite) is not None for suite in suites) or not self.requests.are_known:

@@ -1,4 +1,4 @@
-"""A scenario as steps of one data plane job in its own directory, and the removal of what they leave.
+"""A scenario as steps of one data plane job in its own directory, and the removal of remaining files.
 
 The data plane defines a step's operations; `steps.py` runs the job.
 """
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 DIRECTORY = "serverdyno-scenario-"
 """Prefix of the directory on the server; unique letters follow."""
 FILES, STREAM = "files", "stream"
-"""Prefixes of directories of a step with several clients, and of files of one; a point and a number follow."""
+"""Prefixes of the clients' directories, and of the streams' files; a point and a number follow."""
 
 Actions = Iterator[tuple[str, dict[str, Any], int]]
-"""Steps of the data plane: name for errors, action, and passes (0: not a level)."""
+"""Steps of the data plane: name in errors, action, and number of passes (0: not a level)."""
 
 
 def actions(scenario: Scenario) -> Actions:
-    """Yield the scenario's own directory, then its steps for the data plane."""
+    """Yield the creation of the scenario's own directory, then its steps, for the data plane."""
     yield "making the directory", {"do": "make_base"}, 0
     built: set[str] = set()
     copied: dict[str, str | None] = {}
@@ -55,7 +55,7 @@ def actions(scenario: Scenario) -> Actions:
                 action |= {"name": STREAM, "bytes": step.bytes // step.block_bytes * step.block_bytes}
             case _:
                 pass
-        # Phases have one pass.
+        # Steps of several clients have one pass.
         passes = 1 if isinstance(step, model.OfClients) else len(model.states(step))
         yield model.label(step), action, passes
 
@@ -85,7 +85,7 @@ def removal(scenario: Scenario, base: str) -> Actions:
 
 
 def removal_of_files(files: Iterable[str], left: str) -> Actions:
-    """Yield the steps that remove files if they exist. `left`: the name for errors."""
+    """Yield the steps that remove files if they exist. `left`: name in errors."""
     for file in files:
         yield _removing(left), {"do": "remove_file", "file": file, "lenient": True}, 0
 
@@ -110,7 +110,7 @@ def _clients(step: Step) -> int:
 
 
 def levels_at_once(scenario: Scenario) -> list[int]:
-    """Return, in order, how many levels start and end together, such as writers and readers."""
+    """Return the sizes of groups of levels that start and end together, such as writers and readers, in order."""
     return [
         levels
         for step in scenario.steps
@@ -125,7 +125,7 @@ def _tree(scenario: Scenario, name: str, *, built: bool) -> dict[str, Any]:
 
 
 def _trees_of_clients(step: model.Metadata) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what the clients create, by the data plane's names, with the size of the step."""
+    """Yield the trees that the clients create, in the data plane's format, each with a key for its size."""
     files = [{"name": f"{client}.", "count": step.files, "bytes": 0} for client in range(step.clients)]
     names = [(FILES, files)] if step.shared else [(f"{FILES}.{n}", [each]) for n, each in enumerate(files)]
     for name, each in names:

@@ -1,6 +1,6 @@
-"""The site of an experiment: this machine as it is, or the testbed of its plan.
+"""The site of an experiment: this machine, or the testbed of its plan.
 
-Nodes that a plan names by their fleet are elsewhere in any case.
+A fleet that a plan names is not part of the site.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from serverdyno.run.progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """`fleet`: folder of the testbed's nodes; None for the plan's nodes, if any.
+    """The site of the servers and the generator. `fleet`: folder of the testbed's nodes; None without a testbed.
 
-    `address`: where our servers listen; None for loopback. `network`: disclosure of the testbed's network; empty
-    without one.
+    `address`: address at which our servers listen; None for loopback. `network`: disclosure of the testbed's network;
+    empty without a testbed.
     """
 
     fleet: Path | None = None
@@ -44,7 +44,7 @@ def site_of(plan: Plan, progress: Progress) -> Iterator[Site]:
     if plan.testbed is None:
         yield HERE
         return
-    # The extra for fleets contains its modules.
+    # The modules of a testbed belong to the extra for fleets.
     from serverdyno.fleet.testbed.standing import standing  # noqa: PLC0415
 
     hosts = len(plan.testbed.host_names())

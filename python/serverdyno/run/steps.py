@@ -1,4 +1,4 @@
-"""Runs levels that end when their work is done: the phases of Bonnie or steps of a scenario, as one group.
+"""Runs levels that end when their work is done, as one group: the phases of Bonnie or the steps of a scenario.
 
 The data plane defines the phases and steps; `fleet/group.py` synchronises the nodes.
 """
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 SEEDS = 1 << 32
 REMOVAL_S, REMOVAL_PAUSE_S = 3.0, 0.1
-"""How long to wait for a restarting server before giving up the removal; and the pause between two attempts."""
+"""Longest time to retry the removal while a server restarts, and the pause between two attempts."""
 Found = tuple[list[float], "list[group.Level | None]"]
 """The start of each phase by this machine's clock, and the counts of each level."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerUse:
-    """The server's use so far: CPU seconds and sync calls by name; and its current memory. None: unknown."""
+    """The server's CPU seconds and sync calls by name so far, and its current memory. None: unknown."""
 
     cpu_s: float | None
     syncs: Mapping[str, int] | None
@@ -62,7 +62,7 @@ NOT_KNOWN = ServerUse(None, None, None)
 class LevelDone:
     """The counts of a level, in total and by node, and the server's use.
 
-    Of levels that end together, the last one has the use during all of them.
+    If levels end together, the last one has the use during all of them.
     """
 
     result: Counted
@@ -74,9 +74,9 @@ class LevelDone:
 class Listener:
     """Callbacks of a run.
 
-    `at_gate`: called at each gate with its kind (`group.BEGIN`) and the current or next level (the first of several
-    that begin together); returns the server's use so far. `on_left`: called with the paths that may be left, relative
-    to the server's URL.
+    `at_gate`: called at each gate with its kind (such as `group.BEGIN`) and the current or next level (the first of
+    several that begin together); returns the server's use so far. `on_left`: called with the paths that may remain,
+    relative to the server's URL.
     """
 
     at_gate: Callable[[str, Mix], ServerUse]
@@ -87,7 +87,7 @@ class Listener:
 class _GroupRun:
     """A running group.
 
-    `gates`: how many were passed. `firsts`: the first level of each phase. `uses`: the server's use in each finished
+    `gates`: number of passed gates. `firsts`: the first level of each phase. `uses`: the server's use in each finished
     phase.
     """
 
@@ -109,7 +109,7 @@ class _GroupRun:
             self.uses.append(now.since(self.before))
 
     def carry_out_steps(self, asked: Scenario, *, drop_caches: bool) -> Found:
-        """Run each step in its own sessions and its own directory, which is removed at the end."""
+        """Run all steps in a new directory, which is removed at the end."""
         base = scenario.DIRECTORY + secrets.token_hex(6)
         local = {name: file.bytes for name, file in asked.local.items()}
         steps = self._steps(scenario.actions(asked), base, drop_caches=drop_caches)
@@ -122,7 +122,7 @@ class _GroupRun:
     def carry_out_bonnie(self, asked: BonnieSettings) -> Found:
         """Run all phases. Each node removes its clients' files."""
         clients, url = self.setup.suite.clients[0], self.setup.target.url
-        file = f"Bonnie.{os.getpid()}"  # as the original's
+        file = f"Bonnie.{os.getpid()}"  # the name that the original uses
         spec = {
             **asked.model_dump(include={"chunk_bytes", "seeks", "seekers", "check"}),
             "clients": clients,
@@ -134,7 +134,7 @@ class _GroupRun:
         name = f"Bonnie could not run on {url}"
         load = self._load(Group(self._job({"bonnie": spec}), clients, [name], {}))
         files = [file, *(f"{file}.{number}" for number in range(2, clients + 1))]
-        # Files are created before the first gate. A lost session or node removes none.
+        # Files are created before the first gate. A client whose session or node is lost does not remove its file.
         return self._carried_out(load, 0, scenario.removal_of_files(files, file), "", files)
 
     def _carried_out(
@@ -144,7 +144,7 @@ class _GroupRun:
         try:
             return load.begun_unix_s, load.carry_out(self.watch)
         except ServerEndedError:
-            raise  # what was made went with the server
+            raise  # the files are gone with the server
         except BaseException as error:
             if self.gates > gates_without:
                 try:
@@ -155,7 +155,7 @@ class _GroupRun:
             raise
 
     def _remove(self, actions: scenario.Actions, base: str, left: Sequence[str]) -> None:
-        """Remove what a group has left, from this process with new sessions. Raises ServerError."""
+        """Remove the remaining files of a group, from this process with new sessions. Raises ServerError."""
         here, steps = group.in_this_process(self.setup.target, ()), self._steps(actions, base)
         until_s = time.monotonic() + REMOVAL_S
         while True:
@@ -195,7 +195,7 @@ class _GroupRun:
 def carry_out(
     levels: Sequence[Mix], setup: LoadSetup, seed: int, listener: Listener, *, drop_caches: bool = False
 ) -> list[LevelDone]:
-    """Run all levels of a suite and return the counts of each; what was created is removed or reported.
+    """Run all levels of a suite and return the counts of each. Created files are removed, or reported if they remain.
 
     `drop_caches`: nodes write back and drop their page caches before each step. Raises UserError, ServerError.
     """

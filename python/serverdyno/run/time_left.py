@@ -14,8 +14,8 @@ from serverdyno.plan.model import Mix, Suite
 from serverdyno.plan.testbed import Testbed
 
 # Measured on two CPUs of a virtual machine, 2026-11-22.
-START_S = 1.5  # a server: configuration, start, proof, first look, end
-WORKSPACE_BYTES_S = 100e6  # made on a file server, by all clients together
+START_S = 1.5  # of a server: configuration, start, proof, preflight, end
+WORKSPACE_BYTES_S = 100e6  # creation on a file server, by all clients together
 REPORT_S = 5.0
 
 
@@ -45,7 +45,7 @@ class TimeLeft:
         self._load_of_run_s += length_s
 
     def run_ends(self, unfinished_s: float = 0.0) -> None:
-        """Learn the overhead from a finished run. `unfinished_s`: load that a failed run did not carry out."""
+        """Update the overhead from a finished run. `unfinished_s`: time of the load that a failed run left out."""
         self.load_s -= unfinished_s
         self.runs -= 1
         if not unfinished_s:
@@ -56,7 +56,7 @@ class TimeLeft:
 def time_left(
     suites: Sequence[Suite], runs: Sequence[Sequence[Mix]], testbed: Testbed | None = None
 ) -> TimeLeft:
-    """Return the time of the levels of `runs`; unknown for levels that end when their work is done.
+    """Return the time left for `runs`. Levels that end when their work is done count as 0 s.
 
     `testbed`: its links limit the creation of workspaces.
     """

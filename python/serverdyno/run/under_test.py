@@ -1,4 +1,4 @@
-"""The server of one configuration, for as long as it gets load."""
+"""The server of one configuration, from its start to its stop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from serverdyno.servers.running import running
 from serverdyno.store.head import ExperimentHead
 
 NODE_LOOK_S = 1.0
-"""Time between two checks that a node's server runs. An answer costs the node about 1 ms of CPU time."""
+"""Time between two checks that a node's server runs. Each check costs the node about 1 ms of CPU time."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def opened(
     mixes: Sequence[Mix],
     site: Site = HERE,
 ) -> Iterator[LoadSetup]:
-    """Yield the setup for one suite's load on a running server. `mixes`: of that suite. Raises DynoError."""
+    """Yield the setup for one suite's load on a running server. `mixes`: the suite's levels. Raises DynoError."""
     suite = head.suite_of(mixes[0])
     protocol = protocol_of(configuration, suite)
     # Consent precedes the first request, and every request goes to the address that consented.
@@ -114,9 +114,9 @@ def _watched(server: NodeServer | NodeTeam) -> AbstractContextManager[None]:
 
 @contextmanager
 def carried(setup: LoadSetup, access: Access, apart: Collection[str] = ()) -> Iterator[LoadSetup]:
-    """Yield the setup with the fleet or generator processes of its plan; they end with the block.
+    """Yield the setup with the fleet or generator processes of its plan, which end with the block.
 
-    `apart`: nodes of the fleet that serve.
+    `apart`: nodes of the fleet that run servers, not load.
     """
     if setup.generator.processes == 1 and setup.generator.fleet is None:
         yield setup
@@ -131,7 +131,7 @@ def carried(setup: LoadSetup, access: Access, apart: Collection[str] = ()) -> It
     work = setup.suite.work
     load_file = work.packed_load_file(setup.suite.settings(work))
     if setup.generator.fleet is not None:
-        # Its modules belong to an extra that single-machine load does not need.
+        # The modules of a fleet belong to an extra, which load from one machine does not need.
         from serverdyno.fleet.membership import fleet_at  # noqa: PLC0415
 
         folder = Path(setup.generator.fleet)

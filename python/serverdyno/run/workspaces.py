@@ -1,4 +1,4 @@
-"""Removes what clients created on the user's file server, however the run ends, and reports what remains.
+"""Removes the clients' files from the user's file server, however the run ends, and reports files that remain.
 
 Our own servers are deleted with their shares. The data plane cleans up at the end of a level.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def workspaces_taken_away(
     configuration: Configuration, access: Access, mix: Mix, setup: LoadSetup, progress: Progress
 ) -> Iterator[None]:
-    """Remove the clients' files from the user's shares at the end of the block, or report what is left.
+    """Remove the clients' files from the user's shares at the end of the block, or report the remaining ones.
 
     A second interrupt ends the removal.
     """
@@ -65,7 +65,7 @@ def workspaces_taken_away(
 def tell_recycled(
     configuration: Configuration, before: Sequence[ShareLook], setup: LoadSetup, progress: Progress
 ) -> None:
-    """Report recycle bins that have grown since `before`: a suite's workspaces would fill the disk."""
+    """Report recycle bins that have grown since `before`, because workspaces moved there would fill the disk."""
     if configuration.url is None:
         return
     known = {look["share"]: look["recycled_entries"] for look in before}
@@ -98,7 +98,7 @@ def tell_left(
 
 
 def what_is_left(protocol: Protocol[Any], access: Access, left: Sequence[LeftOver]) -> tuple[str, str]:
-    """Return what is left where and why, and how to remove it, in words."""
+    """Return a text on the remaining directories with the reasons, and a hint on how to remove them."""
 
     def share_of(one: LeftOver) -> str:
         return one["share"]

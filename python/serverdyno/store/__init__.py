@@ -1,1 +1,1 @@
-"""The experiment folder: what was planned, what was measured, and in which format. It computes nothing."""
+"""The experiment folder: the plan, the records, and their format. It computes nothing."""

@@ -1,4 +1,4 @@
-"""Checks whether a record can be a measurement. One that can't is damaged and contributes no figure.
+"""Checks whether a record can be a measurement. A record that can't is damaged and contributes no figure.
 
 The report names figures that contradict each other.
 """
@@ -13,17 +13,18 @@ from serverdyno._native import Histogram
 from serverdyno.plan.model import MAX_LENGTH_S, Mix
 from serverdyno.store.records import MixRecord
 
-MIN_WINDOW_S = 1e-6  # of a level that ends after a number of requests
+MIN_WINDOW_S = 1e-6  # a level that ends after a number of requests may be short
 LATEST_UNIX_S = 1e11
-"""The year 5138."""
+"""Latest valid time, in the year 5138."""
 LARGEST = 2.0**53
-"""Upper bound of bytes, nanoseconds and operations: no level comes near it, and squares and sums stay finite."""
+"""Upper bound of bytes, nanoseconds and operations: no level comes near, and squares and sums stay finite."""
 _MAY_BE_NEGATIVE = {"clock_offset_s", "others_cpu_s"}
-"""A node's clock may be behind; in earlier versions, this is a difference of two clocks that tick apart."""
+"""Fields that may be negative: a node's clock may be behind, and the CPU time of others is a difference in older
+records."""
 
 
 def check_mix(record: MixRecord, mix: Mix) -> None:
-    """Raise ValueError if a record can't be one of that level."""
+    """Raise ValueError if a record can't be that of the level `mix`."""
     _check_values("", record)
     for name in ("generator_threads", "rate_per_s", "response_time_hdr"):
         if getattr(record, name) in (0, b""):

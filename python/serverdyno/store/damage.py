@@ -1,4 +1,4 @@
-"""Files whose content can't be what was written: which file, and what is wrong at which place.
+"""Errors on damaged files, whose content can't be what was written: the file, the problem and its place.
 
 A file that can't be read at all (permissions, a failing disk) may be intact and is not damaged.
 """
@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from serverdyno.errors import DynoError
 
 MOST_PROBLEMS = 5
-"""The most problems reported per file, enough to start a repair by hand."""
+"""The most problems reported per file: enough to begin a repair by hand."""
 
 
 class DamagedError(DynoError):
-    """The content of the file `path` is not what was written."""
+    """The file `path` is damaged."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
@@ -29,12 +29,12 @@ class DamagedError(DynoError):
 
 
 def damaged(path: Path, reason: object) -> DamagedError:
-    """Return the error. `reason`: the error from reading the content, or words."""
+    """Return the error for a damaged file. `reason`: the error from reading the content, or words."""
     return DamagedError(path, f"damaged: {_words(reason)}")
 
 
 def _words(reason: object) -> str:
-    """Return the reason with its place as editors count: lines and columns, or bytes, from 1."""
+    """Return the reason with its place: line and column, or byte, each counted from 1 as in editors."""
     if isinstance(reason, json.JSONDecodeError):
         return f"line {reason.lineno}, column {reason.colno}: {reason.msg}"
     if isinstance(reason, UnicodeDecodeError):

@@ -10,7 +10,7 @@ from serverdyno.store.note import Part
 
 
 class DisclosedServer(Part):
-    """A server's description; it may have further names."""
+    """A server's description. Further fields are allowed."""
 
     server: str = ""
     version: str = ""

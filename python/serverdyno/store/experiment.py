@@ -1,13 +1,16 @@
-"""An experiment is a folder. This is the way into it and out of it.
+"""Read and write the folder of an experiment.
 
-``` plan.toml  experiment.json  powercuts.json disclosure/host.json  disclosure/fleet.json
-disclosure/<configuration>/description.json  disclosure/<configuration>/files/...
-runs/<NNN>-<configuration>-r<K>/run.json  runs/.../mix-<NN>.parquet ```
+The folder contains:
 
-Every file is written whole or not at all, so that a killed writer loses the mix in progress and no more. Says
-nothing about what the figures mean: that is `analysis`.
+    plan.toml  experiment.json  powercuts.json
+    disclosure/host.json  disclosure/fleet.json
+    disclosure/<configuration>/description.json  disclosure/<configuration>/files/...
+    runs/<NNN>-<configuration>-r<K>/run.json  runs/.../mix-<NN>.parquet
 
-Who reads or writes mixes imports `table` then, since Arrow takes 0.1 s of CPU time and 30 MB.
+Every file is written completely or not at all, so that a killed writer loses only the level in progress. `analysis`
+interprets the figures.
+
+`table` is imported only to read or write levels, because importing Arrow takes 0.1 s of CPU time and 30 MB.
 """
 
 from __future__ import annotations
@@ -45,15 +48,15 @@ if TYPE_CHECKING:
 PLAN, HEAD, POWER_CUTS = "plan.toml", "experiment.json", "powercuts.json"
 REPORT = "report"
 OF_TASKS = "tasks.json"
-"""The head of experiments of tasks, which versions before format 9 wrote."""
+"""The head of experiments with tasks, which versions before format 9 wrote."""
 HOST, FLEET = "disclosure/host.json", "disclosure/fleet.json"
 MOST_DISCLOSED_BYTES = 16 * MIB
-"""Limit for the configuration files of one server together."""
+"""Largest total size of one server's configuration files."""
 PAGE = "report.html"
 """The page of a report, in its folder."""
 MOST_MIX_BYTES = 64 * MIB
 MIXES_AT_ONCE = 256
-"""The most files in memory at once: a table takes more memory than its record."""
+"""The most files of levels in memory at once: a table takes more memory than its record."""
 Value = TypeVar("Value")
 _MIX_NAME = re.compile(r"mix-(\d+)\.parquet")
 
@@ -75,11 +78,11 @@ class Experiment:
         self._format = upgrades
         self._found_version = found
         self._lock = lock
-        self._made: list[Path] = []  # folders that `create` made, the deepest first
+        self._made: list[Path] = []  # folders that `create` created, the deepest first
 
     @classmethod
     def create(cls, folder: Path, plan_text: str, head: ExperimentHead) -> Self:
-        """Create an experiment in a new or empty folder, open for writing. Raises UserError for any other."""
+        """Create an experiment in a new or empty folder, open for writing. Raises UserError for other folders."""
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +98,7 @@ class Experiment:
         lock = WriterLock(files)
         try:
             files.write(PLAN, plan_text.encode(errors="replace"))
-            # The head is last: a folder without it is not an experiment.
+            # The head is written last, because it makes the folder an experiment.
             files.write(HEAD, head.model_dump_json(indent=2).encode())
         except BaseException as error:
             for name in (PLAN, HEAD, LOCK_NAME):
@@ -141,7 +144,8 @@ class Experiment:
     def discard(self) -> bool:
         """Remove an experiment that has measured nothing; return whether it is gone.
 
-        Only for the writer. Files of others stay, and so does a folder that was not created here.
+        The experiment must be open for writing. If the folder has files of others, nothing is removed. A folder that
+        was not created here stays.
         """
         if self.finished() or self.run_notes():
             return False
@@ -157,7 +161,7 @@ class Experiment:
         return True
 
     def close(self) -> None:
-        """Let another process write. May be repeated."""
+        """Release the lock, so that another process can write. May be repeated."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -173,7 +177,7 @@ class Experiment:
         return self._files.read(PLAN, MOST_BYTES).decode(errors="replace")
 
     def extend(self, repetitions: int) -> None:
-        """Plan more repetitions after the existing ones. Raises ValueError for an order without rounds."""
+        """Add repetitions to the plan after the existing ones. Raises ValueError for an order without rounds."""
         plan = self.head.plan
         more = plan.repetitions + repetitions
         order = order_of(self.head.configurations, more, plan.order, self.head.seed)
@@ -186,7 +190,7 @@ class Experiment:
         self.head = head
 
     def settle_rates(self, rates_per_s: list[int], peaks: PeakRates) -> None:
-        """Store the rates that follow from peaks as the suite's rates."""
+        """Store the rates derived from peaks as the suite's rates."""
         suite = self.head.suite
         assert suite.open is not None  # only open load has rates
         opened = suite.open.model_copy(update={"rate_per_s": rates_per_s, "percent_of_peak": []})
@@ -226,11 +230,11 @@ class Experiment:
             self._write(name, table.encode(record))
 
     def mixes(self) -> list[MixRecord]:
-        """Return every level so far, by run and level. Raises DynoError with the name of a damaged file."""
+        """Return every recorded level, sorted by run and level. Raises DynoError with the name of a damaged file."""
         return _all(self.readable_mixes())
 
     def readable_mixes(self) -> tuple[list[MixRecord], list[DynoError]]:
-        """Return every level with an intact file, by run and level, and the errors of the others."""
+        """Return every level with an intact file, sorted by run and level, and the errors of the other files."""
         names, problems = self._mix_names()
         if not names:
             return [], problems
@@ -255,7 +259,7 @@ class Experiment:
         return found, problems
 
     def _check(self, place: tuple[RunKey, int], name: str, record: MixRecord) -> None:
-        """Raise DamagedError if a record can't be the one of that place."""
+        """Raise DamagedError if a record can't be that of the run and level `place`."""
         path = self.folder / name
         if (RunKey(record.run, record.configuration, record.repetition), record.mix) != place:
             raise DamagedError(
@@ -299,7 +303,7 @@ class Experiment:
         return _all(self.readable_run_notes())
 
     def readable_run_notes(self) -> tuple[dict[int, RunNote], list[DynoError]]:
-        """Return every intact note by run number, and the errors of the others."""
+        """Return every intact note by run number, and the errors of the other notes."""
         notes, problems = {}, []
         for key in sorted(self.head.order, key=lambda key: key.number):
             name = f"{_run_folder(key)}/run.json"
@@ -325,11 +329,11 @@ class Experiment:
             raise damaged(self.folder / POWER_CUTS, error) from error
 
     def set_aside_damaged(self) -> list[str]:
-        """Rename each damaged level and note, so that its place is free; return a sentence for each.
+        """Rename each damaged record and note, so that its name is free; return a sentence for each.
 
-        Nothing is deleted. Raises DynoError for a file that can't be read (it may be intact) before any is renamed,
-        and if one can't be renamed. A damaged head or disclosure stays, because an unknown machine or server can't be
-        shown to be the same.
+        Nothing is deleted. Raises DynoError, before any renaming, if a file can't be read (it may be intact), and if a
+        file can't be renamed. A damaged head or disclosure stays, because a resume must compare machine and server with
+        it.
         """
         if self._lock is None:
             raise ValueError(f"{self.folder} is open for reading only")
@@ -339,7 +343,7 @@ class Experiment:
             raise unreadable[0]
         said: list[str] = []
         for problem in problems:
-            assert isinstance(problem, DamagedError)  # all others were raised
+            assert isinstance(problem, DamagedError)  # all other errors were raised above
             try:
                 aside = self._files.set_aside(f"{problem.path.relative_to(self.folder)}")
             except DynoError as error:
@@ -350,7 +354,7 @@ class Experiment:
 
     @property
     def set_aside(self) -> list[str]:
-        """Return the files set aside so far, as paths below the folder."""
+        """Return the damaged files renamed so far, as paths below the folder."""
         return self._files.was_set_aside()
 
     @property
@@ -420,7 +424,7 @@ class Experiment:
         content = self._files.read(name, MOST_MIX_BYTES)
         try:
             found = table.in_order(self._format.upgrade_mix(table.decode(content), self._found_version))
-            found.validate(full=True)  # texts that are none, lists that end beyond their values
+            found.validate(full=True)  # finds invalid UTF-8, and lists that end beyond their values
             is_mix = found.num_rows == 1 and found.schema.equals(table.SCHEMA)
         except KeyError as error:
             raise damaged(path, f"it has no {error.args[0]}") from error
@@ -432,7 +436,7 @@ class Experiment:
 
 
 def _file_name(name: str) -> str:
-    """Return `/etc/mime.types` as `%2Fetc%2Fmime.types`: readable, and never a path out of the folder."""
+    """Return a file name for a path, `%2Fetc%2Fmime.types` for `/etc/mime.types`, which never leaves the folder."""
     if name in ("", ".", ".."):
         raise ValueError(f"not a file name: {name!r}")
     return quote(name, safe="")
@@ -468,7 +472,7 @@ def _no_experiment(folder: Path) -> UserError:
 
 
 def _all(read: tuple[Value, list[DynoError]]) -> Value:
-    """Return what was read, or raise the first problem."""
+    """Return the value of a pair of value and problems, or raise the first problem."""
     found, problems = read
     if problems:
         raise problems[0]
@@ -476,7 +480,7 @@ def _all(read: tuple[Value, list[DynoError]]) -> Value:
 
 
 def _read_head(files: Folder, file_format: FileFormat) -> tuple[ExperimentHead, int]:
-    """Return the head in the current format, and the version that was found."""
+    """Return the head in the current format, and the format version of the file."""
     path, data = files.path / HEAD, read_object(files, HEAD)
     version = data.get("format_version")
     if type(version) is not int or version < 1:

@@ -1,4 +1,4 @@
-"""The version of the experiment folder's format, and the upgrade of older ones on reading.
+"""The version of the experiment folder's format, and the upgrade of older versions on reading.
 
 A change of `experiment.json` or of a level's columns raises `CURRENT.version` and adds an `Upgrade`.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """Upgrade from one version to the next: of the head as JSON, and of a level's table."""
+    """The upgrade from one version to the next: of the head as JSON, and of a level's table."""
 
     head: Callable[[dict[str, Any]], dict[str, Any]]
     mix: Callable[[pa.Table], pa.Table]
@@ -28,7 +28,7 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A version, and the upgrades to it by the version that each starts from."""
+    """A format version, and the upgrades to it by the version from which each starts."""
 
     version: int
     upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class FileFormat:
             )
 
     def check_writable(self, found: int, folder: Path) -> None:
-        """Raise UserError for an older format: one experiment is not written in two."""
+        """Raise UserError for an older format, because no experiment mixes two formats."""
         if found < self.version:
             raise UserError(
                 f"{folder} has the older format {found}, which this version of Serverdyno can only read",

@@ -1,8 +1,8 @@
-"""Access the files below a folder, only from its open directory, and never through a link.
+"""Access the files below a folder, relative to its open descriptor, and never through a link.
 
-Experiments come from strangers. A symbolic link, a pipe or a device in the place of a file is refused, and what is read
-is bounded. A file that is written is whole or not there, whenever the writer or the machine dies. Not for what the
-files mean: `experiment.py`; nor for the path of the folder itself, which the user names.
+Experiments are untrusted input. A symbolic link, a pipe or a device in the place of a file is refused, and the size
+that is read is bounded. Files are written atomically, even if the writer or the machine dies. `experiment.py` defines
+the files. The path of the folder itself is the user's, and is trusted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from serverdyno.store.damage import damaged
 
 MIB = 1 << 20
 DEEPEST = 5
-"""The deepest nesting of folders that is searched; ours is three."""
+"""Greatest depth of folders that is searched; an experiment has three levels."""
 _PREFIX, _SUFFIX = ".unfinished-", ".tmp"
 _ASIDE = ".damaged"
 _SET_ASIDE = re.compile(rf".+{re.escape(_ASIDE)}(-[1-9][0-9]*)?")
@@ -39,7 +39,7 @@ _REASONS = {
 
 
 class Folder:
-    """A folder. Names are relative to it, with `/` between their parts. Every method raises DynoError."""
+    """A folder. Names are relative to it, with `/` between parts. Every method raises DynoError."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -48,11 +48,11 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open the folder that the user named, following links. Raises OSError."""
+        """Open a folder named by the user, following links. Raises OSError."""
         return cls(path, os.open(path, _DIRECTORY))
 
     def below(self, name: str) -> Self:
-        """Return the subfolder of that name, created if missing."""
+        """Return the subfolder `name`, created if missing."""
         with self._told("write", name), self._opened(name, make=True) as directory:
             return type(self)(self.path / name, os.dup(directory))
 
@@ -68,7 +68,7 @@ class Folder:
         return True
 
     def names(self, name: str = "", pattern: str = "*") -> list[str]:
-        """Return the sorted names in a folder; empty if there is no such folder."""
+        """Return the sorted names in a folder; empty if the folder does not exist."""
         with self._told("read", name):
             try:
                 with self._opened(name) as directory:
@@ -77,11 +77,11 @@ class Folder:
                 return []
 
     def read(self, name: str, most_bytes: int, *, may_be_empty: bool = False) -> bytes:
-        """Return the content of a file. Raises DamagedError if it is too large, or empty and must not be."""
+        """Return the content of a file. Raises DamagedError if it is too large, or empty without `may_be_empty`."""
         folder, leaf = _split(name)
         with self._told("read", name), self._opened(folder) as directory:
-            # Check before opening, because opening can affect a device, and after, because the file may have been
-            # replaced.
+            # Check before opening, because opening can affect a device, and again after it, because the file may have
+            # been replaced.
             self._check_regular(os.stat(leaf, dir_fd=directory, follow_symlinks=False), "read", name)
             with open(os.open(leaf, os.O_RDONLY | _FILE, dir_fd=directory), "rb") as file:
                 self._check_regular(os.fstat(file.fileno()), "read", name)
@@ -93,9 +93,9 @@ class Folder:
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file completely or not at all, and return once it would survive a power cut.
+        """Write a file atomically, and return once it would survive a power cut.
 
-        Missing folders above it are created. A file or link of that name is replaced.
+        Missing parent folders are created. An existing file or link with the name is replaced.
         """
         folder, leaf = _split(name)
         unfinished = f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
@@ -120,16 +120,16 @@ class Folder:
             os.unlink(leaf, dir_fd=directory)
 
     def remove_unfinished(self) -> None:
-        """Remove the unfinished files of killed writers. Only for the holder of the lock."""
+        """Remove the unfinished files of killed writers. Call it only while holding the lock."""
         for name in self._walk():
             leaf = _split(name)[1]
             if leaf.startswith(_PREFIX) and leaf.endswith(_SUFFIX):
                 self.remove(name)
 
     def set_aside(self, name: str) -> str:
-        """Rename a file to an unused name that nothing reads, such as `run.json.damaged-2`, and return it.
+        """Rename a file to an unused name, `run.json.damaged-2`, and return that name.
 
-        Only for the holder of the lock.
+        Call it only while holding the lock.
         """
         folder, leaf = _split(name)
         numbered = (f"{leaf}{_ASIDE}{f'-{number}' if number > 1 else ''}" for number in count(1))
@@ -141,9 +141,9 @@ class Folder:
         return aside
 
     def was_set_aside(self) -> list[str]:
-        """Return the files that were set aside, sorted by name.
+        """Return the files that `set_aside` has renamed, sorted by name.
 
-        A configuration may have such a name too, but its data are in a folder or end otherwise.
+        A configuration may have a similar name, but its data are in a folder or have another ending.
         """
         found = sorted(name for name in self._walk() if _SET_ASIDE.fullmatch(_split(name)[1]))
         return [os.fsencode(name).decode(errors="replace") for name in found]
@@ -227,7 +227,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _make_folder(name: str, descriptor: int) -> None:
-    """Create a missing folder, durably before anything is put into it."""
+    """Create a folder if it is missing, and sync it before files are put into it."""
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=descriptor)
         os.fsync(descriptor)

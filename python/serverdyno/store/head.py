@@ -1,6 +1,6 @@
-"""The head of an experiment, `experiment.json`: what is run, in which order, and by which version.
+"""The head of an experiment, `experiment.json`: plan, suites, levels, order of the runs, and version.
 
-It is written once, before the first run, and is all that `resume` needs; `plan.toml` is the user's text.
+It is written before the first run, and is the only input of `resume`; `plan.toml` is the user's text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_CPUS = 1 << 14
 class PeakNote(Model):
     """The throughput of one configuration in a closed load, in requests/s of its window.
 
-    `ready_work_s`, `run_delay_share`: the generator's part of the clients' time, as in a record; None if unknown.
+    `ready_work_s`, `run_delay_share`: the time that clients waited for the generator, as in a record; None if unknown.
     """
 
     configuration: str
@@ -53,18 +53,18 @@ class PeakNote(Model):
 
 
 class PeakRates(Model):
-    """Source of open rates: per cent of the lowest of these peaks."""
+    """The source of open rates: percentages of the lowest of these peaks."""
 
     percents: list[int] = Field(min_length=1)
     peaks: list[PeakNote] = Field(min_length=1)
 
 
 class ExperimentHead(Model):
-    """An experiment as decided.
+    """All decisions on an experiment.
 
-    `scale`, `seed` and `suites` are those in force, whatever the plan says; a suite with steps has its work at that
-    scale. `peaks`: measured before the first run to derive open rates; None if the suite gives its rates. Experiments
-    come from strangers, so every field is untrusted.
+    `scale`, `seed` and `suites` are those in force, even if the plan differs; the work of a suite with steps is already
+    scaled. `peaks`: measured before the first run to derive open rates; None if the suite gives its rates. Every field
+    is untrusted input.
     """
 
     format_version: int = FORMAT_VERSION
@@ -81,7 +81,7 @@ class ExperimentHead(Model):
 
     @property
     def suite(self) -> Suite:
-        """Return the first suite, which is the only one of most experiments."""
+        """Return the first suite; most experiments have only one."""
         return self.suites[0]
 
     def suite_of(self, mix: Mix) -> Suite:
@@ -94,7 +94,7 @@ class ExperimentHead(Model):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        """Check names, which become folders and must not lead out of the experiment's."""
+        """Check that names are unique, refer to each other, and are safe as folder names."""
         names = [configuration.name for configuration in self.configurations]
         if bad := [name for name in names if not _FOLDER_NAME.fullmatch(name) or len(name) > MOST_NAME]:
             raise ValueError(f"not a configuration name: {bad[0][:MOST_NAME]!r}")
@@ -122,7 +122,7 @@ class ExperimentHead(Model):
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Self:
-        """Refuse figures that no plan can result in."""
+        """Refuse numbers that no plan can have."""
         for key in self.order:
             if not (1 <= key.number <= MAX_RUNS and 1 <= key.repetition <= MAX_RUNS):
                 raise ValueError(f"run {key.number}, repetition {key.repetition}")
@@ -137,7 +137,7 @@ class ExperimentHead(Model):
 
 
 def _check_mix(mix: Mix) -> None:
-    """Raise ValueError for a load that no suite has."""
+    """Raise ValueError for a load level that no suite can have."""
     times = (mix.ramp_up_s, mix.ramp_down_s, mix.delay_s, mix.think_time_s)
     if not 1 <= mix.index <= MAX_LEVELS:
         raise ValueError(f"level {mix.index}")
@@ -152,7 +152,7 @@ def _check_mix(mix: Mix) -> None:
 
 
 def _check_url(url: str) -> None:
-    """Raise ValueError for an invalid URL, as `urlsplit` does for some."""
+    """Raise ValueError for an invalid URL."""
     parts = urlsplit(url)
     place = parts.hostname if protocols.has_host(parts.scheme) else parts.path
     if len(url) > MAX_URL or not place or parts.port == 0:

@@ -16,7 +16,7 @@ from serverdyno.store.folder import MIB, Folder
 M = TypeVar("M", bound=BaseModel)
 MOST_BYTES = 16 * MIB
 DEEPEST = 32
-"""The deepest nesting of objects and lists; ours is at most eight."""
+"""Greatest depth of nested objects and lists; our files have at most eight levels."""
 
 LIMIT = 2**63
 
@@ -36,7 +36,7 @@ def read_json(folder: Folder, name: str) -> Any:
 
 
 def read_object(folder: Folder, name: str) -> dict[str, Any]:
-    """Return the object in a file. Raises like `read_json`."""
+    """Return the object in a file. Raises the same errors as `read_json`."""
     value = read_json(folder, name)
     if not isinstance(value, dict):
         raise damaged(folder.path / name, "it does not contain a JSON object")
@@ -44,7 +44,7 @@ def read_object(folder: Folder, name: str) -> dict[str, Any]:
 
 
 def read_model(folder: Folder, name: str, model: type[M]) -> M:
-    """Return the object in a file as a model. Raises like `read_json`."""
+    """Return the object in a file as a model. Raises the same errors as `read_json`."""
     try:
         return model.model_validate(read_object(folder, name))
     except ValidationError as error:
@@ -75,7 +75,7 @@ def _finite(digits: str) -> float:
 
 
 def _check(path: Path, value: Any) -> None:
-    """Raise DamagedError for too deep nesting and for invalid text."""
+    """Raise DamagedError if the value is nested too deeply or contains invalid text."""
     level = [value]
     for _ in range(DEEPEST):
         if not level:

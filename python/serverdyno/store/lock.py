@@ -16,7 +16,7 @@ class WriterLock:
     """The right to write into one experiment folder until `release`; child processes do not inherit it."""
 
     def __init__(self, folder: Folder) -> None:
-        """Take the lock. Raises UserError with the process that holds it."""
+        """Take the lock. Raises UserError, which names the process that holds the lock."""
         self._descriptor = folder.lock_file(LOCK_NAME)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """The note of a run, `run.json`, as one model for the runner and the report.
 
-Unknown names are kept, and all but `state` may be missing, as in earlier versions. docs/data-format.md explains the
-figures.
+Unknown fields are kept. All fields except `state` may be missing, as in earlier versions. docs/data-format.md explains
+the figures.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
-    """Base with JSON's types; further names are allowed."""
+    """Base class with JSON's types. Further fields are allowed."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow", defer_build=True)
 
     def as_json(self) -> dict[str, Any]:
-        """Return only the fields that were set."""
+        """Return a dictionary of the fields that were set."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
 class Session(Part):
-    """The negotiated session of one kind. Protocols without signing and leases have none of these."""
+    """Sessions with equal negotiated parameters. None: the protocol lacks the parameter, or it was not recorded."""
 
     protocol: str = "smb"
     dialect: str
@@ -33,18 +33,18 @@ class Session(Part):
     encryption: str | None = None
     guest: bool = False
     authentication: str | None = None
-    """How an SMB user was authenticated; None for guests and if not recorded."""
+    """The authentication method of an SMB user; None for guests and if not recorded."""
     max_read_bytes: Count
     max_write_bytes: Count
     leases: bool = False
     directory_leases: bool | None = None
-    """Whether the server leases directories; None if not recorded or not in the protocol."""
+    """Whether the server grants directory leases; None if not recorded or not in the protocol."""
     transport: str | None = None
-    """The transport instead of TCP: "udp" for NFSv3."""
+    """The transport if it is not TCP: "udp" for NFSv3."""
     channels: Count | None = None
     """Connections of an SMB session, if it has several."""
     slots: Count | None = None
-    """The most concurrent requests of an NFSv4 session."""
+    """Largest number of concurrent requests in an NFSv4 session."""
     lease_s: Count | None = None
     """Time without a request after which an NFSv4 server forgets the client."""
     clients: Count
@@ -91,8 +91,8 @@ class FsyncTimes(Part):
 class RunNote(Part):
     """The note of a run. None: not measured or not recorded.
 
-    `begun`: the run continues or was killed. `lost`: it was killed after its last level, so its levels are complete
-    but the figures of its end are lost.
+    `begun`: the run is still running or was killed. `lost`: the run was killed after its last level, so its levels are
+    complete, but the counts read at its end are lost.
     """
 
     state: Literal["begun", "done", "failed", "lost"]
@@ -122,7 +122,7 @@ class RunNote(Part):
         return self.state in ("done", "failed", "lost")
 
     def of_the_disk(self) -> dict[str, Any]:
-        """Return what a run notes before its first level, without which its levels can't be judged."""
+        """Return the fields noted before the first level, without which flushes can't be judged."""
         names = (
             "disk_fsync_ms",
             "syncs_unknown_because",

@@ -1,6 +1,6 @@
 """The stored power cuts, `powercuts.json`: every cut of a configuration, with acknowledged and remaining files.
 
-It has no figures of speed.
+The file contains no figures of speed.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from serverdyno.store.note import Count, Figure
 
 
 class Part(BaseModel):
-    """Base with JSON's types."""
+    """Base class with JSON's types."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
 
 class Cut(Part):
-    """One cut. Files count as flushed if a flush of them succeeded before it.
+    """One power cut. Files count as flushed if a flush of them succeeded before the cut.
 
     `lost_files`: flushed files with a wrong flushed byte; `unreadable_files` among them can't be read.
-    `kept_unflushed_files`: other files that are complete to their last acknowledged byte.
+    `kept_unflushed_files`: other files that are complete up to their last acknowledged byte.
     """
 
     cut_after_s: Figure
@@ -34,7 +34,7 @@ class Cut(Part):
 
 
 class PowerCuts(Part):
-    """All cuts of one configuration. `changed`: differences from its configuration under load."""
+    """All power cuts of one configuration. `changed`: differences from the configuration used under load."""
 
     configuration: str
     version: str

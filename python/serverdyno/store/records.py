@@ -1,6 +1,6 @@
 """The record of one finished load level: raw figures as measured. `analysis` derives the rest.
 
-Counted fields are generated (`counted.py`); here are the planned ones and those observed on this machine.
+Counted fields are generated (`counted.py`); this module adds the planned fields and those observed on this machine.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 UNANSWERED = "unanswered_at_close"
-"""Kind of rows in `errors` that are not errors: operations in flight at the close, without an answer in time."""
+"""Kind of the rows in `errors` for operations in flight at the end of the window, which are not errors."""
 MOST_STALLED_S = 0.5
-"""A generator that stood still for longer has not measured the server. Shorter stalls count as its waiting."""
+"""Longest tolerated stall of the generator; a longer one voids the level. Shorter stalls count as waiting for it."""
 DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync", "io_uring_fsync")
-"""Calls after which data are on disk. sync_file_range(2) and msync(2) alone do not promise that."""
+"""Calls after which data are on disk, which sync_file_range(2) and msync(2) do not promise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +167,12 @@ class MixRecord(Counted):
 
     @property
     def never_began(self) -> int:
-        """Return the number of clients that could not be prepared. They count separately from those that left."""
+        """Return the number of clients that could not be prepared."""
         return sum(row.left_at_s == 0.0 for row in self.by_client)
 
     @property
     def failed(self) -> list[ErrorRow]:
-        """Return the rows of `errors` without operations in flight at the close."""
+        """Return the rows of `errors` without those of operations in flight at the end of the window."""
         return [row for row in self.errors if row.fault != UNANSWERED]
 
     @property
@@ -182,7 +182,7 @@ class MixRecord(Counted):
 
     @property
     def unanswered(self) -> int:
-        """Return the number of operations in flight at the close that got no answer in time."""
+        """Return the number of operations in flight at the end of the window that got no answer in time."""
         return sum(row.count for row in self.errors if row.fault == UNANSWERED)
 
     @property
@@ -191,7 +191,7 @@ class MixRecord(Counted):
         return self.generator_cpu_user_s + self.generator_cpu_system_s
 
     def response_time_ms(self, share: float) -> float | None:
-        """Return the time within which that share of the successes was done; None without any."""
+        """Return the time within which a share of the successes ended; None without any success."""
         times = Histogram.from_bytes(self.response_time_hdr)
         return times.value_at(share) / NS_PER_MS if times.count else None
 
@@ -204,8 +204,8 @@ class MixRecord(Counted):
 def step_figures(record: MixRecord, *, of_bonnie: bool) -> dict[str, Any]:
     """Return the figures of a level that ended when its work was done, by their names in tables and JSON.
 
-    `bytes`: read and written; for a phase of Bonnie the larger of the two, as the original counts. `calls`: those
-    timed individually, with percentiles; None if none was.
+    `bytes`: read and written; for a phase of Bonnie the larger of the two, as the original counts. `calls`: number of
+    individually timed calls, with percentiles; None if there are none.
     """
     read, written = record.bytes_read, record.bytes_written
     times = Histogram.from_bytes(record.response_time_hdr)

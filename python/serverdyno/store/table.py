@@ -1,6 +1,6 @@
-"""Records of load levels as Parquet. The columns are the fields of the record classes, nested alike.
+"""Records of load levels as Parquet. The columns are the fields of the record classes, with the same nesting.
 
-It works on bytes and opens no file.
+This module works on bytes and opens no file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def encode(record: MixRecord) -> bytes:
     """Return one level as a Parquet file of one row, with checksums."""
     sink = pa.BufferOutputStream()
     table = pa.Table.from_pylist([dataclasses.asdict(record)], schema=SCHEMA)
-    # Statistics and dictionaries help large tables; in one row they are most of the file.
+    # Statistics and dictionaries help large tables; in a table of one row they would be most of the file.
     pq.write_table(
         table,
         sink,
@@ -49,17 +49,17 @@ def decode(content: bytes) -> pa.Table:
 
 
 def _values_of(column: pa.ChunkedArray) -> int:
-    """Return how many values a column has, including those in lists."""
+    """Return the number of values in a column, including those in lists."""
     if not pa.types.is_list(column.type):
         return len(column)
     return sum(len(chunk.flatten()) for chunk in column.chunks)
 
 
 def _check_size(found: pq.FileMetaData) -> None:
-    """Raise ValueError for a table too large for a level, before it is unpacked."""
+    """Raise ValueError if a table is too large for a level, before it is decompressed."""
     if (found.num_rows, found.num_row_groups) != (1, 1):
         raise ValueError(f"{found.num_rows:,} rows in {found.num_row_groups:,} groups instead of one row")
-    # Single columns are not inspected before they are read: Arrow 26 aborts the process if their levels are damaged.
+    # Don't inspect single columns before reading them: Arrow 26 aborts the process if their metadata are damaged.
     if found.row_group(0).total_byte_size > MOST_UNPACKED_BYTES:
         raise ValueError(f"more than {MOST_UNPACKED_BYTES >> 20} MiB unpacked")
 
@@ -68,7 +68,7 @@ def records(tables: Sequence[pa.Table]) -> list[MixRecord]:
     """Return the records of tables with the columns of `SCHEMA`, in order."""
     if not tables:
         return []
-    # All tables at once and column by column: each has some hundred rows of some hundred nested rows.
+    # Convert all tables at once, column by column, because a report reads hundreds of tables with many nested rows.
     whole = pa.concat_tables(tables).combine_chunks()
     return _rows([column.chunk(0) for column in whole.columns], MixRecord)
 
@@ -82,7 +82,7 @@ def _rows(columns: Sequence[Any], row_type: Callable[..., Any]) -> list[Any]:
 
 
 _NUMBERS = {pa.int64(): "q", pa.float64(): "d"}
-"""Formats of numbers in Arrow's memory, in the letters of the module `struct`."""
+"""Formats of numbers in Arrow's memory, as letters of the module `struct`."""
 
 
 def _values(column: Any, hint: Any) -> list[Any]:
@@ -93,7 +93,7 @@ def _values(column: Any, hint: Any) -> list[Any]:
     if code is None or column.null_count or not len(column):
         pythonic: list[Any] = column.to_pylist()
         return pythonic
-    # Several times as fast as `to_pylist`; `to_numpy` would be too, but load is made without numpy.
+    # This is several times as fast as `to_pylist`. `to_numpy` would be as fast, but load must not need numpy.
     memory: Any = memoryview(column.buffers()[1])
     numbers: list[Any] = memory.cast(code)[column.offset : column.offset + len(column)].tolist()
     return numbers
@@ -104,7 +104,7 @@ def _schema(row_type: Any) -> pa.Schema:
 
 
 def _field(name: str, hint: Any) -> Any:
-    """Return a column of a plain type, an optional one, or a list of rows."""
+    """Return a column: of a plain type, of an optional plain type, or a list of rows."""
     arguments = get_args(hint)
     if hint in _PLAIN_TYPES:
         return pa.field(name, _PLAIN_TYPES[hint], nullable=False)
@@ -118,5 +118,5 @@ SCHEMA = _schema(MixRecord)
 
 
 def in_order(found: pa.Table) -> pa.Table:
-    """Return the table with its columns in the order of `SCHEMA`, if it has exactly these."""
+    """Return the table with its columns in the order of `SCHEMA`; unchanged if it has other columns."""
     return found.select(SCHEMA.names) if sorted(found.schema.names) == sorted(SCHEMA.names) else found

@@ -1,4 +1,4 @@
-"""Upgrades experiments of older formats on reading. What an older format did not record is unknown."""
+"""Upgrades experiments of older formats on reading. Fields that an older format did not record become unknown."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LATER_THAN_2 = (*_SINCE_FORMAT_4, *_LATER_THAN_4)
 
 
 def head_of_format_1(head: dict[str, Any]) -> dict[str, Any]:
-    """Keep the head: the new suite parameters of format 2 default to what format 1 did."""
+    """Keep the head: the defaults of the new suite parameters in format 2 are the behaviour of format 1."""
     return head
 
 
@@ -70,20 +70,20 @@ def mix_of_format_2(mix: pa.Table) -> pa.Table:
 
 
 def mix_of_format_1(mix: pa.Table) -> pa.Table:
-    """Rename bodies to bytes read, and add writes, calls and syncs, which HTTP has none of."""
+    """Rename bodies to bytes read, and add writes, calls and syncs, of which HTTP has none."""
     rows = [_row_of_format_1(row) for row in mix.to_pylist()]
     return _table(rows, without=_LATER_THAN_2)
 
 
 def head_of_format_3(head: dict[str, Any]) -> dict[str, Any]:
-    """Keep the head: TLS in format 4 defaults to what format 3 did."""
+    """Keep the head: the defaults of TLS in format 4 are the behaviour of format 3."""
     return head
 
 
 def mix_of_format_3(mix: pa.Table) -> pa.Table:
     """Add TLS handshakes (none) and the generator's operations in hand (not measured).
 
-    The ceiling is dropped, because nothing is judged by it any more.
+    The generator's ceiling is dropped, because no rule uses it any more.
     """
     added = dict.fromkeys(_SINCE_FORMAT_4) | {"handshakes": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
@@ -96,7 +96,7 @@ def head_of_format_4(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def mix_of_format_4(mix: pa.Table) -> pa.Table:
-    """Add the nodes of a fleet, and operations at a given rate."""
+    """Add the nodes of a fleet (none), and the figures of open load (none)."""
     added = dict.fromkeys(_SINCE_FORMAT_5) | {"nodes": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
     return _table(rows, without=_LATER_THAN_5)
@@ -119,14 +119,14 @@ def head_of_format_6(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def mix_of_format_6(mix: pa.Table) -> pa.Table:
-    """Add outages and what survived them, of which there were none."""
+    """Add outages, and the handles and data that survived them, of which there were none."""
     added = dict.fromkeys(_SINCE_FORMAT_7) | {"outages": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
     return _table(rows, without=_LATER_THAN_7)
 
 
 def head_of_format_7(head: dict[str, Any]) -> dict[str, Any]:
-    """Drop the operations' time of measured peaks: format 8 needs the run delay, which was not kept."""
+    """Drop the operations' time of measured peaks: format 8 needs the run delay, which was not recorded."""
     if (rates := head.get("peaks")) is not None:
         peaks = [
             {name: value for name, value in peak.items() if name != "outstanding_s"}
@@ -137,25 +137,25 @@ def head_of_format_7(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def mix_of_format_7(mix: pa.Table) -> pa.Table:
-    """Add how long the generator stood still, which was not measured."""
+    """Add the stalls of the generator, which were not measured."""
     rows = [{**row, **dict.fromkeys(_SINCE_FORMAT_8)} for row in mix.to_pylist()]
     return _table(rows, without=_LATER_THAN_8)
 
 
 def head_of_format_8(head: dict[str, Any]) -> dict[str, Any]:
-    """Return the head with its suite as the only one of several."""
+    """Return the head with a list of suites, which contains its only suite."""
     rest = {key: value for key, value in head.items() if key != "suite"}
     return {"suites": [head.get("suite")], **rest}
 
 
 def mix_of_format_8(mix: pa.Table) -> pa.Table:
-    """Add the suite and the step of a level: every level ended at its time."""
+    """Add the suite and the step of a level (none): every level was timed."""
     rows = [{**row, **dict.fromkeys(_SINCE_FORMAT_9)} for row in mix.to_pylist()]
     return _table(rows, without=())
 
 
 def _table(rows: list[dict[str, Any]], without: Collection[str]) -> pa.Table:
-    """Return rows as a table with the columns of a mix, but for those of later formats."""
+    """Return rows as a table with the columns of a level, except those of later formats."""
     import pyarrow as pa  # noqa: PLC0415 (as in `experiment.py`)
 
     from serverdyno.store import table  # noqa: PLC0415

@@ -1,1 +1,1 @@
-"""Computes figures from records. Nothing here is worded or drawn."""
+"""Computes figures from records, without wording or drawing them."""

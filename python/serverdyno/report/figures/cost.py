@@ -13,12 +13,12 @@ from serverdyno.store.records import MixRecord
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a load level. None: not measured, or no request.
+    """The cost of a load level. None: not measured, or no successful request.
 
     CPU time is in microseconds per successful request. `*_cpus_busy` is CPU seconds per second of the server, of other
     programs, and of the hypervisor (steal). `taken_share` relates the last two to the CPUs of the generator or the
     server, whichever has fewer. `run_delay_share` is the share of the window in which the generator's threads waited
-    for a CPU; `io_wait_share`, that in which some process waited for a disk. These, other shares and memory are the
+    for a CPU; `io_wait_share`, the share in which some process waited for a disk. All shares, CPUs and memory are the
     largest of any repetition.
     """
 
@@ -37,7 +37,7 @@ class Cost:
 
 
 def cost(records: Sequence[MixRecord], fewest_cpus: int) -> Cost:
-    """Return the cost of one level over its repetitions. `fewest_cpus`: of the generator or the server."""
+    """Return the cost of one level over its repetitions. `fewest_cpus`: the smaller of generator and server."""
     measured = [record for record in records if record.server_cpu_s is not None]
     resident = [record.server_rss_bytes for record in records if record.server_rss_bytes is not None]
     return Cost(

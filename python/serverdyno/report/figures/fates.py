@@ -1,4 +1,4 @@
-"""Compute what became of each client in the window of a record: left, did nothing, or its throughput."""
+"""Compute which clients left, stalled or failed in the window of a record, and how evenly the others were served."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ REFUSED = "connection_refused"
 
 
 def left(record: MixRecord) -> int:
-    """Return how many clients left before the window closed."""
+    """Return the number of clients that left before the window closed."""
     return sum(not stayed(row, record) for row in record.by_client)
 
 
 def starved(record: MixRecord) -> int:
-    """Return how many clients stayed and completed nothing; 0 for open load, where no connection has a fair share."""
+    """Return the number of clients that stayed and completed nothing; 0 for open load, which has no fair share."""
     if record.rate_per_s is not None:
         return 0
     return stalls.starved((row.operations, stayed(row, record)) for row in record.by_client)
 
 
 def stalled(record: MixRecord) -> tuple[int, ...]:
-    """Return the whole seconds of the window without a success, if the server kept an operation waiting meanwhile."""
+    """Return the whole seconds of the window in which the server stalled; none if clients may have been thinking."""
     if not _waited(record):
         return ()
     completed = {row.second: row.operations for row in record.by_second}
@@ -37,7 +37,7 @@ def stalled(record: MixRecord) -> tuple[int, ...]:
 
 
 def _waited(record: MixRecord) -> bool:
-    """Return True if an operation failed, took a second, or this is unknown. Otherwise the clients were thinking."""
+    """Return whether an operation failed, or took a second or longer, or this is not known."""
     under_way_s = record.under_way_longest_s
     longest_s = (record.response_time_ms(1.0) or 0.0) / MS_PER_S
     return record.failures > 0 or under_way_s is None or max(longest_s, under_way_s) >= 1.0
@@ -46,7 +46,7 @@ def _waited(record: MixRecord) -> bool:
 def drifting(records: Sequence[MixRecord], passes_a_client: float | None) -> dict[int, float]:
     """Return, for each repetition that was not steady, the second half of the window / the first - 1.
 
-    Repetitions shorter than a pass of the workload are left out: the halves of a pass are different work.
+    The result is empty if clients made less than one pass of the workload: the halves of a pass are different work.
     """
     if passes_a_client is not None and passes_a_client < 1:
         return {}
@@ -70,7 +70,7 @@ def fate_marks(record: MixRecord) -> set[Mark]:
 
 
 def fairness(records: Sequence[MixRecord], *, of_operations: bool) -> curve.Spread | None:
-    """Return the fairness, computed per repetition: differences between repetitions are not unfairness."""
+    """Return Jain's fairness index over the repetitions. Differences between repetitions are not unfairness."""
     indices = [
         jain(
             [
@@ -106,7 +106,7 @@ def failed_share(records: Sequence[MixRecord]) -> float:
 
 
 def refused(record: MixRecord) -> tuple[int, ...]:
-    """Return the seconds with failures if connections were refused in a window with successful requests."""
+    """Return the seconds with failures if the window has both refused connections and successful requests."""
     if not record.operations or not any(row.fault == REFUSED and row.in_window for row in record.errors):
         return ()
     return tuple(row.second for row in record.by_second if row.errors)
@@ -118,7 +118,7 @@ def is_failing(records: Sequence[MixRecord]) -> bool:
 
 
 def passes_a_client(records: list[MixRecord]) -> float | None:
-    """Return the passes of the workload per client in the window, as the mean over clients that stayed.
+    """Return the passes of the workload per client that stayed, in the window of the repetition with the fewest.
 
     Records of earlier versions lack the operations per pass. For these, the result is the number of whole passes from
     start to end, times the window's share of the operations; unfinished passes are not counted.

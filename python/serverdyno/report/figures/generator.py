@@ -21,8 +21,8 @@ def cpus_busy(cpu_s: float | None, record: MixRecord) -> float | None:
 def waiting_share(record: MixRecord, *, run_delay: bool = True) -> float | None:
     """Return the largest share of the clients' time spent waiting in or for the generator; None if unknown.
 
-    For several nodes, return that of the worst. For open load, return the generator's share of the response times,
-    including the wait for a connection. `run_delay`: count the time in which threads waited for a CPU.
+    For several nodes, return the largest share of any node. For open load, return the generator's share of the response
+    times, including the wait for a connection. `run_delay`: count the time in which threads waited for a CPU.
     """
     delay = run_delay_share(record) if run_delay else 0.0
     if delay is not None:
@@ -61,7 +61,7 @@ def thinking_share(record: MixRecord) -> float:
 
 
 def hidden_speed(record: MixRecord, server_cpus: int | None, *, run_delay: bool = True) -> float | None:
-    """Return the upper bound of how much faster the server may be than the level shows; None if unknown."""
+    """Return an upper bound on how much faster the server may be than the level shows; None if unknown."""
     busy = cpus_busy(record.server_cpu_s, record)
     share = None if busy is None or server_cpus is None else busy / server_cpus
     if record.rate_per_s is not None:
@@ -70,7 +70,7 @@ def hidden_speed(record: MixRecord, server_cpus: int | None, *, run_delay: bool 
 
 
 def taken_cpus(record: MixRecord) -> float | None:
-    """Return the CPUs that other programs and the hypervisor used; None if neither is known."""
+    """Return the number of CPUs that other programs and the hypervisor used; None if neither is known."""
     taken = [cpu_s for cpu_s in (record.others_cpu_s, record.steal_cpu_s) if cpu_s is not None]
     return sum(taken) / record.window_s if taken else None
 
@@ -86,9 +86,9 @@ def others_cpus(records: Sequence[MixRecord]) -> float | None:
 
 
 def run_delay_share(record: MixRecord) -> float | None:
-    """Return the share of the window in which a node's threads waited for a CPU, as their mean; None if unknown.
+    """Return the mean share of the window in which a generator thread waited for a CPU; None if unknown.
 
-    For several nodes, return the largest.
+    For several nodes, return the largest mean of any node.
     """
     own = [_node_run_delay(node, record) for node in record.nodes]
     known = [share for share in own if share is not None]
@@ -104,7 +104,7 @@ def _node_run_delay(node: NodeRow, record: MixRecord) -> float | None:
 
 
 def noise_marks(record: MixRecord, fewest_cpus: int) -> frozenset[trust.Mark]:
-    """Return the mark of a level that other programs disturbed. `fewest_cpus`: of the generator or the server."""
+    """Return the mark of a level that other programs disturbed. `fewest_cpus`: the smaller of generator and server."""
     taken = trust.taken_share(taken_cpus(record), fewest_cpus)
     marks = trust.machine_marks(taken, run_delay_share(record))
     for node in record.nodes:
@@ -116,7 +116,7 @@ def noise_marks(record: MixRecord, fewest_cpus: int) -> frozenset[trust.Mark]:
 
 
 def generator_cpu_share(record: MixRecord) -> float:
-    """Return the CPU share of the busiest thread, if recorded: a thread at its limit delays its own clients."""
+    """Return the CPU share of the busiest thread, which may delay its clients; if not recorded, the threads' mean."""
     if record.generator_busiest_cpu_s is not None:
         return record.generator_busiest_cpu_s / record.window_s
     return record.generator_cpu_s / (record.window_s * record.generator_threads)

@@ -36,9 +36,9 @@ class Times:
 def times(blobs: Sequence[bytes], timeouts: int = 0, timeout_ms: float = 0.0) -> Times | None:
     """Merge HDR V2 histograms of nanoseconds and return their times; None if they hold no sample.
 
-    `timeouts` are operations without an answer after `timeout_ms`, or never sent. Percentiles count them above every
-    success. Otherwise a server that answers half of its requests at once and the others never would have a median of a
-    millisecond.
+    `timeouts` counts the operations that had no answer after `timeout_ms` or were never sent. Percentiles rank them
+    above every success. Otherwise a server that answers half of its requests at once, and the others never, would have
+    a median of a millisecond.
     """
     merged = Histogram.merged([blob for blob in blobs if blob])
     if merged.count == 0:
@@ -56,7 +56,7 @@ def times(blobs: Sequence[bytes], timeouts: int = 0, timeout_ms: float = 0.0) ->
 
 
 def _percentile_ms(merged: Histogram, quantile: float, timeouts: int, timeout_ms: float) -> float | None:
-    """Return a percentile, or the lower bound of a timeout's; None if unknown."""
+    """Return a percentile, or a lower bound on it if it is that of a timeout; None if unknown."""
     samples = merged.count + timeouts
     if not percentile_is_known(samples, quantile):
         return None

@@ -2,7 +2,7 @@
 
 A violation is a bug of ours or damaged data.
 
-The comparison of requests with the server's own count belongs to a run and is in its note (`report/caveats.py`).
+`report/subjects/runs.py` compares the requests of a whole run with the server's own count.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from serverdyno.report.figures import histograms, open_load
 from serverdyno.store.records import MixRecord
 
 LITTLE_SHARE = 0.01
-"""Histograms round by 0.1 %, and clocks are read at slightly different moments."""
+"""Tolerance of Little's law: histograms round by 0.1 %, and clocks are read at slightly different moments."""
 CPU_SHARE, CPU_S = 0.02, 0.05
-"""Covers ticks of 10 ms and samples that are late by some milliseconds."""
+"""Tolerances of CPU time, for ticks of 10 ms and samples that are late by some milliseconds."""
 
 
 def contradictions(record: MixRecord, server_cpus: int | None, *, closed: bool) -> list[str]:
-    """Return each violated invariant as a sentence. `server_cpus`: None if unknown. `closed`: no pacing."""
+    """Return each violated invariant as a sentence. `server_cpus` is None if unknown. `closed`: no pacing."""
     name = f"run {record.run}, {record.configuration}, load level {record.name}"
     found = [
         *_sums(record),
@@ -63,7 +63,7 @@ def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:
 
 
 def _little(record: MixRecord) -> Iterator[str]:
-    """Check Little's law: throughput x response time = operations in flight, within those across the borders."""
+    """Check Little's law: throughput x response time = operations in flight, except those across window borders."""
     times = histograms.times([record.response_time_hdr])
     if record.outstanding_s is None or times is None or any(row.in_window for row in record.errors):
         return

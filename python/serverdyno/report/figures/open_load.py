@@ -15,7 +15,7 @@ from serverdyno.store.records import MixRecord
 
 @dataclass(frozen=True, slots=True)
 class OpenFigures:
-    """One rate over its repetitions. Requests are sums and include the ramps unless a window is named.
+    """The figures of one rate over its repetitions. Requests are sums, and include the ramps unless noted.
 
     `arrived_s`: requests/s due in the windows. `waited_share`: share of the windows' requests that found no free
     connection. `lost_share`: share of requests that were dropped or overdue. `kept_up`: in every repetition.
@@ -68,7 +68,7 @@ def kept_up(record: MixRecord) -> bool:
 
 
 def own_share(record: MixRecord, run_delay: float | None) -> float | None:
-    """Return the upper bound of the generator's share of the response times of open load; None if unknown.
+    """Return an upper bound on the generator's share of the response times of open load; None if unknown.
 
     `run_delay`: share of the window in which the generator's threads waited for a CPU.
     """

@@ -12,7 +12,7 @@ from serverdyno.store.records import MixRecord
 
 @dataclass(frozen=True, slots=True)
 class OperationFigures:
-    """One class of operation, or one kind of content. `window_s` is the sum over all repetitions."""
+    """The operations of one class, or of one kind of content. `window_s` is the sum over all repetitions."""
 
     operation: str
     count: int

@@ -1,4 +1,4 @@
-"""All figures unrounded, for the CSV files and the downloads in the page."""
+"""Unrounded figures for the CSV files and the downloads in the page."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ COST_COLUMNS = (
     *("ready_work_s", "run_delay_s", "io_wait_s", "connections", "reconnects", "source_addresses"),
     *("passes", "pass_operations", "bytes_checked"),
 )
-"""Columns of cost, computed from a level's record, around the response times."""
+"""Columns of cost, each a field of a level's record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def raw_tables(results: Results) -> tuple[RawTable, ...]:
 
 
 def _with_levels(table: RawTable, levels: Mapping[str, Mapping[str, Any]]) -> RawTable:
-    """Add each factor's level after the configuration's name; None if the factor is not of that server."""
+    """Add each factor's level after the configuration's name; None if its server has no such factor."""
     factors = list(dict.fromkeys(factor for of_one in levels.values() for factor in of_one))
     if not factors or CONFIGURATION not in table.columns:
         return table
@@ -124,7 +124,7 @@ HISTOGRAM_QUANTILES = (
 
 
 def _histograms(results: Results) -> RawTable:
-    """Return response times as percentiles with at least ten samples beyond them, which are far fewer than buckets."""
+    """Return response times as percentiles with at least ten samples beyond, which need fewer rows than buckets."""
     columns = (*RUN_COLUMNS, "samples", "quantile", "response_ms")
     rows = []
     for record in results.used:
@@ -342,7 +342,7 @@ def _improvements(results: Results) -> RawTable:
 
 
 def _of_two_file_servers(comparison: Comparison, figure: Metric) -> tuple[Value, ...]:
-    """Return the differences between two file servers other than speed; an empty cell if unknown."""
+    """Return whether two file servers differed in the operations done and in flushes; None if unknown."""
     differs = comparison.differs_in_durability
     return (
         "yes" if figure in comparison.parts_of_a_pass else "no",

@@ -1,6 +1,6 @@
 """The figures of an experiment: records grouped by configuration and load level.
 
-Nothing is worded or drawn here. A void level is left out of every figure and named in `left_out`.
+Wording and drawing are elsewhere. A void level is left out of every figure and listed in `left_out`.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ RecordFigure = Callable[[MixRecord], float]
 class Connections:
     """Connections of a level, summed over its repetitions, ramps included; `connect` and `handshake`: in the windows.
 
-    `handshakes`: full and resumed TLS handshakes; None without TLS. `reconnects`: connections that the server had
-    closed and that were made again. For file servers: sessions that were set up again after a loss.
+    `handshakes`: full and resumed TLS handshakes; None without TLS. `reconnects`: connections made again after the
+    server had closed them; for file servers, sessions set up again after a loss.
     """
 
     made: int
@@ -80,28 +80,28 @@ class Connections:
 class MixFigures:
     """One load level of one configuration over its repetitions.
 
-    `level` is its place on the axis of the suite. `throughput` and `second` are in the units of the experiment's
+    `level` is its value on the suite's axis. `throughput` and `second` are in the units of the experiment's
     `Terms`. `network_share`: bytes on the network / bytes that applications read and wrote. `below_cache_mbit_s`: the
     bytes on the network in Mbit/s, both ways, of all clients. `passes_a_client`: passes of the workload per client in
     the window, in the repetition with the fewest. All three are None for web servers.
 
     `clients_took_part`: clients still present at the end, in the repetition with the fewest. `clients_left`, the
-    `clients_never_began` among them (which could not be prepared), `errors` (by side, from start to end), `faults`
-    (the same by kind) and `connections` are summed over the repetitions. `failed_share`: of the operations of the
-    windows. `first_error`: of the most frequent kind, in words. `refused`: seconds with failures, in repetitions with
-    refused connections and served requests. `is_failing`: failures or refused connections determine the figures,
-    whatever else limits them.
+    `clients_never_began` among them (which could not be prepared), `errors` (by side, from start to end), `faults` (the
+    same by kind) and `connections` are summed over the repetitions. `failed_share`: failed share of the windows'
+    operations. `first_error`: the first error of the most frequent kind, in words. `refused`: seconds with failures, in
+    repetitions with refused connections and served requests. `is_failing`: failures or refused connections determine
+    the figures, whatever else limits them.
 
     `clients_starved`: clients that stayed and completed nothing in the window, in the repetition with the most.
     `stalls`: seconds of the window without a success, by repetition. `drifts`: second half of the window / first half
     - 1 of each repetition that was not steady (`analysis.steady`). `fairness`: Jain's index of the throughput of the
     clients that stayed. `response`: merged repetitions; `response_of_runs`: each repetition with a success.
     `operations`: successes by class, summed. `others_cpus`: mean CPUs used by other programs and the hypervisor.
-    `under_way_*`: operations in flight as the window closed, summed, and the time that the slowest of them took.
-    `unanswered`: those of them without an answer in time; they are not errors.
+    `under_way_*`: operations in flight when the window closed, summed, and the time that the slowest of them took.
+    `unanswered`: operations among them that had no answer in time; they are not errors.
 
     `waiting_share`: largest share of the clients' time spent waiting in or for the generator. `thinking_share`: share
-    without an operation in flight. `hidden_speed`: upper bound of how much faster the server may be than shown
+    without an operation in flight. `hidden_speed`: upper bound on how much faster the server may be than shown
     (`analysis.trust`). These are means over the repetitions; None: unknown. `hidden_speed_is_loose`: the bound may be
     far above the truth. `overdue_at_end`: operations that were due and never begun, summed. `needs_disk`: something
     was written or synced, or the clients' files exceed the memory; otherwise a disk wait is not the server's. `at`:
@@ -173,7 +173,7 @@ class MixFigures:
 
     @property
     def own_queue_ms(self) -> float | None:
-        """Return the response time in ms caused by the generator's CPU time if every connection waits its turn.
+        """Return the response time, in ms, that the generator alone causes if every connection waits its turn.
 
         In a closed loop, a saturated generator can't have a shorter response time than connections x CPU time per
         request / threads (Little's law), however fast the server is.
@@ -186,10 +186,11 @@ class MixFigures:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationResult:
-    """One configuration. `mixes[i]` is None if no repetition finished it; summaries are None if none finished any.
+    """The figures of one configuration. `mixes[i]` is None if no repetition finished level i.
 
-    `runs`: throughput. `cpu`: microseconds of server CPU time per operation, NaN if unknown. `operations_by_mix`:
-    operations of the peak's level and of the last finished one, by index; one entry if they are the same.
+    `throughput` and `second` are None if no level was finished. `runs`: throughput. `cpu`: microseconds of server CPU
+    time per operation, NaN if unknown. `operations_by_mix`: operations of the peak's level and of the last finished
+    one, by index; one entry if they are the same.
     """
 
     name: str
@@ -220,7 +221,7 @@ class ConfigurationResult:
         return self.throughput.peak.mean if self.throughput else 0.0
 
     def limits_of(self, mix: MixFigures) -> tuple[trust.Limit, ...]:
-        """Return what limited one of its levels, as far as known. The next level shows whether more clients help."""
+        """Return what limited a level, as far as known. The next level shows whether more clients help."""
         if mix.is_failing:
             return (trust.Limit.FAILURES,)
         if mix.open is not None and mix.open.kept_up:
@@ -249,9 +250,9 @@ class ConfigurationResult:
 class Results:
     """All configurations in plan order, the records used, and the records left out with the reason.
 
-    `source`: what the figures were computed from. `promises`: what file servers did with flushes, per run; `outcomes`:
-    the same per configuration. `comparisons`: throughput of each pair; empty for open load and outages. `steps`:
-    levels of the whole experiment that end when their work is done.
+    `source`: what the figures were computed from. `promises`: flushes and syncs of file servers, per run; `outcomes`:
+    the effect of a flush, per configuration. `comparisons`: the throughput of each pair compared; empty for open load
+    and outages. `steps`: the levels of the whole experiment that end when their work is done.
     """
 
     source: Source
@@ -291,7 +292,7 @@ class Results:
         return frozenset().union(*(result.marks for result in self.configurations))
 
     def records(self, configuration: str, mix: int | None = None) -> list[MixRecord]:
-        """Return the used records of a configuration by run: of one level by its index, or of all levels."""
+        """Return the used records of a configuration, in order of runs. `mix`: index of a level; None: all levels."""
         return [
             record
             for record in self.used
@@ -331,7 +332,7 @@ def attempts_per_s(record: MixRecord) -> float:
 
 
 def _server_cpu_us(record: MixRecord) -> float:
-    """Return the server's CPU time per operation; NaN if nothing was done or the time is unknown."""
+    """Return the server's CPU time per operation; NaN if there was no operation or the time is unknown."""
     if record.server_cpu_s is None or not record.operations:
         return math.nan
     return record.server_cpu_s * 1e6 / record.operations
@@ -353,7 +354,7 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
     cpus = next(found.cpus for found in source.head.configurations if found.name == name)
     suite = source.head.suite
     given = _Given(
-        # Each run of a search tries its own rates.
+        # Each run of a search tries its own rates, so one repetition of a rate is enough.
         len(repetitions) if suite.objective is None else 1,
         source.max_rate_per_s.get(name),
         len(cpus) or None,
@@ -522,7 +523,7 @@ def _by_side(records: Sequence[MixRecord]) -> dict[str, int]:
 
 
 def _needs_disk(records: Sequence[MixRecord], given: _Given) -> bool:
-    """Return whether the server may have to wait for a disk. Files that are only read and fit in memory stay there."""
+    """Return whether the server may have to wait for a disk. It need not if files are only read and fit in memory."""
     files_bytes = given.workspace_bytes * records[0].clients
     if given.memory_bytes is not None and files_bytes > given.memory_bytes:
         return True
@@ -530,7 +531,7 @@ def _needs_disk(records: Sequence[MixRecord], given: _Given) -> bool:
 
 
 def _of_all(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | None]) -> float | None:
-    """Return the mean over the repetitions, weighted by operations like the mean throughput; None if unknown."""
+    """Return the mean over the repetitions, weighted by their operations; None if unknown."""
     known = [(found, record.operations) for record in records if (found := figure(record)) is not None]
     operations = sum(weight for _, weight in known)
     if len(known) < len(records):

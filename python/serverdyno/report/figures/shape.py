@@ -1,7 +1,6 @@
 """The shape of one configuration's curve: the peak with its uncertainty, overload and dips.
 
-This module only collects the statistics. Each is in the module of `analysis` with its name; `subjects/curves.py` words
-them.
+This module only collects the statistics, which the modules of `analysis` compute. `subjects/curves.py` words them.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from serverdyno.plan.model import Mix
 
 @dataclass(frozen=True, slots=True)
 class CurveShape:
-    """Indices count the suite's levels from 0. None: the figures do not support the statistic.
+    """The statistics of a curve. Indices count the suite's levels from 0; None: the figures do not support a statistic.
 
     `near_peak`: the first level with 95 % of the highest mean.
     """

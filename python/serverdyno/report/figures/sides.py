@@ -17,7 +17,7 @@ def sides(results: Results) -> list[Side]:
 
 
 def side(results: Results, name: str, called: str = "") -> Side:
-    """Return a configuration as a side of a comparison. `called`: the name to use there."""
+    """Return a configuration as a side of a comparison. `called`: its name in the comparison; empty: its own."""
     result, called = results.of(name), called or name
     return Side(
         name=called,
@@ -34,10 +34,10 @@ def side(results: Results, name: str, called: str = "") -> Side:
 
 
 def limits_of_average(result: ConfigurationResult) -> tuple[Mark, ...]:
-    """Return what besides the server limits its overall average.
+    """Return what limits a configuration's overall average besides the server.
 
-    For the generator this depends on how much of the average it may hide: one slow level hides little. For open load,
-    where levels are compared one by one, it is whatever limits any level.
+    The generator counts as a limit if it may hide enough of the average; one slow level hides little. For open load,
+    whose levels are compared one by one, return every limit of any level.
     """
     hidden = _hidden_speed(result.finished)
     if hidden is None or any(mix.open is not None for mix in result.finished):
@@ -67,7 +67,7 @@ def _hidden_speed(mixes: Sequence[MixFigures]) -> float | None:
 
 
 def _of_mean(shares: Sequence[tuple[float | None, MixFigures]]) -> float | None:
-    """Return the mean of what may be missing from each level, weighted by throughput; None unless known for all."""
+    """Return the mean of the levels' shares, weighted by throughput; None unless every share is known."""
     known = [(share, mix.throughput.mean) for share, mix in shares if share is not None]
     total = sum(weight for _, weight in known)
     if len(known) < len(shares) or not total:
@@ -76,7 +76,7 @@ def _of_mean(shares: Sequence[tuple[float | None, MixFigures]]) -> float | None:
 
 
 def _slowed(mix: MixFigures) -> float | None:
-    """Return the upper bound of how much other programs may have slowed a level; None if unknown."""
+    """Return an upper bound on how much other programs may have slowed a level; None if unknown."""
     if mix.others_cpus is None:
         return None
     cpus = min(mix.server_cpus or 1, mix.cost.generator_threads)

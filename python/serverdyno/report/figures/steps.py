@@ -22,14 +22,14 @@ from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord, step_figures
 
 REPEATED = "(sent again without an answer in time)"
-"""Key of requests that an NFS client sent again over UDP. It stands among the requests, but is not one."""
+"""Key of the number of requests that an NFS client sent again over UDP, among the counts of requests by kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step or phase.
+    """One step of a suite, or one phase of Bonnie.
 
-    `times`: each configuration's records by repetition. `lead`: None if no configuration is proven faster than all
+    `times`: the records by configuration and repetition. `lead`: None if no configuration is proven faster than all
     others.
     """
 
@@ -48,7 +48,7 @@ class Step:
 
     @property
     def label(self) -> str:
-        """Return its name in sentences: `rewrite of Bonnie`, `ls -l, cold`."""
+        """Return the step's name in sentences: `Bonnie's rewrite`, `ls -l, cold`."""
         if self.is_of_bonnie:
             return f"Bonnie's {self.name}"
         return f"{self.name}, {self.state}" if self.state else self.name
@@ -106,7 +106,7 @@ def groups(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int,
 
 
 def totals(steps: Sequence[Step], source: Source) -> list[dict[str, dict[int, float]]]:
-    """Return the total time of each suite's steps, by configuration and repetition; groups are recorded whole."""
+    """Return the total time of each suite's steps, by configuration and repetition."""
     return [
         {
             name: {
@@ -120,7 +120,7 @@ def totals(steps: Sequence[Step], source: Source) -> list[dict[str, dict[int, fl
 
 
 def runs_of_bonnie(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int, list[MixRecord]]:
-    """Return the groups that have all of Bonnie's phases, by repetition: a row needs them all."""
+    """Return the records of each repetition that has all of Bonnie's phases, in order."""
     found = groups(steps, suite, configuration)
     return {run: records for run, records in found.items() if [one.step for one in records] == [*PHASES]}
 
@@ -151,7 +151,7 @@ def mean_requests(runs: Sequence[MixRecord]) -> dict[str, float]:
 def bonnie_rates(suite: Suite, runs: Sequence[Sequence[MixRecord]]) -> dict[str, Rate]:
     """Return Bonnie's rates from the mean times of several runs, each with its phases' records in order."""
     bonnie, clients = settings_of(suite), suite.clients[0]
-    assert bonnie is not None  # the suite is one of Bonnie
+    assert bonnie is not None  # only called for suites of Bonnie
     phases = [
         bonnie_rows.Phase(
             phase=of_phase[0].step or "",

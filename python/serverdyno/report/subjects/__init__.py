@@ -1,5 +1,5 @@
-"""The subjects of a report, one module each, with its figures, tables, charts and sentences.
+"""The subjects of a report, one module each, which builds the subject's tables, charts and sentences.
 
-`applies(results)` returns whether a report has the subject; `build(results)` returns its `Part`. `report/build.py` has
-their order.
+`applies(results)` returns whether a report has the subject; `build(results)` returns its `Part`. `report/build.py`
+defines their order.
 """

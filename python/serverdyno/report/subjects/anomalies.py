@@ -1,4 +1,4 @@
-"""Anomalies to check before a figure is believed: tails, idle machines, and levels that alone decide a result.
+"""Anomalies to check before a figure is believed: long tails, idle machines, and a single level that decides a result.
 
 The rules are in `analysis.oddities`. Caveats report repetitions that disagree.
 """

@@ -1,7 +1,7 @@
 """The answer at the top: who won, by how much, how certain that is, and what is proven at equal load.
 
 It says no more than the verdicts of `analysis`: no configuration is called faster without proof. `differences` has
-each comparison in full, and `caveats` what must be known before any figure.
+each comparison in full.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HELD_BACK = {ObstacleKind.HIDDEN, ObstacleKind.RATE_BOUND}
 MOST_LEADS = MOST_TIMES = 4
 MOST_LACKING = 2
 TOO_NOISY_PERCENT = 100
-"""An experiment that would miss a factor of two can't compare."""
+"""Smallest detectable difference from which on an experiment is too noisy to compare: it would miss a factor of two."""
 
 
 def applies(results: Results) -> bool:
@@ -54,7 +54,7 @@ def build(results: Results) -> Part:
 
 
 def _verdict(results: Results) -> str:
-    """Return who won, in one sentence; a second one names the configurations that lack tests."""
+    """Return who won, in one sentence, and a second sentence if configurations are not fully measured."""
     return " ".join(filter(None, (_headline(results), _lacking(results))))
 
 
@@ -105,7 +105,7 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
 
 
 def _winners(found: Order, results: Results) -> str:
-    """Return by how much the winner beats the next and the last, or who leads against all others."""
+    """Return the winner's lead over the next and the last; if several are unbeaten, the smallest proven lead."""
     if len(found.unbeaten) == 1:
         parts = [_more(each, results.terms, each.loser) for each in _told(found)]
         return f"{found.unbeaten[0]} {_did(results.terms)} {', and '.join(parts)} (more is better)."
@@ -142,7 +142,7 @@ def _did(terms: Terms) -> str:
 
 
 def _margin(results: Results) -> str:
-    """Return the intervals of the leads in the headline, or who can't be ranked, or what was measured."""
+    """Return the intervals of the leads and who can't be ranked; without any lead, what was measured."""
     if len(results.configurations) == 1 or not results.mixes:
         return ""
     if factorial.applies(results):
@@ -161,7 +161,7 @@ def _margin(results: Results) -> str:
 
 
 def _unranked(found: Order, results: Results) -> list[str]:
-    """Return the leaders if there are several; else the names behind a winner of which none leads another."""
+    """Return the unbeaten if there are several; else those behind the winner, if no lead is proven among them."""
     if len(found.unbeaten) > 1:
         return sorted(found.unbeaten, key=lambda name: name not in found.leaders)
     others = [name for name in results.source.configuration_names if name not in found.unbeaten]
@@ -170,7 +170,7 @@ def _unranked(found: Order, results: Results) -> list[str]:
 
 
 def _interval(lead: Lead, told: Sequence[Lead]) -> str:
-    """Return `1.34 times nginx (95 % interval 1.26 to 1.42)`; the winner's name where there are several."""
+    """Return `1.34 times nginx (95 % interval 1.26 to 1.42)`; with the winner's name if there are several winners."""
     ratio, low, high = (wording.significant(value) for value in (lead.ratio, lead.low, lead.high))
     who = f"{lead.winner} " if len({each.winner for each in told}) > 1 else ""
     least = "at least " if lead.at_least else ""
@@ -237,7 +237,7 @@ def _measured(results: Results) -> str:
 
 
 def _times(results: Results) -> str:
-    """Return throughput, p50 and p99 of each peak, highest first; for one configuration only the times."""
+    """Return throughput, p50 and p99 at each peak, highest first; for a single configuration, only the times."""
     known = [result for result in results.configurations if result.peak and result.peak_height]
     known.sort(key=lambda result: -(result.peak_height or 0.0))
     parts = [
@@ -250,8 +250,8 @@ def _times(results: Results) -> str:
 
 
 def _at_peak(results: Results, result: ConfigurationResult, *, alone: bool) -> list[str]:
-    """Return the known values; a percentile needs ten responses beyond it."""
-    assert result.peak is not None  # the caller found one
+    """Return the known figures at a peak: its height unless `alone`, percentiles, and the rate sent."""
+    assert result.peak is not None  # the caller passes only results with a peak
     times = result.peak.response.percentiles_ms if result.peak.response else ()
     height = f"{results.terms.written(result.peak_height)} {results.terms.unit}"
     percentiles = [
@@ -274,7 +274,7 @@ def _gap(comparison: Comparison, terms: Terms) -> str:
 
 
 def _unsafe(comparison: Comparison, results: Results) -> str:
-    """Return which of two is faster if their durability differs, without calling it the winner."""
+    """Return which of two configurations is faster, without calling it the winner because their durability differs."""
     if (found := _quicker(comparison)) is None:
         return "No winner: the two treat a flush differently."
     said = _more(found, results.terms, found.loser)
@@ -282,7 +282,7 @@ def _unsafe(comparison: Comparison, results: Results) -> str:
 
 
 def _quicker(comparison: Comparison) -> Lead | None:
-    """Return the lead that would be proven if flushes did the same, provided that nothing else prevents it."""
+    """Return the lead that would be proven if flushes had the same effect; None if there is another obstacle."""
     alone = len(comparison.obstacles[Metric.OVERALL_AVERAGE]) == 1
     return lead(comparison, comparison.withheld[Metric.OVERALL_AVERAGE]) if alone else None
 
@@ -333,7 +333,7 @@ def _sure(results: Results) -> str:
 
 
 def _gaps(results: Results) -> str:
-    """Return what is proven at equal load: each level of two configurations, the largest gap of several."""
+    """Return the proven differences at equal load: each level of two configurations, or the largest gap of several."""
     of_pairs = _levels(results)
     found = [(comparison, level) for comparison, levels in of_pairs for level in levels]
     proven = [each for each in found if each[1].proven]

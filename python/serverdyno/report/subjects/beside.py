@@ -1,7 +1,7 @@
-"""A published curve or table next to the experiment's own, with its year and hardware, and never as comparable.
+"""A published curve or table next to the experiment's own, with its year and hardware, marked as not comparable.
 
 Measurements of twenty years ago, on other hardware and with another program, can show the shape of a curve, not which
-server is faster. Their lines therefore have their own axes, and nothing is computed from both.
+server is faster. Published lines therefore have their own axes, and nothing is computed from both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOT_COMPARABLE = (
 
 
 def section(results: Results, published: PublishedReport) -> Section:
-    """Return the published curves and figures by number of processors.
+    """Return the section with the published curves, and figures by number of processors.
 
     Raises UserError if the report has neither in the unit of these results.
     """
@@ -81,7 +81,7 @@ def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -
     own, now = ours
     year = meta.citation.year
     series = tuple(
-        # Styles are taken from the end, so that no line looks like one of the experiment's.
+        # Styles are taken from the end, to differ from those of the experiment's lines.
         Series(f"{line.name} ({year})", SERIES_PER_FIGURE - 1 - style, _points(line))
         for style, line in enumerate(picture.lines)
     )
@@ -101,7 +101,7 @@ def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -
 
 
 def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, meta: Meta) -> Figure:
-    """Return lines of the servers that were measured with several numbers of processors."""
+    """Return the figure of published servers that were measured with several numbers of processors."""
     own, now = ours
     year = meta.citation.year
     lines = [row for row in one.rows if len(row.by_count) > 1]
@@ -133,7 +133,7 @@ def _table_by_count(
 ) -> Table:
     """Return one row per server and machine, ours first, and one column per number of processors.
 
-    Ours stand twice if they were repeated more often than the published ones: also as these were combined.
+    If ours were repeated more often than the published ones, a second row has only as many of our repetitions.
     """
     now, scaled = ours
     year, runs = meta.citation.year, meta.method.repetitions
@@ -195,14 +195,14 @@ def _of_curve(runs: Throughput, one: ByProcessors) -> float | None:
 
 
 def _own_cell(result: ConfigurationResult, one: ByProcessors, terms: Terms) -> Cell:
-    """Return the mean of all runs with its interval, which for a peak is that of the corrected one."""
+    """Return the mean of all runs with its interval; for a peak, the interval of the cross-validated peak."""
     low, high = _interval(result.runs.throughput, one)
     detail = "" if low is None or high is None else f"{terms.written(low)} to {terms.written(high)}"
     return Cell(terms.written(_own_value(result, one)), detail)
 
 
 def _own_value(result: ConfigurationResult, one: ByProcessors) -> float:
-    assert result.throughput is not None  # `groups` took only those that have one
+    assert result.throughput is not None  # the caller passes only results with throughput
     return (result.throughput.overall_average if one.averages else result.throughput.peak).mean
 
 

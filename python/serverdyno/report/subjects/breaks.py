@@ -1,4 +1,4 @@
-"""Breaks, by which a file server revokes its clients' caching, and how long clients took to answer them.
+"""Breaks, by which a file server revokes its clients' caching rights, and the clients' response times to breaks.
 
 The figures come from the records' break columns and call rows.
 """

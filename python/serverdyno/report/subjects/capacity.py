@@ -1,7 +1,7 @@
-"""Capacity at an objective: the highest rate that meets it, the trials of the search, and who has more.
+"""Capacity at an objective: the highest rate that meets it, the trials of the search, and the comparison.
 
-The rules of the search are in `analysis.capacity`. The runner gets the next rate here too, so that the records show
-why a search went on or ended.
+The rules of the search are in `analysis.capacity`. The runner also gets the next rate from this module, so that
+the records show why a search went on or ended.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ SEARCH = (
     "interval is within {precision:g} %, or after {most} trials."
 )
 BUSY_SHARE = 0.9
-"""From this busy share on, the busiest generator thread is named as the limit."""
+"""Busy share from which on the busiest generator thread is named as the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialFigures:
     """One trial of a search.
 
-    `tails_ms`: for each bound of the objective, the percentile of all requests, with failed ones above every answer;
-    None: too many failed. `failed_share`: failed, dropped, or begun and not ended. `answered_s`: operations/s.
+    `tails_ms`: for each bound of the objective, the percentile of all requests, with failures ranked above every
+    success; None: too many failed. `failed_share`: failed, dropped, or begun and not ended. `answered_s`: operations/s.
     `late_ms`: the 99th percentile of the scheduling error; None: unknown.
     """
 
@@ -78,8 +78,8 @@ class TrialFigures:
 class Searched:
     """The searches of one configuration, one per run. `rate_per_s`: its capacity with the 95 % interval.
 
-    None: a search is not over, or ended at the border of its range. An end of the interval beyond that range is None
-    too. `by_generator`: the generator may have failed at least half of the failed trials next to the capacity.
+    None: a search is not over, or ended at the border of its range. An end of the interval beyond that range is also
+    None. `by_generator`: the generator may have caused at least half of the failed trials near the capacity.
     """
 
     name: str
@@ -92,15 +92,15 @@ class Searched:
 
     @property
     def ends(self) -> set[capacity.End | None]:
-        """Return why its searches ended; None stands for an unfinished one."""
+        """Return why the searches ended; None stands for an unfinished search."""
         return {found.end for found in self.estimates.values()}
 
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """All configurations, and each pair with two capacities: base, other, and the difference.
+    """The searches of all configurations, and each pair that has two capacities: base, other, and the difference.
 
-    `operations`: what is counted, such as `requests`.
+    `operations`: the plural name of an operation: `requests`.
     """
 
     objective: Objective
@@ -175,7 +175,7 @@ def by_rate(source: Source) -> Source:
 def _compared(results: Results, found: Sequence[Searched]) -> tuple[tuple[str, str, AtLevel], ...]:
     """Return each pair: base, other, and the difference in capacity.
 
-    Searches try the same rates, so their estimates vary by less than their error. This error is added.
+    Searches try the same rates, so their estimates scatter less than their error. That error is added.
     """
     by_name = {each.name: each for each in found}
     known = [
@@ -198,7 +198,7 @@ def _compared(results: Results, found: Sequence[Searched]) -> tuple[tuple[str, s
 
 
 def _own_error(found: Sequence[Searched]) -> Contrast:
-    """Return the error of the ratio of two capacities, as the mean of what the searches state."""
+    """Return the error of the ratio of two capacities, from the mean variance of the searches' intervals."""
     fewest = min((len(searched.estimates) for searched in found), default=1)
     reach = 2 * t_quantile((1 + CONFIDENCE) / 2, inf)
     deviations = [
@@ -294,7 +294,7 @@ def _figures(record: MixRecord, objective: Objective, fewest_cpus: int) -> Trial
 
 
 def holds(record: MixRecord, objective: Objective) -> bool:
-    """Return whether a trial meets every bound. A server that falls behind meets none: its times keep growing."""
+    """Return whether a trial meets every bound. A server that falls behind meets none: response times keep growing."""
     ended, failed = _ends(record, objective)
     if not ended or not kept_up(record):
         return False
@@ -307,10 +307,10 @@ def holds(record: MixRecord, objective: Objective) -> bool:
 
 
 def _ends(record: MixRecord, objective: Objective) -> tuple[int, int]:
-    """Return the requests of the window, and how many of them were not answered.
+    """Return the number of requests in the window, and the number of them that were not answered.
 
-    If a request in flight at the close took longer than a bound, all that did not end count as not answered. Otherwise
-    a server that never answers some requests would be judged only by the others.
+    If a request in flight at the end of the window took longer than a bound, all requests that did not end count as
+    not answered. Otherwise a server that never answers some requests would be judged only by the others.
     """
     failed = sum(row.in_window for row in record.errors) + (record.dropped_in_window or 0)
     longest_ms = (record.under_way_longest_s or 0.0) * 1000
@@ -408,7 +408,7 @@ def _trial_row(trial: TrialFigures) -> tuple[Cell, ...]:
 
 
 def search(suite: Suite) -> str:
-    """Return the line of the methodology; empty if the suite gives the load levels."""
+    """Return the methodology's description of the search; empty if the suite is not a search."""
     if suite.open is None or suite.objective is None:
         return ""
     lowest, highest = suite.open.rate_per_s
@@ -423,7 +423,7 @@ def search(suite: Suite) -> str:
 
 
 def _verdict(found: Capacities) -> str:
-    """Return who has the highest capacity if that is proven; for one configuration, its capacity."""
+    """Return the largest proven difference in capacity; for a single configuration, its capacity."""
     if len(found.searched) == 1:
         return _claim(found.searched[0], found)
     proven = [each for each in found.compared if each[2].proven]
@@ -483,7 +483,7 @@ def _sure(found: Capacities) -> str:
 
 
 def _limit(found: Capacities, results: Results) -> str:
-    """Return what was at its limit at the lowest rate that failed."""
+    """Return what limited each configuration at the lowest rate that failed."""
     parts = []
     for searched, result in zip(found.searched, results.configurations, strict=True):
         if words := _limit_of(searched, result):
@@ -540,7 +540,7 @@ def _no_gap(base: str, other: str, level: AtLevel) -> str:
 
 
 def _generator_words(searched: Searched, found: Capacities) -> str:
-    """Return the evidence that the load generator failed the trials; empty if it did not."""
+    """Return the evidence that the load generator, not the server, failed the trials; empty if there is none."""
     if not searched.by_generator:
         return ""
     failed = [trial for trial in searched.trials if not trial.held and Mark.GENERATOR_LIMITED in trial.marks]

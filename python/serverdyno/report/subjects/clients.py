@@ -1,4 +1,4 @@
-"""Throughput and fairness of single clients of file servers, and what their caches kept from the server.
+"""Throughput and fairness of single clients of file servers, and the share of requests that their caches answered.
 
 The figures come from the records' client and call rows.
 """
@@ -27,7 +27,7 @@ def applies(results: Results) -> bool:
 
 
 def build(results: Results) -> Part:
-    # For outages, the summary has the table of handles.
+    # For outages, the table of handles is in the summary.
     handles = outages.handles_table(results, Over.SUM) if results.source.cut is None else None
     tables = (_clients(results), _cache(results), _calls(results), breaks.table(results), handles)
     there = tuple(table for table in tables if table is not None)
@@ -69,7 +69,7 @@ def _clients(results: Results) -> Table:
 
 
 def _client_row(results: Results, mix: MixFigures) -> tuple[Cell, ...]:
-    """Return the throughput of the clients that stayed; empty if none did.
+    """Return the table row of a level's clients that stayed; empty if none did.
 
     Mean, deviation and fairness are computed per repetition, so that differences between runs do not count as
     differences between clients.

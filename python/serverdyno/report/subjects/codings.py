@@ -1,4 +1,4 @@
-"""Says how many compressed bodies were decoded to check them."""
+"""Sentences on how many compressed bodies were decoded to check them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS = {
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's clients decoded; empty if they asked for no content coding or got none."""
+    """Return how many bodies a configuration's clients decoded for the check; empty if none was compressed."""
     counts = counts_by_name(source, configuration)
     decoded = [f"{counts[name]:,} {coding}" for name, coding in DECODED.items() if counts[name]]
     others = [f"{counts[name]:,} {which}" for name, which in OTHERS.items() if counts[name]]

@@ -1,4 +1,4 @@
-"""Connections and TLS handshakes of each load level, and how long these took."""
+"""Connections and TLS handshakes of each load level, and their duration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost of operations: CPU time of server and generator, the generator's headroom, and use by other programs.
+"""The cost of operations: CPU time of server and generator, the generator's headroom, and CPU use by other programs.
 
 `figures/cost.py` computes the figures of a level, and `analysis.trust` the generator's influence.
 """
@@ -121,7 +121,7 @@ def _cost_cells(mix: MixFigures) -> list[Cell]:
 
 
 def _busy(results: Results) -> Iterator[Figure]:
-    """Yield how busy server and generator were, and the operations per CPU second of the server."""
+    """Yield charts of the busy CPUs of server and generator, and of the operations per CPU second of the server."""
     per_s = f"{results.terms.operations} a CPU-second"
     plots = (
         ("Server", "CPUs busy", _server_busy),
@@ -185,7 +185,7 @@ def _unmeasured(results: Results) -> tuple[str, ...]:
 
 
 def _generator(results: Results, tables: Labels) -> list[Finding]:
-    """Return how far the generator limited the figures; empty for open load, which judges response times."""
+    """Return how far the generator limited the figures; empty for open load, outages, and without levels."""
     if results.source.open or results.source.cut is not None or not results.mixes:
         return []
     known = [mix for mix in results.mixes if mix.hidden_speed is not None and not mix.is_failing]
@@ -221,7 +221,7 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
 
 
 def _machine(results: Results, tables: Labels) -> list[Finding]:
-    """Return what else used the machine; empty if not measured, or if a caveat says it."""
+    """Return how much CPU time other programs and the hypervisor used; empty if unknown or if a caveat says so."""
     if any(Mark.NOISY in mix.marks for mix in results.mixes):
         return []
     costs = [mix.cost for mix in results.mixes]
@@ -252,7 +252,7 @@ def shared_cpus(source: Source) -> list[str]:
 
 
 def noise(results: Results) -> list[str]:
-    """Return the disturbances at the levels that are marked for them."""
+    """Return a caveat on the disturbances at the levels marked noisy."""
     noisy = [mix for mix in results.mixes if Mark.NOISY in mix.marks]
     if not noisy:
         return []
@@ -281,7 +281,7 @@ def ranking(results: Results) -> str:
     """Return the generator-limited configurations by server CPU time per operation, lowest first.
 
     A generator at its limit hides which server is faster. The server that needs less CPU time can serve more, if its
-    CPU is the limit. Empty if no order is hidden, or the first two may be equal.
+    CPU is the limit. The text is empty if no order is hidden, or if the first two may be equal.
     """
     comparisons = results.comparisons
     if not any(_hidden(comparison) for comparison in comparisons):
@@ -308,7 +308,7 @@ def _limited(comparison: Comparison) -> set[str]:
 
 
 def _hidden(comparison: Comparison) -> bool:
-    """Return whether the generator limits both and may therefore hide their order."""
+    """Return whether the generator limits both configurations and may therefore hide their order."""
     return _limited(comparison) == {comparison.base, comparison.other} and not comparison.faster
 
 

@@ -1,6 +1,6 @@
 """The shape of curves: the peak and its uncertainty, saturation, overload and dips.
 
-If the runs do not support a statement, the table has a dash and no sentence is made. The statistics are in
+If the runs do not support a statement, the table has a dash and there is no finding. The statistics are in
 `figures/shape.py` and `analysis`.
 """
 
@@ -33,7 +33,7 @@ def build(results: Results) -> Part:
 
 
 def _falls(results: Results, tables: Labels) -> list[Finding]:
-    """Return a finding for each dip and one for a configuration's drops, clearest first; count the rest."""
+    """Return a finding for each dip and each configuration's drops, clearest first, and one that counts the rest."""
     found = [group for result in results.configurations for group in _groups(result)]
     found.sort(key=lambda group: group[1][0].times_critical, reverse=True)
     said = [_fall(result, falls, tables) for result, falls in found[:MOST_FALLS]]
@@ -44,7 +44,7 @@ def _falls(results: Results, tables: Labels) -> list[Finding]:
 
 
 def _groups(result: ConfigurationResult) -> list[tuple[ConfigurationResult, list[ThroughputFall]]]:
-    """Return dips one by one and drops together: a curve that falls over several levels has one cause."""
+    """Return a group for each dip, and one for all drops: a curve that falls over several levels has one cause."""
     found = sorted(result.shape.dips.findings or (), key=lambda fall: fall.times_critical, reverse=True)
     groups = [[fall] for fall in found if fall.kind is FallKind.DIP]
     drops = [fall for fall in found if fall.kind is not FallKind.DIP]
@@ -98,7 +98,7 @@ def _with_clients(clients: str) -> str:
 
 
 def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
-    """Return other possible causes than the server: use of the machine by others, or errors."""
+    """Return possible causes other than the server, such as other programs or errors."""
     mixes = [mix for mix in result.mixes[fall.first : fall.last + 1] if mix is not None]
     marks = frozenset().union(*(mix.marks for mix in mixes))
     named = {
@@ -112,7 +112,7 @@ def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
 
 
 def unsaturated(results: Results, tables: Labels) -> list[Finding]:
-    """Return which peaks were at the end of the range, and what to do about it."""
+    """Return findings on curves that were still rising at the highest load, with advice."""
     rising = [
         result for result in results.configurations if result.throughput and result.throughput.still_rising
     ]
@@ -149,7 +149,7 @@ def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: Labe
 
 
 def corrected_peak_words(result: ConfigurationResult, terms: Terms) -> str:
-    """Return a sentence on the leave-one-out peak, which noise does not inflate, if it differs."""
+    """Return a sentence on the cross-validated peak, which noise does not inflate, if it differs."""
     peak = result.shape.peak
     if peak is None or peak.value is None or terms.written(peak.value) == terms.written(result.peak_height):
         return ""
@@ -157,7 +157,7 @@ def corrected_peak_words(result: ConfigurationResult, terms: Terms) -> str:
 
 
 def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
-    """Return how certain the peak is, where it may be, and how much remains beyond it, as evidence for a finding."""
+    """Return the evidence on a peak: its interval, its possible levels, and the share kept at the highest load."""
     shape, words = result.shape, []
     peak, retained = shape.peak, shape.retained
     if peak is not None and peak.value is not None and peak.low is not None and peak.high is not None:

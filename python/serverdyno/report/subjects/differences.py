@@ -71,7 +71,7 @@ def compared(results: Results) -> tuple[Comparison, ...]:
 
 
 def findings(comparisons: Sequence[Comparison], terms: Terms, tables: Labels, most: int) -> list[Finding]:
-    """Return a finding for each comparison; if there are more than `most`, the counts of verdicts and the largest."""
+    """Return a finding for each comparison; for more than `most`, count the verdicts and return the largest."""
     if len(comparisons) <= most:
         return [_finding(comparison, terms, tables) for comparison in comparisons]
     largest = sorted(comparisons, key=_size, reverse=True)[: most - 1]
@@ -83,7 +83,7 @@ def findings(comparisons: Sequence[Comparison], terms: Terms, tables: Labels, mo
 
 
 def tally(comparisons: Sequence[Comparison]) -> str:
-    """Return how many comparisons of the overall average had which verdict."""
+    """Return the number of comparisons of the overall average with each verdict."""
     bases = {comparison.base for comparison in comparisons}
     against = f" with {bases.pop()}" if len(bases) == 1 else ""
     found = Counter(comparison.average.verdict for comparison in comparisons)
@@ -98,7 +98,7 @@ def tally(comparisons: Sequence[Comparison]) -> str:
 
 
 def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
-    """Return one sentence for the verdict, and another if something besides the server may have set the result."""
+    """Return a sentence for each verdict, and others on limits, flushes and partial passes."""
     by_verdict: dict[Verdict, list[Improvement]] = defaultdict(list)
     by_obstacles: dict[tuple[Obstacle, ...], list[Improvement]] = defaultdict(list)
     for improvement in comparison.improvements:
@@ -159,7 +159,7 @@ def _could_have_found(improvement: Improvement) -> list[str]:
 
 
 def _size(comparison: Comparison) -> float:
-    """Return how far the averages are apart (2 and 1/2 are alike). What can't be compared comes last."""
+    """Return the absolute log ratio of the averages, as a sort key; -1 if they can't be compared."""
     percent = comparison.average.percent
     return -1.0 if percent is None else abs(math.log1p(percent / 100))
 
@@ -195,7 +195,7 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
 
 
 def _not_comparable(comparison: Comparison, why: Sequence[Obstacle], found: Sequence[Improvement]) -> str:
-    """Return the reasons first, then what was measured."""
+    """Return why figures are not comparable, then the measured differences."""
     names = wording.listing([improvement.figure.value for improvement in found])
     seen = "; ".join(
         f"in {improvement.figure.value} {wording.change(improvement.percent)} ({_range(improvement)})"
@@ -234,7 +234,7 @@ def _chance(found: Sequence[Improvement]) -> str:
 
 
 def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
-    """Return a warning if all proven differences are smaller than what equal servers may differ by."""
+    """Return a warning if a proven difference is smaller than the possible difference of equal servers."""
     proven = [
         found for comparison in comparisons for found in comparison.improvements if found.verdict.proven
     ]
@@ -254,7 +254,7 @@ def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
 
 
 def _range(improvement: Improvement) -> str:
-    """Return the interval; if there is none, what single runs show."""
+    """Return the interval; if there is none, the range of differences between single runs."""
     if improvement.low_percent is None:
         seen = wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)
         return f"{seen} between single runs"
@@ -262,7 +262,7 @@ def _range(improvement: Improvement) -> str:
 
 
 def _limits(comparison: Comparison) -> str:
-    """Return what limited the sides. If only the faster one was limited, the gap is a lower bound."""
+    """Return what limited the two sides. If only the faster side was limited, the gap is a lower bound."""
     limited: dict[str, list[str]] = defaultdict(list)
     for name, mark in comparison.limits:
         limited[LIMITS[mark]].append(name)
@@ -319,7 +319,7 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
 
 
 def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return what the verdicts are about, and their number."""
+    """Return notes on the minimum effect and on the correction of the verdicts."""
     notes = []
     if least := comparisons[0].improvements[0].minimum_percent:
         notes.append(
@@ -364,14 +364,14 @@ def _improvement_row(
 
 
 def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
-    """Return both figures, the base below; empty if the sides have no complete run."""
+    """Return both figures, the base below; signs for nothing if the sides share no complete run."""
     if not improvement.repetitions or not improvement.mixes:
         return Cell(wording.NOTHING, wording.NOTHING)
     return Cell(terms.written(improvement.other), terms.written(improvement.base))
 
 
 def _chart(results: Results) -> Iterator[Figure]:
-    """Yield each pair's difference in the overall average with its interval; hollow if not limited by the servers."""
+    """Yield a chart of each pair's difference in the overall average; points not limited by the servers are hollow."""
     bars = []
     for comparison in results.comparisons[:MOST_PAIRS]:
         average = comparison.average
@@ -416,7 +416,7 @@ def odd_runs(
 
 
 def _reason(records: Sequence[MixRecord], number: int) -> str:
-    """Return what the host did in that repetition and not in the others."""
+    """Return what happened on the host in that repetition but not in the others."""
     return " ".join(_reasons(records, number)) or UNEXPLAINED
 
 

@@ -1,4 +1,4 @@
-"""The disclosure: everything that the store has on hosts and servers, laid out independently of its fields.
+"""The disclosure: everything in the store about hosts and servers, laid out without knowledge of its fields.
 
 Short values become facts. Texts of several lines, such as configuration files, become whole documents.
 """
@@ -115,7 +115,7 @@ def _said(path: str, item: Any) -> str:
     if path == "command" and isinstance(item, list):
         return shlex.join(f"{word}" for word in item)
     if item is None and path.startswith("settings"):
-        return "not set"  # a setting that was left at its default is known to be so
+        return "not set"  # None means that the setting was left at its default
     return _fact(item)
 
 

@@ -1,6 +1,6 @@
-"""Durability: what each server did with its clients' flushes, and how that is known.
+"""Durability: the effect of clients' flushes on each server, and the evidence.
 
-Flushes and syncs are counted here per run. `analysis.durability` judges what the counts prove.
+Flushes and syncs are counted here per run. `analysis.durability` judges the counts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
 
 FLUSH = "flush"
 FLUSHES = ("COMMIT", "FLUSH")
-"""Requests by which clients of NFS and SMB ask for data to be written to disk."""
+"""Requests of NFS and SMB clients to write data to disk."""
 HOW = "A flush promises that written data are on disk. This section shows whether they were."
 
 
@@ -89,7 +89,7 @@ class Promise:
 
     @property
     def short(self) -> bool:
-        """Return whether enough syncs were made only if some fell outside the windows."""
+        """Return whether there are as many syncs as flushes only if some fell outside the windows."""
         return self.outcome.extent is SyncExtent.EACH and missing(self.mixes) > 0
 
     @property
@@ -101,14 +101,14 @@ class Promise:
 
 
 def promises(source: Source, used: Iterable[MixRecord]) -> list[Promise]:
-    """Return one promise for each run with a finished level; none for web servers."""
+    """Return a promise for each run with a finished level; none for web servers."""
     if not source.head.suite.work.has_durability:
         return []
     return _promises(source, used, lambda records: [_in_mix([record]) for record in records])
 
 
 def promises_of_steps(source: Source) -> list[Promise]:
-    """Return one promise for each run with steps."""
+    """Return a promise for each run with steps."""
     steps = [record for record in source.records if record.step is not None and record.void is None]
     return _promises(source, steps, _in_groups)
 
@@ -135,7 +135,7 @@ def _promise(
     records: Sequence[MixRecord], mixes: tuple[InMix, ...], note: RunNote | None, added_ms: float
 ) -> Promise:
     rows = [_flushes(record) for record in records]
-    # Of levels that end together, the last one has the syncs of all.
+    # In a group of steps, the last record has the syncs of the whole group.
     known = all(record.syncs_known for record in records if record.step is None) and records[-1].syncs_known
     media = media_of(note)
     because = (note and note.syncs_unknown_because) or "the run was not finished"
@@ -178,7 +178,7 @@ def _layer(noted: LayerNote) -> Layer:
 
 
 def _witnesses(records: Sequence[MixRecord], note: RunNote | None) -> Witnesses:
-    """Return the other counts of syncs; none after a resume, because they cover only the run's last part."""
+    """Return the kernel's and the server's sync counts; none after a resume, when they cover only the last part."""
     if note is None or note.from_mix > min(record.mix for record in records):
         return Witnesses()
     return Witnesses(note.syncs_by_kernel, note.syncs_by_server)
@@ -189,7 +189,7 @@ def _flushes(record: MixRecord) -> list[OperationRow]:
 
 
 def _in_groups(records: Sequence[MixRecord]) -> list[InMix]:
-    """Return the counts of steps, with each group that ended together as one."""
+    """Return the counts of each group of steps, whose last record has the syncs of the group."""
     found, group = list[InMix](), list[MixRecord]()
     for record in records:
         group.append(record)
@@ -266,7 +266,7 @@ def _notes(found: Sequence[Promise]) -> Iterator[str]:
             "If syncs were not counted: a flush that takes much less than a stable disk's fsync may not have waited "
             "for the disk."
         )
-    # Servers without a sync were not slowed. If nobody counted, some may have been made.
+    # A server that made no sync was not slowed. If syncs were not counted, there may have been some.
     slowed = [promise for promise in found if promise.added_ms and promise.syncs != 0]
     added = {promise.configuration: promise.added_ms for promise in slowed}
     for name, added_ms in added.items():
@@ -307,7 +307,7 @@ def _disk(promise: Promise) -> Cell:
 
 
 def figures(results: Results) -> Iterator[Figure]:
-    """Yield the time of a flush, and the throughput above and below the clients' cache, at each load level."""
+    """Yield charts of flush times, and of throughput above and below the clients' cache, against the load level."""
     drawn: tuple[tuple[str, str, Callable[[MixFigures], Point | None]], ...] = (
         ("Flush p50", "ms", partial(_flush_ms, results, 0)),
         ("Flush p99", "ms", partial(_flush_ms, results, 2)),
@@ -330,7 +330,7 @@ def _below(mix: MixFigures) -> Point | None:
 
 
 def _flush_ms(results: Results, place: int, mix: MixFigures) -> Point | None:
-    """Return a percentile of the flushes of one load level; None if too few were answered."""
+    """Return a percentile of the flush times at one load level; None if too few flushes were answered."""
     rows = chain(*map(_flushes, results.records(mix.configuration, mix.mix)))
     found = histograms.times([row.response_time_hdr for row in rows])
     value = None if found is None else found.percentiles_ms[place]
@@ -338,7 +338,7 @@ def _flush_ms(results: Results, place: int, mix: MixFigures) -> Point | None:
 
 
 def warnings(found: Sequence[Promise]) -> list[str]:
-    """Return what must be known of flushes before throughput is compared."""
+    """Return warnings on flushes that a reader must know before comparing throughput."""
     did = outcomes(found)
     seen = {
         outcome
@@ -369,7 +369,7 @@ def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[
 
 
 def _not_known(did: Mapping[str, Outcome]) -> list[str]:
-    """Return why outcomes are unknown, except for an unknown medium, which `_media_warnings` reports."""
+    """Return warnings on unknown outcomes, except for an unknown medium, which `_media_warnings` reports."""
     by_reason: dict[tuple[SyncExtent, str], list[str]] = defaultdict(list)
     for name, outcome in did.items():
         if outcome.extent in (SyncExtent.UNKNOWN, SyncExtent.SYNCED) and outcome.because != NO_MEDIUM:
@@ -405,7 +405,7 @@ def _media_warnings(found: Sequence[Promise]) -> Iterator[str]:
     for how, names in weak.items():
         unless = ", unless that cache is protected" if how.by_device_cache else ""
         yield f"{wording.listing(list(names))}: {how}. A power cut can lose flushed data{unless}."
-    # If syncs were not counted either, an earlier warning says that nothing is known.
+    # If syncs were not counted either, `_not_known` already warns.
     unknown = [each.configuration for each in found if each.syncs is not None and not each.media.known]
     if unknown:
         yield (
@@ -429,7 +429,7 @@ def _preloaded(found: Sequence[Promise]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class FlushSummary:
-    """All runs of one configuration together. `syncs`: None if unknown."""
+    """Flushes and syncs of all runs of one configuration. `syncs`: None if unknown."""
 
     outcome: str
     flushes: int
@@ -447,7 +447,7 @@ def flush_summaries(found: Sequence[Promise]) -> dict[str, FlushSummary]:
 
 
 def price(found: Sequence[Promise], name: str) -> str:
-    """Return what a configuration saves by syncing less, and what that can cost."""
+    """Return what a power cut can cost the clients of a configuration, as one sentence; empty if it has no outcome."""
     outcome = outcomes(found).get(name)
     if outcome is None:
         return ""
@@ -474,7 +474,7 @@ def is_flushed(found: Sequence[Promise]) -> bool:
 
 
 def findings(found: Sequence[Promise], tables: Labels, key: str = "durability") -> list[Finding]:
-    """Return what happened to each configuration's flushes; empty if no client sent any."""
+    """Return a finding on each configuration's flushes; empty if no client sent any."""
     did = outcomes(found)
     if all(outcome.extent is SyncExtent.NO_FLUSH for outcome in did.values()):
         return []
@@ -494,14 +494,14 @@ def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:
 
 
 def _worded(outcome: Outcome, found: Sequence[Promise]) -> str:
-    """Return the outcome in words that remain true if a few unrelated syncs were counted."""
+    """Return the outcome in words, which mention unrelated syncs if any were counted."""
     if outcome.extent is SyncExtent.NONE and any(promise.syncs for promise in found):
         return f"{outcome}".replace("any sync", "a sync, apart from unrelated syncs", 1)
     return f"{outcome}"
 
 
 def _told(outcome: Outcome, found: Sequence[Promise], name: str) -> str:
-    """Return the outcome in words, with the counts if the words alone would hide some."""
+    """Return the outcome in words, with the counts if the words don't tell them."""
     of_name = _by_name(found)[name]
     words = _worded(outcome, of_name)
     all_said = words == f"{outcome}" and not any(promise.short for promise in of_name)
@@ -518,13 +518,13 @@ def _counts(found: Sequence[Promise]) -> str:
 
 
 def _syncs(found: Sequence[Promise]) -> int | None:
-    """Return the sum over the runs; None if one is unknown."""
+    """Return the number of syncs of all runs; None if unknown for one."""
     known = [promise.syncs for promise in found if promise.syncs is not None]
     return sum(known) if len(known) == len(found) else None
 
 
 def _outside(found: Sequence[Promise]) -> str:
-    """Return how many syncs are missing or may be, at the levels that lack some."""
+    """Return how many syncs are missing, and how many may be, at the levels with missing syncs."""
     short = [mix for promise in found if promise.short for mix in promise.mixes if mix.missing]
     missing, most = (
         sum(each) for each in zip(*((mix.missing, math.floor(mix.border)) for mix in short), strict=True)

@@ -1,4 +1,4 @@
-"""Errors, clients that left or got nothing, and seconds without a completed operation."""
+"""Errors, clients that left or completed nothing, and seconds without a completed operation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from serverdyno.report.parts import NAME, always, errors_cell, level_column, lev
 LEFT_UNCOUNTED = "Throughput excludes all work of clients that left, including the work before they left."
 MOST_KINDS = 6
 MOST_STALLS = 4
-"""The most points in one finding; the tables have the marks of all."""
+"""The most load levels in one finding; the tables mark all of them."""
 LONG_IN_FLIGHT_S = 1.0
-"""If operations in flight at the close took this long, the stall continued beyond the window."""
+"""Duration of an operation in flight at the end of the window from which on the stall is reported as continuing."""
 REFUSALS = {
     "status 429": (
         " (the server limits the rate: send fewer requests with --rate or --max-rate, or raise its limit)"
@@ -28,7 +28,7 @@ REFUSALS = {
         " (the server is overloaded, or limits the rate or the number of connections: send fewer requests)"
     ),
 }
-"""Advice on the errors that end with these words."""
+"""Advice on an error, by the last words of its message."""
 
 
 applies = always
@@ -84,7 +84,7 @@ def _error_row(mix: MixFigures) -> tuple[Cell, ...]:
 
 
 def _charts(results: Results) -> Iterator[Figure]:
-    """Yield a panel for each kind of error; nothing without errors."""
+    """Yield charts with a panel for each kind of error; none without errors."""
     kinds = list(dict.fromkeys(kind for mix in results.mixes for kind in mix.faults))[:MOST_KINDS]
 
     def panels(group: Sequence[ConfigurationResult]) -> Iterator[Panel]:
@@ -138,7 +138,7 @@ def _errors(results: Results, tables: Labels) -> Finding:
 
 
 def _always_failed_in(results: Results) -> str:
-    """Return which classes of operations failed each time, where others succeeded."""
+    """Return the classes of operations that always failed, if other classes succeeded."""
     classes = operations.of_records(results.used)
     failed = [row for row in classes if row.errors and not row.count]
     if not failed or len(failed) == len(classes):
@@ -171,7 +171,7 @@ def _starved_in(results: Results) -> str:
 
 
 def _stalls(results: Results, tables: Labels) -> list[Finding]:
-    """Return which configurations stalled, when and for how long; empty if none did."""
+    """Return a finding on the seconds of each load level without a success; empty if there are none."""
     found = [
         f"{mix.configuration}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
         f"{mix.at} (repetition "
@@ -189,7 +189,7 @@ def _stalls(results: Results, tables: Labels) -> list[Finding]:
 
 
 def _in_flight(mix: MixFigures, terms: Terms) -> str:
-    """Return the operations in flight at the close; empty if they ended at once, because the stall was over."""
+    """Return the operations in flight when the window closed; empty if none had lasted a second."""
     longest_s = (mix.under_way_longest_ms or 0.0) / units.MS_PER_S
     if longest_s < LONG_IN_FLIGHT_S:
         return ""
@@ -198,7 +198,7 @@ def _in_flight(mix: MixFigures, terms: Terms) -> str:
 
 
 def failing(results: Results) -> list[str]:
-    """Return the load levels with too many failures for a figure of the server's speed, worst first."""
+    """Return a caveat on load levels with too many failures to show the server's speed, worst first."""
     points = sorted(
         (mix for mix in results.mixes if mix.failed_share > FAILED_SHARE), key=lambda mix: -mix.failed_share
     )
@@ -216,7 +216,7 @@ def failing(results: Results) -> list[str]:
 
 
 def _failed_of(mix: MixFigures) -> str:
-    """Return `12 of 34`, the failures and all operations of the windows; a share might be rounded to 100 %."""
+    """Return `12 of 34`, the failures and all operations in the windows; a percentage might round to 100 %."""
     ended = sum(mix.operations.values()) + mix.errors_in_window
     if not ended:
         return f"{sum(mix.errors.values()):,} before the window, and none ended in it"
@@ -235,7 +235,7 @@ def first_error(mix: MixFigures) -> str:
 
 
 def away(results: Results) -> list[str]:
-    """Return the load levels during which nothing accepted connections for some time."""
+    """Return a caveat on load levels during which connections were refused for some time."""
     points = [mix for mix in results.mixes if mix.refused]
     if not points:
         return []
@@ -255,7 +255,7 @@ def away(results: Results) -> list[str]:
 
 
 def left_early(results: Results) -> list[str]:
-    """Return the load levels that clients left, so that the load was too low; those without clients come first."""
+    """Return a caveat on load levels that clients left, which reduced the load; levels left by all come first."""
     points = [mix for mix in results.mixes if Mark.CLIENTS_LEFT in mix.marks]
     if not points:
         return []
@@ -282,7 +282,7 @@ def left_early(results: Results) -> list[str]:
 
 
 def starved(results: Results) -> list[str]:
-    """Return the load levels at which clients got nothing, largest share first."""
+    """Return a caveat on load levels at which some clients completed nothing, largest share first."""
     points = [mix for mix in results.mixes if mix.clients_starved]
     if not points:
         return []
@@ -303,7 +303,7 @@ def starved(results: Results) -> list[str]:
 
 
 def stalled(results: Results) -> list[str]:
-    """Return the load levels without any success for a second or more, longest first."""
+    """Return a caveat on load levels without any success for a second or more, longest first."""
     points = [
         (mix, repetition, seconds) for mix in results.mixes for repetition, seconds in mix.stalls.items()
     ]

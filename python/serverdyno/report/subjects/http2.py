@@ -1,7 +1,7 @@
-"""HTTP/2 as negotiated: how it was chosen, and on how many connections its streams were.
+"""HTTP/2 as negotiated: how it was selected, and the number of its streams and connections.
 
-A client of HTTP/2 speaks nothing else, so every counted stream belongs to a negotiated connection. What a suite asks
-for is in `plan/protocols/http.py`.
+An HTTP/2 client uses no other protocol, so every counted stream belongs to a negotiated connection. The settings of a
+suite are in `plan/protocols/http.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNPROCESSED = {
 
 
 def counts_by_name(source: Source, configuration: str) -> Counter[str]:
-    """Return the counters of a configuration's requests other than operations."""
+    """Return the sums of a configuration's counters by name, such as HTTP/2 streams."""
     counts: Counter[str] = Counter()
     for row in (row for record in source.records_of(configuration) for row in record.requests):
         counts[row.request] += row.count
@@ -28,7 +28,7 @@ def counts_by_name(source: Source, configuration: str) -> Counter[str]:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return how a configuration's clients spoke HTTP/2; empty if they did not."""
+    """Return a configuration's use of HTTP/2 by its clients; empty if they did not use it."""
     records, counts = source.records_of(configuration), counts_by_name(source, configuration)
     if not counts[STREAM]:
         return ""

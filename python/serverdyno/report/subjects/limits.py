@@ -27,7 +27,7 @@ LIMITED_BY = {
 
 
 def limit(results: Results) -> str:
-    """Return what was at its limit, and at which load levels, of each configuration."""
+    """Return what limited each configuration, and at which load levels."""
     by_words: dict[str, list[str]] = {}
     for result in results.configurations:
         if result.finished:
@@ -54,7 +54,7 @@ def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
 
 
 def no_limit_words(mixes: Sequence[MixFigures]) -> str:
-    """Return why no limit is named. An unknown CPU use is not an idle CPU."""
+    """Return why no limit is named: CPU use was not measured, or no CPU was busy."""
     if any(mix.server_share is None for mix in mixes):
         return "not known, because the server's CPU time was not measured"
     return "not found, because neither the server's nor the generator's CPU was busy"

@@ -1,7 +1,7 @@
-"""What sessions with file servers negotiated, what clients cached, and how configurations differ in this.
+"""Negotiated sessions with file servers, the clients' caches, and differences between configurations in both.
 
-A plan says what clients ask for; what a server grants decides the cost of every message on both sides. Signing and
-encryption are work per byte, so throughput alone can't compare a server that uses them with one that does not.
+A plan says what clients request; what the server grants determines the cost of every message on both sides. Signing and
+encryption cost CPU time per byte, so throughput can't compare a server that uses them with one that does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from serverdyno.store.note import ClientCache, RunNote, Session
 
 KIB = 1024
 MIB = 1024 * KIB
-BY_RULES = "close-to-open rules"  # of crates/engine/src/files/cache.rs
+BY_RULES = "close-to-open rules"  # defined in crates/engine/src/files/cache.rs
 WITH_DIRECTORIES = "leases of files and directories"
 WITH_DELEGATIONS = f"{BY_RULES} and read delegations"
 
@@ -67,7 +67,7 @@ def _words(session: Session) -> str:
 
 
 def size(count: int) -> str:
-    """Return `8 MiB`, `60 KiB`; bytes if it is not a whole number of them."""
+    """Return `8 MiB`, `60 KiB`; in bytes if it is not a whole number of KiB."""
     for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
         if count and count % unit == 0:
             return f"{count // unit:,} {name}"
@@ -97,7 +97,7 @@ def _with_sessions(source: Source) -> list[str]:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's sessions negotiated; empty for protocols without sessions."""
+    """Return the negotiated parameters of a configuration's sessions; empty for protocols without sessions."""
     if configuration not in _with_sessions(source):
         return ""
     found = kinds(source, configuration)
@@ -116,7 +116,7 @@ def sentences(source: Source, configuration: str) -> str:
 
 
 def warnings(source: Source) -> list[str]:
-    """Return differences in protection between what is compared or merged."""
+    """Return warnings on sessions that differ in signing or encryption, between or within configurations."""
     found = {name: kinds(source, name) for name in _with_sessions(source)}
     ways = {name: sorted({_protection(kind) for kind in known}) for name, known in found.items() if known}
     if len({way for each in ways.values() for way in each}) < 2:
@@ -133,7 +133,7 @@ def warnings(source: Source) -> list[str]:
 
 
 def client_cache(source: Source) -> str | None:
-    """Return what each client cached, and how; None if not recorded or nothing was cached."""
+    """Return what clients cached, and by which rules; None if not recorded or nothing was cached."""
     found: list[str] = []
     for name in source.configuration_names:
         for note in _notes(source, name):
@@ -152,7 +152,7 @@ def client_cache(source: Source) -> str | None:
 
 
 def _without_directories(source: Source) -> str:
-    """Return the configurations that offer no directory leases to clients that ask for them; empty if none."""
+    """Return a sentence on the configurations whose server granted no directory leases; empty if there are none."""
     found = {name: kinds(source, name) for name in _with_sessions(source)}
     without = [
         name for name, known in found.items() if known and not any(kind.directory_leases for kind in known)

@@ -1,6 +1,6 @@
-"""The nodes of a fleet: what each did at the highest load level, its clock's error, and how late it began.
+"""The nodes of a fleet: the work of each at the highest load level, its clock error, and its delay at the start.
 
-Empty if one machine made the load. The disclosure says what the nodes are.
+The section is missing if one machine generated the load. The disclosure describes the nodes.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _row(configuration: str, node: str, found: list[tuple[NodeRow, MixRecord]]) 
 
 
 def vague_clocks(source: Source) -> list[str]:
-    """Return nodes whose clock error was too large for their windows, worst first."""
+    """Return a caveat on nodes whose clock error was too large for their windows, worst first."""
     worst: dict[str, float] = {}
     for record in source.records:
         for row in record.nodes:

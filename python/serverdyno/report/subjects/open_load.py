@@ -1,7 +1,7 @@
-"""Open load: the rates that each server kept up with, the response times, and who answers sooner.
+"""Open load: the rates that each server kept up with, the response times, and their comparison.
 
-Configurations are compared by their 99th percentile of the response time at equal offered rate. If a side falls
-behind, this figure depends on the length of the test, so that side is named instead.
+Configurations are compared by the 99th percentile of the response time at equal offered rate. If a side falls behind,
+its percentile depends on the length of the test, so the report says only that it fell behind.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from serverdyno.store.records import MixRecord
 
 QUANTILE = histograms.QUANTILES.index(0.99)
 RESOLUTION_PERCENT = 0.2
-"""Two buckets of a histogram of three digits: equal servers may be in adjacent ones in every run."""
+"""Width of two buckets of a histogram with three digits: equal servers may be in adjacent buckets in every run."""
 
 TITLE = "Offered rate and response time"
 LOAD = (
@@ -52,7 +52,7 @@ PEAKS = (
     "runs, in a window of {window}: {listed} {unit}."
 )
 MOST_NAMED = 4
-"""The most points in one sentence."""
+"""The most load levels in one sentence."""
 LAWS = {"poisson": "at random (Poisson)", "uniform": "at even intervals"}
 
 
@@ -64,7 +64,7 @@ def build(results: Results) -> Part:
     pairs = at_equal_rate(results)
     differences = tuple(_differences(results, pairs))
     if results.source.head.suite.objective is not None:
-        # For a search, the answer is the capacity.
+        # In a search, `capacity` gives the answer.
         return Part((Section("rates", TITLE, tables=(table(results),)), *differences))
     figures = (*response_times.charts(results), *response_times.tail_against_throughput(results))
     return Part(
@@ -98,7 +98,7 @@ def at_equal_rate(results: Results) -> tuple[TimesCompared, ...]:
 
 
 def _p99_ms(record: MixRecord, timeout_ms: float) -> float | None:
-    """Return p99 as in the table of response times, with operations without an answer above every answer."""
+    """Return p99, with unanswered operations ranked above every answer; None if the server fell behind."""
     if not kept_up(record):
         return None
     found = histograms.times([record.response_time_hdr], *unanswered([record], timeout_ms))
@@ -134,7 +134,7 @@ def table(results: Results) -> Table:
 
 
 def _answered_cell(mix: MixFigures, terms: Terms) -> Cell:
-    """Return operations/s, whatever the unit of throughput."""
+    """Return a cell with operations/s, even if throughput has another unit."""
     if terms.throughput_counts_operations:
         return spread_cell(mix.throughput, terms.written)
     return spread_cell(mix.second, terms.second_written)
@@ -178,7 +178,7 @@ def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[S
 
 
 def load(source: Source) -> str:
-    """Return the line of the methodology on how load is made."""
+    """Return the methodology's description of the open load."""
     suite = source.head.suite
     assert suite.open is not None
     connections, terms = suite.clients[-1] * suite.threads, suite.terms
@@ -193,7 +193,7 @@ def load(source: Source) -> str:
 
 
 def peaks(source: Source) -> str:
-    """Return the line of the methodology on the source of the rates; empty if the suite gives them."""
+    """Return the methodology's description of how rates follow from peaks; empty if the suite gives the rates."""
     found = source.head.peaks
     if found is None:
         return ""
@@ -215,7 +215,7 @@ def peaks(source: Source) -> str:
 
 
 def _hidden(peak: PeakNote) -> str:
-    """Return a note that the generator may have limited a peak."""
+    """Return a note if the generator may have limited a peak; else an empty text."""
     clients_s = peak.connections * peak.window_s
     hidden = hidden_speed(waiting_share(peak.ready_work_s, clients_s, peak.run_delay_share), None)
     return (
@@ -226,7 +226,7 @@ def _hidden(peak: PeakNote) -> str:
 
 
 def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
-    """Return who answers sooner at equal rate; for one configuration, what it kept up with."""
+    """Return which configuration answers faster at equal rate; for a single one, the rates it kept up with."""
     counted = [result for result in results.configurations if any(mix.response for mix in result.finished)]
     if not results.mixes:
         return "There is no result: no load level finished."
@@ -305,7 +305,7 @@ def _sure(results: Results) -> str:
 
 
 def _findings(results: Results, pairs: Sequence[TimesCompared], tables: Labels) -> list[Finding]:
-    """Return what each configuration kept up with, each pair, and how exactly the load was sent."""
+    """Return findings on the rates kept up with, on each pair, and on the precision of the sending times."""
     found = [
         Finding("Open load", _kept(result, results.terms), f"{tables['open']}.")
         for result in results.configurations
@@ -349,7 +349,7 @@ def _schedule(results: Results, tables: Labels) -> list[Finding]:
 
 
 def caveats(results: Results) -> list[str]:
-    """Return the levels at which a server fell behind, so that response times depend on the test's length."""
+    """Return a caveat on levels at which a server fell behind, where response times depend on the test's length."""
     behind = [f"{mix.configuration} at {mix.at}" for mix in results.mixes if Mark.BEHIND in mix.marks]
     if not behind:
         return []

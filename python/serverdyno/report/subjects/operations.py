@@ -82,7 +82,7 @@ def _class_row(result: ConfigurationResult, row: OperationFigures, *, in_phases:
 
 
 def _in_phase_per_s(result: ConfigurationResult, row: OperationFigures) -> float | None:
-    """Return the number of clients that are in this phase at a time, by Little's law."""
+    """Return the operations/s of the peak's clients if all of them were in this phase all the time."""
     if result.peak is None or row.response is None or not row.response.mean_ms:
         return None
     return result.peak.clients * 1000 / row.response.mean_ms
@@ -168,7 +168,7 @@ def _which(result: ConfigurationResult, mix: MixFigures) -> str:
 
 
 def time_cells(times: Times | None) -> list[Cell]:
-    """Return the cells of `TIMES`; only a count of zero if nothing was timed."""
+    """Return the cells of the columns `TIMES`; without times, a count of zero and signs for nothing."""
     if times is None:
         return [Cell(wording.whole(0)), *(Cell(wording.NOTHING) for _ in TIMES[1:])]
     values = (times.mean_ms, times.deviation_ms, times.min_ms, *times.percentiles_ms, times.max_ms)

@@ -1,6 +1,6 @@
-"""Outages: how long clients were without the server, which open files survived, and whether data are intact.
+"""Outages: the time without service, the open files that survived, and whether data are intact.
 
-`run/outage.py` takes the server away.
+`run/outage.py` causes the outages.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from serverdyno.report.subjects.times_compared import TimesCompared, change_perc
 from serverdyno.store.records import MixRecord
 
 RESOLUTION_S = 0.1
-"""The longest time between two attempts of a client whose server is away (NFS; 0.05 s for SMB).
+"""The longest interval between a client's attempts to reconnect during an outage (NFS; 0.05 s for SMB).
 
 Smaller differences are not claimed.
 """
 WRONG_READS = frozenset({"wrong_content", "stale_content"})
-"""Faults of operations in which a client got other bytes than the file has."""
+"""Faults of reads whose data differ from the file's content."""
 MOST_LISTED = 4
 """The most configurations that one sentence names."""
 KILLED_ALONE = (
@@ -93,11 +93,12 @@ def build(results: Results) -> Part:
 class OutageFigures:
     """The outages of one configuration over all repetitions, at one load level or at all levels.
 
-    `back_s`: sorted times from the outage's start until each client that returned was served again. `clients`: all of
-    them. `went_on`: clients that kept their open files. `failed`: operations. `handles_asked` to survive a connection,
-    of these `handles_granted` and `handles_regained`. `blocks_read_back` after the levels, of these `blocks_lost`
-    (acknowledged and flushed) and `blocks_wrong`. `unflushed_lost`: acknowledged and not flushed; None: unknown.
-    `wrong_reads`: operations at the levels that got other bytes than the file has.
+    `back_s`: sorted times from the outage's start until each client that returned was served again. `clients`: all
+    clients. `went_on`: clients that kept their open files. `failed`: failed operations. `handles_asked`: handles
+    requested to survive a loss of the connection; `handles_granted` and `handles_regained` of them were granted and
+    regained. `blocks_read_back`: blocks read after the levels, of which `blocks_lost` (acknowledged and flushed) and
+    `blocks_wrong`. `unflushed_lost`: lost blocks that were acknowledged but not flushed; None: unknown. `wrong_reads`:
+    reads at the levels whose data differ from the file's content.
     """
 
     name: str
@@ -122,9 +123,9 @@ class OutageFigures:
 
     @property
     def median_s(self) -> float | None:
-        """Return the median of all clients; those that never returned count as longest.
+        """Return the median time of all clients; None if half or more never returned.
 
-        None if they are half or more.
+        Clients that never returned count as longest.
         """
         return _of_all_clients(self.back_s, self.clients, 0.5)
 
@@ -140,12 +141,12 @@ class OutageFigures:
 
     @property
     def data_wrong(self) -> int:
-        """Return the blocks and reads that show that the server lost or changed acknowledged data."""
+        """Return the number of blocks and reads that prove lost or changed data."""
         return (self.blocks_lost or 0) + (self.blocks_wrong or 0) + self.wrong_reads
 
 
 def outages(results: Results) -> tuple[OutageFigures, ...]:
-    """Return the outages of each configuration that had one, all load levels together, in plan order."""
+    """Return the outages of each configuration that had any, over all load levels, in plan order."""
     by_name = {result.name: results.records(result.name) for result in results.configurations}
     return tuple(figures(name, records) for name, records in by_name.items() if any(map(_cut, records)))
 
@@ -190,7 +191,7 @@ def _cut(record: MixRecord) -> bool:
 
 
 def back_s(record: MixRecord) -> list[float]:
-    """Return how long each client that returned was without its server, in s from the outage's start."""
+    """Return the time without service of each client that returned, in s from the outage's start."""
     if record.cut_at_s is None:
         return []
     first: dict[int, float] = {}
@@ -216,7 +217,7 @@ def _of_all_clients(back: Sequence[float], clients: int, share: float) -> float 
 
 
 def at_equal_load(results: Results) -> tuple[TimesCompared, ...]:
-    """Compare the median times of each pair, level by level, with the earlier in the plan as the base."""
+    """Compare the median times of each pair, level by level. The base is the configuration earlier in the plan."""
     found = [outage_side(results, result.name) for result in results.configurations]
     return compared_outages(
         list(combinations(found, 2)),
@@ -226,7 +227,7 @@ def at_equal_load(results: Results) -> tuple[TimesCompared, ...]:
 
 
 def outage_side(results: Results, name: str, called: str = "") -> Side:
-    """Return a configuration with 1 / the median time of each level.
+    """Return a configuration as a side of a comparison, with 1 / median time as the figure of each level.
 
     Failed operations are part of an outage, so they are no obstacle. Durability is shown next to the comparison.
     """
@@ -244,7 +245,7 @@ def outage_side(results: Results, name: str, called: str = "") -> Side:
 def compared_outages(
     pairs: Sequence[Pair], *, paired: bool, minimum_percent: float, between: Contrast | None = None
 ) -> tuple[TimesCompared, ...]:
-    """Compare the second of each pair with the first. Differences below the resolution are not claimed."""
+    """Compare the second side of each pair with the first. Differences below the resolution are not claimed."""
     found = times_compared.compared(pairs, paired=paired, minimum_percent=minimum_percent, between=between)
     return tuple(replace(pair, found=tuple(map(_resolved, pair.found))) for pair in found)
 
@@ -317,7 +318,7 @@ def chart(found: Sequence[OutageFigures], results: Results) -> tuple[Figure, ...
 
 
 def back_table(results: Results) -> Table | None:
-    """Return how long clients were without their server, and what was lost, one row per load level."""
+    """Return a table of times without service and of losses, one row per load level; None without outages."""
     rows = tuple(_back_row(clients, found) for clients, found in by_level(results))
     if not rows:
         return None
@@ -345,7 +346,7 @@ def _back_row(clients: int, found: OutageFigures) -> tuple[Cell, ...]:
 
 
 def handles_table(results: Results, over: Over) -> Table | None:
-    """Return the handles that should survive connections; None if clients asked for none."""
+    """Return a table of the handles that should survive connections; None if clients requested none."""
     rows = tuple(
         _handles_row(mix.configuration, records)
         for mix in results.mixes
@@ -375,7 +376,7 @@ def _handles_row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell
 
 
 def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], under: str) -> Table | None:
-    """Return each pair at each load level; None if there is nothing to compare. `mixes`: levels of the suite."""
+    """Return a table of each pair at each load level; None if nothing can be compared. `mixes`: the suite's levels."""
     rows = times_compared.rows(pairs, lambda _, level: mixes[level.mix].clients)
     if not rows:
         return None
@@ -392,7 +393,7 @@ def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], under: str
 
 
 def _verdict(found: Sequence[OutageFigures], results: Results) -> str:
-    """Return the duration of the outage, and whether all data are intact; wrong data come first."""
+    """Return the times without service, and whether data are intact. Lost data come first."""
     if not results.mixes:
         return "There is no result: no load level finished."
     if not found:
@@ -419,7 +420,7 @@ def _medians(found: Sequence[OutageFigures]) -> str:
 
 
 def _slowest(found: Sequence[OutageFigures]) -> str:
-    """Return the slowest client, and how many clients of each configuration never returned."""
+    """Return the slowest client's time, and how many clients of each configuration never returned."""
     said = []
     known = [each for each in found if each.slowest_s is not None]
     if known:
@@ -507,7 +508,7 @@ def _proven(pairs: Sequence[TimesCompared], source: Source) -> str:
 
 
 def _outage(source: Source) -> str:
-    """Return the kind of outage, and its time."""
+    """Return the kind of outage, and the point in the window at which it begins."""
     cut = source.cut
     assert cut is not None
     away = f" after {cut.away_s:g} s" if cut.how == "server" else ""

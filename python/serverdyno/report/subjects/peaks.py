@@ -44,7 +44,7 @@ FAIRNESS = (
     "1984)."
 )
 LEAST_UPLOAD_BYTES = 1000
-"""Size from which on a request is taken to have a body: heads are usually smaller."""
+"""Smallest mean size of a request that counts as an upload: header blocks are usually smaller."""
 MOST_FINDINGS = 8
 """The most findings on peaks and comparisons; the tables have the rest."""
 
@@ -135,7 +135,7 @@ def _tail_cells(mix: MixFigures) -> list[Cell]:
 def _throughput(results: Results, configurations: Sequence[ConfigurationResult]) -> Table:
     """Return one row per load level and one column per configuration, the peak in bold.
 
-    For file servers, the throughput below the client's cache is next to it.
+    For file servers, a second column per configuration has the throughput below the client's cache.
     """
     terms = results.terms
     of_files = terms.below_cache
@@ -155,7 +155,7 @@ def _throughput(results: Results, configurations: Sequence[ConfigurationResult])
 
 
 def _second_throughput(results: Results, configurations: Sequence[ConfigurationResult]) -> Table:
-    """Return the same table for the second figure, the highest in bold."""
+    """Return the table of the second figure, like that of the throughput, with the highest value in bold."""
     terms = results.terms
 
     def cells(result: ConfigurationResult, place: int) -> list[Cell]:
@@ -202,7 +202,7 @@ def _by_clients(
 def _by_portion(
     results: Results, make: Callable[[Results, Sequence[ConfigurationResult]], Table]
 ) -> tuple[Table, ...]:
-    """Return one table per portion of the configurations."""
+    """Return one table per group of configurations."""
     made = [(suffix, make(results, group)) for suffix, group in groups(results)]
     return tuple(replace(table, key=table.key + suffix) for suffix, table in made)
 
@@ -224,7 +224,7 @@ def _peak_chart(results: Results) -> Iterator[Figure]:
 
 
 def _throughput_charts(results: Results) -> Iterator[Figure]:
-    """Yield throughput against the load level, with the values at which a level is limited."""
+    """Yield charts of throughput against the load level, with the bounds of the plan."""
     title = f"Throughput against {results.axis.column}"
     panels = partial(_throughput_panel, results)
     yield from level_figures(results, "throughput", title, Over.MEAN, lambda group: [panels(group)])
@@ -234,7 +234,7 @@ def _throughput_panel(results: Results, group: Sequence[ConfigurationResult]) ->
     terms = results.terms
     series = lines_of(results, group, lambda mix: spread_point(mix.level, mix.throughput, mix.marks))
     if not terms.throughput_counts_operations:
-        # The bounds count operations, so they can't be drawn in a chart of bits.
+        # Bounds are in operations/s, so they can't be drawn in a chart of Mbit/s.
         return Panel("", terms.unit, series)
     highest = max((point.high or point.y for line in series for point in line.points), default=0.0)
     bounds = results.source.max_rate_per_s
@@ -244,7 +244,7 @@ def _throughput_panel(results: Results, group: Sequence[ConfigurationResult]) ->
 
 
 def _highest_and_lowest(results: Results) -> str:
-    # Readers who stop here must not rank configurations that did different things with a flush.
+    # Name the effects of a flush here if they differ, because readers may rank the peaks without reading on.
     beside = durability.beside_peaks(results.promises)
     ranked = _ranked([result for result in results.configurations if result.throughput is not None])
     highest = _peak_claim(ranked[0], results.terms, beside)
@@ -276,7 +276,7 @@ def named(results: Results) -> list[ConfigurationResult]:
 
 
 def _ranked(configurations: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
-    """Return the highest peak first, and those without a peak last."""
+    """Return the configurations by peak, highest first; those without a peak come last."""
     return sorted(
         configurations,
         key=lambda result: result.peak_height if result.throughput else -1.0,
@@ -313,14 +313,14 @@ def _limit_words(mix: MixFigures) -> str:
 
 
 def _starved_words(mix: MixFigures, terms: Terms) -> str:
-    """Return how many clients a figure excludes; empty if none."""
+    """Return the number of clients without a completed operation; empty if there are none."""
     if not mix.clients_starved:
         return ""
     return f", {mix.clients_starved:,} of them without a completed {terms.operation}"
 
 
 def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
-    """Return why throughput is zero: no success, or only those of file clients that left."""
+    """Return why throughput is zero: no success, no data, or only successes of clients that left."""
     if not any(mix.operations_s.mean for mix in result.finished):
         return f"{result.name} completed no {terms.operation} in any window."
     deserted = [f"{mix.clients:,}" for mix in result.finished if mix.all_clients_left]
@@ -369,7 +369,7 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
 
 
 def sent_words(results: Results, result: ConfigurationResult) -> str:
-    """Return `1,608 Mbit/s sent` at the peak, if request bodies exceed what was received; else empty."""
+    """Return `1,608 Mbit/s sent` at the peak, if clients sent more bytes than they received; else empty."""
     assert result.peak is not None
     records, terms = results.records(result.name, result.peak.mix), results.terms
     operations, sent = (

@@ -1,4 +1,4 @@
-"""Power cuts: how many flushed files were lost when the power of a guest with the same server was cut.
+"""Power cuts: the flushed files that were lost when the power of a virtual machine with the same server was cut.
 
 `run/powercut/rounds.py` cuts the power.
 """
@@ -68,7 +68,7 @@ def _notes(source: Source) -> tuple[str, ...]:
 
 
 def warnings(source: Source) -> list[str]:
-    """Return the configurations that lost data which they had acknowledged as flushed."""
+    """Return a warning on configurations that lost data acknowledged as flushed."""
     lost = [cuts for cuts in source.power_cuts if cuts.lost_files]
     if not lost:
         return []

@@ -1,4 +1,4 @@
-"""What others need to repeat the experiment: plan, suite, command, seed and software."""
+"""The input that others need to repeat the experiment: plan, suite, command, seed and software."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BY_LOAD = (
 
 
 def reproduce(source: Source) -> Disclosure:
-    """Return the facts, then plan and suite as files."""
+    """Return the facts, then the texts of plan and suite."""
     head = source.head
     software: dict[str, Any] = source.disclosure.get("host", {}).get("software", {})
     servers = source.disclosure.get("servers", {})
@@ -63,7 +63,7 @@ def reproduce(source: Source) -> Disclosure:
 
 
 def as_toml(suite: Suite, comment: str) -> str:
-    """Return a suite as its TOML file with one comment line; empty if TOML can't express it, as for `dyno load`."""
+    """Return a suite as a TOML file with one comment line; empty if TOML can't express it, as for `dyno load`."""
     document = suite.model_dump(mode="json", exclude_defaults=True)
     if _has_unset(document):
         return ""
@@ -75,7 +75,7 @@ def as_toml(suite: Suite, comment: str) -> str:
 
 
 def _has_unset(table: dict[str, Any]) -> bool:
-    """Return whether a parameter has no value, because TOML has no null."""
+    """Return whether a parameter is None, which TOML can't express."""
     return any(value is None or (isinstance(value, dict) and _has_unset(value)) for value in table.values())
 
 

@@ -1,6 +1,6 @@
-"""Response times at each load level, and their tail against the throughput.
+"""Response times at each load level, and p99 against the throughput.
 
-With a client cache, the median is mostly the cache's own time.
+With a client cache, the median is mostly that of answers from the cache.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ applies = always
 
 
 def build(results: Results) -> Part:
-    # For open load, the summary has the charts.
+    # For open load, the charts are in the summary.
     figures = () if results.source.open else (*charts(results), *tail_against_throughput(results))
     return Part(
         (Section("response", "Response times", figures=figures, tables=(table(results),), folded=True),)
@@ -117,9 +117,9 @@ def _time_range(values: Sequence[float | None]) -> str:
 
 
 def charts(results: Results) -> Iterator[Figure]:
-    """Yield the percentiles against the load level, one panel each.
+    """Yield charts of the percentiles against the load level, one panel each.
 
-    With a client cache, the median is mostly the cache's own time and is not drawn.
+    With a client cache, the median is not drawn, because it is mostly that of answers from the cache.
     """
 
     def panels(group: Sequence[ConfigurationResult]) -> Iterator[Panel]:
@@ -133,7 +133,7 @@ def charts(results: Results) -> Iterator[Figure]:
 
 
 def tail_against_throughput(results: Results) -> Iterator[Figure]:
-    """Yield the tail of the response time against the throughput of each load level."""
+    """Yield charts of p99 against the throughput of each load level."""
     title = "Response time p99 against throughput, from the lowest load level to the highest"
     for suffix, group in groups(results):
         panels = (

@@ -1,6 +1,6 @@
-"""The runs: their order, how much of each was finished, the server's counts, and its members' CPU time.
+"""The runs: their order, the finished part of each, the server's counts, and the CPU time of a team's members.
 
-Odd runs, which comparisons leave out, are in `differences.py`.
+Outlying runs, which comparisons leave out, are in `differences.py`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _members(results: Results) -> Iterator[Table]:
 
 
 def set_aside(source: Source) -> list[str]:
-    """Return which files were damaged and what was done with them, by kind of file."""
+    """Return a warning on damaged files and the lost figures, by kind of file."""
     if not source.set_aside:
         return []
     names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}
@@ -132,7 +132,7 @@ def set_aside(source: Source) -> list[str]:
 
 
 def warnings(source: Source) -> list[str]:
-    """Return which runs failed, and in which the server counted other requests than the generator."""
+    """Return warnings on failed runs, on crashes, and on differences of the server's and the generator's counts."""
     found = []
     for key in source.head.order:
         note = source.run_notes.get(key.number)
@@ -157,7 +157,7 @@ def warnings(source: Source) -> list[str]:
 
 
 def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
-    """Yield what is unknown about a run because it was killed or resumed."""
+    """Yield the facts that are unknown about a run because it was killed or resumed."""
     finished = {record.mix for record in source.records if record.run == key.number and record.void is None}
     planned = {mix.index for mix in source.head.mixes}
     whole = bool(planned) and finished >= planned

@@ -39,12 +39,12 @@ from serverdyno.report.source import Source
 
 COUNT_SETTINGS = ("cpus", "processors")
 MOST_GROUPS = 6
-"""The most groups in one figure; each has a second line for linear scaling."""
+"""The most groups in one figure; each has an additional line for linear scaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """The place of a configuration's CPUs.
+    """The cores and NUMA nodes of a configuration's CPUs.
 
     `count`: cores with at least one of the CPUs. `hyperthreads`: the CPUs that share a core, one tuple per core.
     `nodes`: NUMA nodes. None: not disclosed, as in earlier versions.
@@ -61,14 +61,14 @@ Cpus = Annotated[str, Field(pattern=r"^(\d{1,9}(-\d{1,9})?(,|$))*$")]
 
 
 class _Disclosed(BaseModel):
-    """What a folder says about the machine's CPUs. The machine need not be this one."""
+    """The CPU topology of the machine that measured, as stored. It may be another machine than this one."""
 
     thread_siblings: list[Cpus] = []
     numa_node_cpus: dict[int, Cpus | None] = {}
 
 
 def cores_of(source: Source, configuration: Configuration) -> Cores:
-    """Return the place of a configuration's CPUs; unknown for a server on a node of a fleet."""
+    """Return the cores and NUMA nodes of a configuration's CPUs; unknown for a server on a node of a fleet."""
     if configuration.node is not None or not configuration.cpus:
         return UNKNOWN
     try:
@@ -103,18 +103,18 @@ class Group:
     shared: dict[int, tuple[int, ...]]
     """The CPUs shared with the generator, by the number of the server's CPUs; numbers without any are absent."""
     cores: dict[int, Cores]
-    """The place of the CPUs, by their number."""
+    """The cores and NUMA nodes, by the number of the server's CPUs."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Return the speed-ups of the highest means."""
+        """Return the speed-ups of the peaks."""
         return speed_ups({count: _peak(result) for count, result in self.by_count.items()})
 
     @property
     def law(self) -> Law | Trouble:
         counts, figures = [], []
         for count, result in self.by_count.items():
-            assert result.throughput is not None  # `groups` took only those that have one
+            assert result.throughput is not None  # `groups` takes only results with throughput
             for value in result.runs.throughput[:, result.throughput.peak_mix]:
                 if value > 0:
                     counts.append(float(count))
@@ -145,7 +145,7 @@ def build(results: Results) -> Part:
 
 
 def groups(results: Results, fewest: int = 2) -> list[Group]:
-    """Return the groups with at least this number of different numbers of CPUs."""
+    """Return the groups that have at least `fewest` different numbers of CPUs."""
     source = results.source
     alike: dict[str, list[tuple[int, ConfigurationResult]]] = defaultdict(list)
     for configuration, result in zip(source.head.configurations, results.configurations, strict=True):
@@ -185,20 +185,20 @@ def _count(configuration: Configuration) -> int:
 
 
 def _all_else(configuration: Configuration) -> str:
-    """Return everything but the number of CPUs, in a comparable form."""
+    """Return everything except the number of CPUs, as a text that can be compared."""
     settings = {name: value for name, value in configuration.settings.items() if name not in COUNT_SETTINGS}
     return repr((configuration.server, sorted(settings.items()), configuration.url, configuration.bounds))
 
 
 def _common_name(names: Sequence[str]) -> str:
-    """Return the common prefix, `samba` for `samba-1-cpu` and `samba-2-cpus`; else the first name."""
+    """Return the common prefix (`samba` for `samba-1-cpu` and `samba-2-cpus`); without one, the first name."""
     parts = [name.split("-") for name in names]
     common = []
     for column in zip(*parts, strict=False):
         if len(set(column)) > 1 or column[0].isdigit():
             break
         common.append(column[0])
-    if len(common) > 1 and common[-1] in COUNT_SETTINGS:  # of `nginx-processors-2`: the name of the factor
+    if len(common) > 1 and common[-1] in COUNT_SETTINGS:  # the factor's name in `nginx-processors-2`
         common.pop()
     return "-".join(common) or names[0]
 
@@ -257,7 +257,7 @@ def _chart(found: Sequence[Group], results: Results) -> Figure:
         ]
         points = tuple(spread_point(count, spread) for count, spread in spreads)
         first, each = spreads[0][0], spreads[0][1].mean / spreads[0][0]
-        assert first == min(group.by_count)  # they are in order
+        assert first == min(group.by_count)  # the spreads are in order of counts
         series.append(Series(group.name, 2 * place % MOST_GROUPS, points))
         linear = tuple(Point(count, count * each) for count, _ in spreads)
         series.append(Series(f"{group.name}, linear", (2 * place + 1) % MOST_GROUPS, linear))
@@ -266,7 +266,7 @@ def _chart(found: Sequence[Group], results: Results) -> Figure:
 
 
 def _law(group: Group, terms: Terms) -> str:
-    """Return what the Universal Scalability Law says about a group, or why it says nothing."""
+    """Return the fit of the Universal Scalability Law to a group and its prediction, or why there is none."""
     law = group.law
     if isinstance(law, Trouble):
         return (
@@ -314,7 +314,7 @@ def _finding(group: Group, tables: Labels) -> Finding:
 
 
 def _of_cores(group: Group) -> str:
-    """Return which CPUs share a core, and which are on several NUMA nodes: both limit scaling."""
+    """Return which CPUs share a core, and which counts span several NUMA nodes; both limit scaling."""
     said = ""
     for count, cores in group.cores.items():
         if cores.hyperthreads:

@@ -16,7 +16,7 @@ MOST_STEPS = 24
 
 
 def elapsed(source: Source, suite: Suite, steps: Sequence[Step], place: int) -> tuple[Figure, ...]:
-    """Return the elapsed time of each step of a suite, one bar per configuration; steps have their own scales.
+    """Return charts of each step's elapsed time, one bar per configuration; every step has its own scale.
 
     `place`: index of the suite among those with steps.
     """
@@ -63,7 +63,7 @@ def _mean(values: Sequence[float]) -> Point:
 
 
 def speeds(source: Source, steps: Sequence[Step]) -> tuple[Figure, ...]:
-    """Return each configuration's speed relative to the first, step by step, with the interval of the verdict."""
+    """Return charts of each configuration's speed relative to the first, step by step, with intervals."""
     found = []
     base, *others = source.configuration_names
     for place, other in enumerate(others, start=1):

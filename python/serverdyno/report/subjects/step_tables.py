@@ -32,7 +32,7 @@ from serverdyno.report.subjects.beside import NOT_COMPARABLE, hardware
 from serverdyno.store.records import MixRecord
 
 DURABILITY = "durability-of-steps"
-"""The key of a table."""
+"""The key of the table of flushes."""
 MOST_REQUESTS = 4
 """The most kinds of requests in a row, most frequent first; the CSV file has all."""
 PHASES = (
@@ -60,7 +60,7 @@ def summary(source: Source, steps: Sequence[Step]) -> Section:
 
 
 def sections(source: Source, steps: Sequence[Step], published: PublishedReport | None) -> tuple[Section, ...]:
-    """Return Bonnie's rows, each suite's steps, the servers' work, the published figures, and all pairs."""
+    """Return the sections: Bonnie's rows, each suite's steps, the servers, the published figures, and all pairs."""
     suites = suites_of(source)
     of_suites = [
         Section(
@@ -94,7 +94,7 @@ def rows_of_bonnie(source: Source, steps: Sequence[Step], suite: Suite) -> Discl
 
 
 def basis(source: Source) -> str:
-    """Return the line below tables of steps."""
+    """Return the line below the tables of steps."""
     plan = source.head.plan
     scale = f"Scale {source.head.scale:g}. " if source.shortened else ""
     return f"{scale}Mean of {wording.plural(plan.repetitions, 'repetition')}, with their range."
@@ -182,7 +182,7 @@ def _detail(step: Step, name: str, runs: Sequence[MixRecord]) -> tuple[Cell, ...
 
 
 def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
-    """Yield the servers' CPU time, and the effect of flushes if any was sent."""
+    """Yield a table of CPU times, and one of flushes if any was sent."""
     columns = (
         Column("Configuration", numeric=False),
         Column("Suite", numeric=False),
@@ -214,7 +214,7 @@ def _server_cpu_s(records: Sequence[MixRecord]) -> list[float]:
 
 
 def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
-    """Return the columns of Bonnie's original row."""
+    """Return the section with the means in the columns of Bonnie's original report."""
     bonnie, rows = settings_of(suite), []
     assert bonnie is not None
     for name in source.configuration_names:
@@ -306,7 +306,7 @@ def _published_times(year: int, table: PublishedTable, steps: Sequence[Step]) ->
 
 
 def _figures(steps: Sequence[Step]) -> list[tuple[int, str]]:
-    """Return the figures of the published report, each with the step that re-creates it."""
+    """Return the numbers of the published figures, each with the name of the step that re-creates it."""
     return list({step.figure: step.name for step in steps if step.figure is not None}.items())
 
 

@@ -1,4 +1,4 @@
-"""Levels that end when their work is done: who leads which step, by how much and how certainly, and caveats.
+"""Levels that end when their work is done: the leader of each step, its lead with the interval, and caveats.
 
 This module has the sentences; `step_tables.py` has the tables, `step_charts.py` the charts, and
 `report/figures/steps.py` the figures.
@@ -34,7 +34,7 @@ from serverdyno.report.subjects.step_tables import lead_words, ratio
 from serverdyno.store.records import MixRecord
 
 OWN_CPU_SHARE = 0.9
-"""From this share of a client's time on, its own CPU time limits the speed of a step."""
+"""Share of a client's time from which on its own CPU time limits the speed of a step."""
 MOST_NAMED = 8
 """The most steps in a line of the answer; the table has all."""
 NO_RESULT = (
@@ -66,7 +66,7 @@ def build(results: Results) -> Part:
 
 
 def _published(source: Source) -> published.PublishedReport | None:
-    """Return the report that the plan names or that a suite re-creates; None if this version does not have it."""
+    """Return the report that the plan names or that a suite re-creates; None if this version lacks that report."""
     of_suites = (found.published for suite in suites_of(source) if (found := suite.settings(FILES).scenario))
     name = source.head.plan.published or next(filter(None, of_suites), None)
     try:
@@ -76,7 +76,7 @@ def _published(source: Source) -> published.PublishedReport | None:
 
 
 def verdict(source: Source, steps: Sequence[Step]) -> str:
-    """Return who leads in how many steps, or why that is unknown."""
+    """Return the number of steps in which each configuration leads, or why that is unknown."""
     if not steps:
         return "No step has been measured yet."
     if len(source.configuration_names) < 2:
@@ -96,7 +96,7 @@ def verdict(source: Source, steps: Sequence[Step]) -> str:
 
 
 def by_step(source: Source, steps: Sequence[Step]) -> tuple[tuple[str, str], ...]:
-    """Return a line for each leader, widest lead first, and one for steps without a leader."""
+    """Return a line for each leader with its steps, widest lead first, and a line for steps without a leader."""
     if len(source.configuration_names) < 2 or not steps or _fewest(steps) < 2:
         return ()
     lines = []
@@ -215,7 +215,7 @@ def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
 
 
 def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
-    """Return steps that a faster server would hardly shorten.
+    """Return a caveat on steps that a faster server would hardly shorten.
 
     Bonnie's own computation per character is its work and is not reported. For a directory, the client's CPU time
     includes the file system's.
@@ -343,7 +343,7 @@ def disclosures(results: Results) -> list[Disclosure]:
 
 
 def raw(results: Results) -> list[RawTable]:
-    """Return one row per step and run, with requests by name in one column; nothing without steps."""
+    """Return a raw table with one row per step and run, and requests by name in one column; none without steps."""
     found = [
         (record, figures_of(record, step.suite), step.suite.name)
         for step in results.steps

@@ -1,6 +1,6 @@
-"""The testbed diagram: the load generators, the networks, and the place of each server. `views/diagram` draws it.
+"""The testbed diagram: the load generators, the networks, and the servers. `views/diagram` draws it.
 
-It shows only what the plan decided and the disclosure says, and leaves out what is unknown.
+It shows only facts from the plan and the disclosure, and leaves out what is unknown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def section(source: Source) -> Section:
 
 
 def testbed(source: Source) -> Testbed:
-    """Return what the load passed through. Configurations with the same testbed share a box."""
+    """Return the testbed. Configurations with the same server, network and place share a box."""
     boxes: dict[tuple[tuple[str, ...], str, str, bool], list[str]] = defaultdict(list)
     for configuration in source.head.configurations:
         described = _described(source, configuration)
@@ -57,7 +57,7 @@ def _described(source: Source, configuration: Configuration) -> Mapping[str, Any
 
 
 def _machine(source: Source) -> tuple[str, ...]:
-    """Return the frame around the generator. Nodes are certain to be on this machine only if it has a server too."""
+    """Return the title and facts of the frame around the generators: this machine, or those of a fleet's nodes."""
     if (hosts := _hosts(source)) and all(_outside(each) for each in source.head.configurations):
         return ("Machines of the nodes", _names(hosts))
     host = source.disclosure.get("host", {})
@@ -109,12 +109,12 @@ def _rate(mbit_s: Any) -> str:
 
 
 def fleet_names(source: Source) -> list[str]:
-    """Return the names of the nodes that made the load; empty if this machine made it alone."""
+    """Return the names of the nodes that generated the load; empty if only this machine did."""
     return _of_nodes(source, "node")
 
 
 def _hosts(source: Source) -> list[str]:
-    """Return the host names of a fleet's nodes, without hosts that were created on this machine."""
+    """Return the host names of a fleet's nodes; empty if the nodes are network namespaces on this machine."""
     return [] if _network_facts(source) else list(dict.fromkeys(_of_nodes(source, "host")))
 
 
@@ -181,7 +181,7 @@ def _address_of_node(source: Source, node: str) -> str:
 
 
 def _outside(configuration: Configuration) -> bool:
-    """Return whether the address is on another machine, which may be a node of the fleet."""
+    """Return whether the server is on another machine or on a node of the fleet."""
     if configuration.node is not None:
         return True
     if configuration.url is None:

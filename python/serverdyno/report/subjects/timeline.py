@@ -1,4 +1,4 @@
-"""Throughput over time: each configuration second by second at every level, ramps included.
+"""Throughput over time: each configuration's throughput in every second of every level, ramps included.
 
 A mean over a window hides a server that stops for one second in ten. The unit is operations, not Mbit/s, because bytes
 are counted at the end of an operation that may have begun seconds before.
@@ -20,7 +20,7 @@ from serverdyno.store.records import MixRecord
 
 TITLE = "Second by second, each load level"
 MOST_PANELS = 6
-"""The most panels of one figure, as many as a page holds."""
+"""The most panels of one figure, so that it fits one page."""
 MOST_POINTS = 400
 """The most points of a line.
 
@@ -37,7 +37,7 @@ Records = Mapping[tuple[str, int], Sequence[MixRecord]]
 
 
 def applies(results: Results) -> bool:
-    """Return whether this section comes here; for outages, the timeline comes first (`outages.py`)."""
+    """Return whether the report has this section; for outages, `outages.py` shows the timeline."""
     return bool(results.source.head.mixes) and results.source.cut is None
 
 
@@ -54,7 +54,7 @@ def section(results: Results, *, appendix: bool) -> Section:
 
 
 def _seconds(results: Results) -> Iterator[Figure]:
-    """Yield a panel per load level, whose lines are means over the repetitions."""
+    """Yield charts with a panel per load level, whose lines are means over the repetitions."""
     mixes = results.source.head.mixes
     records: dict[tuple[str, int], list[MixRecord]] = defaultdict(list)
     for record in results.used:
@@ -71,7 +71,7 @@ def _seconds(results: Results) -> Iterator[Figure]:
 
 
 def _whole_test(results: Results) -> Iterator[Figure]:
-    """Yield all levels by the time at which they ran: drift over the experiment shows as a slope."""
+    """Yield charts of all levels by the time at which they ran, in which drift over the experiment is a slope."""
     began = min((record.started_unix_s for record in results.used), default=0.0)
     for suffix, group in groups(results):
         records = [record for result in group for record in results.records(result.name)]
@@ -143,11 +143,11 @@ def _ramps(mix: Mix) -> tuple[tuple[float, float], ...]:
 
 
 def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
-    """Return a point per whole second: an incomplete last second would look like a fall."""
+    """Return the points of a line, without an incomplete last second, which would look like a fall."""
     whole_seconds = int(mix.length_s)
     if not records or whole_seconds < 2:
         return ()
-    # In a second without a row, no operation ended.
+    # A second without a row had no completed operation.
     done = [0] * whole_seconds
     for record in records:
         for row in record.by_second:
@@ -162,7 +162,7 @@ def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
 
 
 def drifting(results: Results) -> list[str]:
-    """Return load levels that were not steady, largest change first."""
+    """Return a caveat on load levels that were not steady, largest change first."""
     points = [(mix, repetition, drift) for mix in results.mixes for repetition, drift in mix.drifts.items()]
     if not points:
         return []

@@ -1,7 +1,7 @@
-"""Comparison of configurations by a time at each load level, and its table's rows.
+"""Comparison of configurations by a time at each load level, and the table of the comparison.
 
-The comparison uses the inverse of the time, so that *faster* means a shorter time. Levels without such a time are left
-out. Outages and open load use it.
+The comparison uses the inverse of the time, so that *faster* means a shorter time. Levels without a time are left out.
+Outages and open load use this module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERDICTS_NOTE = "Verdicts are corrected for all rows (Holm 1979); intervals are 
 
 @dataclass(frozen=True, slots=True)
 class TimesCompared:
-    """Two configurations. `found`: the levels at which both have the time in every repetition."""
+    """The comparison of two configurations. `found`: the levels at which both have a time in every repetition."""
 
     base: str
     other: str
@@ -37,7 +37,7 @@ class TimesCompared:
 def side_of_times(
     side: Side, result: ConfigurationResult, results: Results, time: Callable[[MixRecord], float | None]
 ) -> Side:
-    """Return a side with 1 / `time` of each level; none for levels of which a repetition has no such time."""
+    """Return a side with 1 / `time` as the figure of each level; NaN at levels where a repetition has no time."""
     places = {mix.mix: place for place, mix in enumerate(result.mixes) if mix is not None}
     times = [(record, time(record)) for record in results.records(result.name)]
     unknown = {record.mix for record, found in times if not found}
@@ -51,7 +51,7 @@ def side_of_times(
 def compared(
     pairs: Sequence[Pair], *, paired: bool, minimum_percent: float, between: Contrast | None = None
 ) -> tuple[TimesCompared, ...]:
-    """Compare the second of each pair with the first, with verdicts corrected for all levels and pairs."""
+    """Compare the second side of each pair with the first, with verdicts corrected for all levels and pairs."""
     found = at_levels(pairs, paired=paired, minimum_percent=minimum_percent, between=between)
     return tuple(
         TimesCompared(base.name, other.name, levels)
@@ -60,7 +60,7 @@ def compared(
 
 
 def change_percent(speed_percent: float | None) -> float | None:
-    """Return a difference in speed as the change of the time: +100 % is -50 %."""
+    """Return a difference in speed as the change of the time: +100 % in speed is -50 % in time."""
     return None if speed_percent is None else (1 / (1 + speed_percent / 100) - 1) * 100
 
 
@@ -83,7 +83,7 @@ def columns(level: Column, time: Column, change: Column) -> tuple[Column, ...]:
 def rows(
     pairs: Sequence[TimesCompared], level: Callable[[TimesCompared, AtLevel], int]
 ) -> tuple[tuple[Cell, ...], ...]:
-    """Return one row per pair and load level. `level`: formats the number of clients or the offered rate."""
+    """Return one row per pair and load level. `level` returns the number of clients or the offered rate."""
     return tuple(
         (
             Cell(pair.other, f"against {pair.base}"),

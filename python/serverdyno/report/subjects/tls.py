@@ -1,7 +1,7 @@
-"""What each configuration's TLS sessions negotiated, and how compared configurations differ in it.
+"""The negotiated TLS parameters of each configuration, and differences between compared configurations.
 
-In VeriTest's report of 2003 (figure 46) the servers did not even use the same cipher. The cost of a handshake and of a
-byte depends on version, cipher, key exchange, key, and the share of resumed sessions.
+In VeriTest's report of 2003 (figure 46) the servers did not even use the same cipher. The cost per handshake and
+per byte depends on version, cipher, key exchange, key, and the share of resumed sessions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from serverdyno.report.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Handshakes:
-    """One configuration's handshakes from start to end of all levels: by terms, and full ones by key exchange."""
+    """One configuration's handshakes over all levels, ramps included. `groups`: handshakes by key exchange."""
 
     terms: Counter[str]
     groups: Counter[str]
@@ -46,7 +46,7 @@ def handshakes(source: Source, configuration: str) -> Handshakes | None:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's sessions negotiated; empty without TLS."""
+    """Return the negotiated TLS parameters of a configuration; empty without TLS."""
     found = handshakes(source, configuration)
     if found is None:
         return ""
@@ -63,7 +63,7 @@ def sentences(source: Source, configuration: str) -> str:
 
 
 def warnings(source: Source) -> Iterator[str]:
-    """Yield differences in TLS between configurations, and servers whose identity is unknown."""
+    """Yield warnings on differences in TLS between configurations, and on servers whose certificate was not checked."""
     found = {name: handshakes(source, name) for name in source.configuration_names}
     measured = {record.configuration for record in source.records}
     secure = {name: each for name, each in found.items() if each is not None}

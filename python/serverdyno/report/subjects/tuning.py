@@ -1,8 +1,8 @@
 """Tuning designs: a baseline, single changes, and all changes together, with the effect of each.
 
-The design is recognised from the settings. The first configuration is the baseline; one of the same server that
-differs in one setting is a single change; one with all changes is "all together"; those between, each with one change
-more, are cumulative. `analysis.ablation` has the effects and their verdicts.
+The design is recognised from the settings. The first configuration is the baseline; a configuration of the
+same server that differs in one setting is a single change; one with all changes is "all together"; those between, each
+with one change more, are cumulative. `analysis.ablation` computes the effects and their verdicts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Changes = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Names of configurations. `changes`: what each of them changes, in words."""
+    """A design, as names of configurations. `changes`: the changes of each configuration, in words."""
 
     baseline: str
     single: tuple[str, ...]
@@ -66,7 +66,7 @@ def build(results: Results) -> Part:
 
 
 def _design(source: Source) -> Design | None:
-    """Return the design; None with fewer than two single changes, or if no configuration has all."""
+    """Return the design; None with fewer than two single changes, or if no configuration has all changes."""
     base, *others = source.head.configurations
     changed = {other.name: _changes(base, other) for other in others if _comparable(base, other)}
     single: dict[str, tuple[str, str]] = {}
@@ -108,7 +108,7 @@ def _changes(base: Configuration, other: Configuration) -> Changes:
 
 
 def _chain(between: dict[str, Changes], whole: Changes) -> tuple[str, ...]:
-    """Return names in the order in which changes were added; empty if one lacks a change of its predecessor."""
+    """Return the names in the order in which changes were added; empty if a configuration lacks an earlier change."""
     ordered = sorted(between, key=lambda name: len(between[name]))
     sets = [*(between[name] for name in ordered), whole]
     grows = all(fewer < more for fewer, more in pairwise(sets))
@@ -160,7 +160,7 @@ def _row(design: Design, effect: Effect, found: Improvement) -> tuple[Cell, ...]
 
 
 def _chart(effects: Sequence[Effect], results: Results) -> Iterator[Figure]:
-    """Yield each effect on the overall average with its interval; nothing if no effect could be computed."""
+    """Yield a chart of each effect on the overall average with its interval; none if no effect could be computed."""
     points = tuple(
         Series(
             f"{effect.name}: step" if effect.role is Role.STEP else effect.name,
@@ -199,5 +199,5 @@ def _findings(results: Results, design: Design, effects: Sequence[Effect], table
 
 
 def _correction(effects: Sequence[Effect]) -> str:
-    """Return what the verdicts are corrected for; empty if nothing."""
+    """Return what the verdicts are corrected for; empty if they are not corrected."""
     return differences.correction([found for effect in effects for found in effect.found])

@@ -1,4 +1,4 @@
-"""The alternative text of charts, for readers who can't see them. It has the same figures as the chart."""
+"""The alternative text of charts, for readers who can't see them. It contains the same values as the chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds alternative text to a drawing, and a heading if it is a file of its own.
+"""Adds alternative text to a drawing, and a heading to a drawing in its own file.
 
 In the page, title and basis are text outside the drawing.
 """
@@ -29,7 +29,7 @@ def annotated(root: Element, figure: Figure) -> str:
 
 
 def alone(svg: str, figure: Figure) -> str:
-    """Return the drawing as a file of its own: title and basis above it, on white."""
+    """Return the drawing for its own file: with title and basis above it, on white."""
     inner = ElementTree.fromstring(svg)
     width, height = (float(value) for value in inner.attrib["viewBox"].split()[2:])
     share = width / WIDTH

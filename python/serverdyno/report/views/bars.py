@@ -1,4 +1,4 @@
-"""The answer's chart as lines of text, for a terminal and for Markdown."""
+"""The bar chart of the answer as lines of text, for a terminal and for Markdown."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from serverdyno.report.model import Figure
 MOST = 30
 """Length of the longest bar in characters."""
 FEWEST = 8
-"""If the longest bar would be shorter than this, names go above the bars."""
+"""Smallest room, in characters, for the longest bar next to the names; with less, names go above the bars."""
 FULL, HOLLOW = "█", "░"
 
 
 def rows(figure: Figure, longest: int = MOST) -> list[tuple[str, str]]:
-    """Return the name of each bar, and the bar with its value, best first.
+    """Return the name of each bar, and the bar with its value, in the figure's order.
 
     Bars not limited by the server are hollow.
     """
@@ -29,7 +29,7 @@ def rows(figure: Figure, longest: int = MOST) -> list[tuple[str, str]]:
 
 
 def lines(figure: Figure, width: int) -> list[str]:
-    """Return one line per bar, at most `width` wide; a name that leaves no room gets its own line."""
+    """Return one line per bar, at most `width` wide. If the names leave no room, each gets its own line."""
     names = max(len(line.name) for line in figure.panels[0].series)
     room = width - names - 14
     if room < FEWEST:

@@ -1,6 +1,6 @@
 """SVG drawing: lines, texts, points of six shapes, and the ticks of axes.
 
-Letters are placed by an average width, which is enough for Liberation Sans, Arial and Helvetica (equally wide).
+Text is placed by an average letter width, which fits Liberation Sans, Arial and Helvetica (equally wide).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Place = tuple[float, float]
 
 
 class Canvas:
-    """An SVG element that grows with what is drawn on it. Places are in pixels from the top left."""
+    """An SVG element to draw on. Positions are in pixels from the top left."""
 
     def __init__(self, width: float) -> None:
         self.width = width

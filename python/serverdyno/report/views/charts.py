@@ -1,7 +1,7 @@
 """Charts as SVG: bars and effects. `lines` draws lines, and `diagram` the testbed.
 
-A drawing has no heading; the page sets one, and `annotate.alone` adds one to files. Drawn by hand, because a chart
-library needs a second of CPU per chart, which is too slow for a quick first report.
+A drawing has no heading; the page sets one, and `annotate.alone` adds one to files. This code uses no chart library,
+because that takes a second of CPU time per chart, which is too slow for a quick first report.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from serverdyno.report.views.palette import COLOURS, GRID, INK, PAPER, QUIET, co
 MOST_NAME = 300.0
 """The most pixels for the names of bars."""
 NARROW = 520.0
-"""Width of bars with short names, so that their figures can be read on a telephone."""
+"""Width of a chart of bars with short names, so that it can be read on a telephone."""
 ROW, BAR, FOOT = 32.0, 18.0, 40.0
 SHORT_ROW = 24.0
 """Height of a row in a chart of many bars."""
@@ -75,7 +75,7 @@ def _bars_by_panel(figure: Figure) -> Element:
 def _bar(
     canvas: Canvas, line: Series, words: tuple[str, str], scale: tuple[float, float], middle: float
 ) -> None:
-    """Draw one bar with its range. `words`: its name and value. `scale`: the place of zero, and pixels per unit."""
+    """Draw one bar with its range. `words`: its name and value. `scale`: the position of zero, and pixels per unit."""
     (name, label), (left, unit) = words, scale
     point, own = line.points[0], colour(line.style)
     end, high = left + unit * point.y, left + unit * _high(line)
@@ -115,7 +115,7 @@ def _axis(
     *,
     signed: bool = False,
 ) -> None:
-    """Draw the axis of values below rows, with its grid. `frame`: left, right, bottom."""
+    """Draw the axis of values below the rows, with its grid. `frame`: left, right, bottom."""
     left, right, bottom = frame
     written = ticks(*ends)
     for value, word in zip(written, tick_words(written, signed=signed), strict=True):
@@ -126,7 +126,7 @@ def _axis(
 
 
 def _effects(figure: Figure) -> Element:
-    """Draw points with their intervals about a line at zero, one below another."""
+    """Draw points with their intervals, one below another, and a vertical line at zero."""
     series = figure.panels[0].series
     names, left = _names(series)
     canvas, bottom = Canvas(WIDTH), ROW * len(series)

@@ -1,10 +1,10 @@
 """A report's key findings as claims, in the language used to audit published reports.
 
-Each claim has the text as printed and the rule by which it follows from the records. `published.audit` recomputes it,
-independently of the code that made the report. The language covers highest means, their levels, the throughput kept
+Each claim has the text as printed and the rule that computes it from the records. `published.audit` recomputes it,
+independently of the code that built the report. The language covers highest means, their levels, the throughput kept
 beyond them, and improvements of complete experiments. Two kinds of improvements are left out: a peak for which
-cross-validation read some run at another level than that of the highest mean, since it is not a ratio of means; and
-one without an odd repetition.
+cross-validation read some run at another level than that of the highest mean, since it is not a ratio of means; and an
+improvement that excludes an outlying repetition.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _of_comparison(
             continue
         kind = "highest" if found.figure is Metric.PEAK else "mean"
         base, other = (_cells(kind, column, side.name) for side in sides)
-        # A loss is a decline from the base: the same number without its sign.
+        # A negative improvement is a decline, printed without its sign.
         rule = (
             {"kind": "percent_improvement", "of": other, "over": base}
             if found.percent >= 0
@@ -123,13 +123,13 @@ def _of_means(found: Improvement, sides: Sequence[ConfigurationResult]) -> bool:
 
 
 def _cells(kind: str, column: str, configuration: str) -> dict[str, Any]:
-    """Return cells of the means over the repetitions of each level."""
+    """Return the rule's cells: the means over the repetitions of each level."""
     where = {"configuration": configuration}
     return {"kind": kind, "table": TABLE, "column": column, "where": where, "averaged_by": ["mix"]}
 
 
 def _number(text: str) -> str:
-    """Return the printed number without sign and per cent."""
+    """Return the printed number without its sign and the per cent sign."""
     return text.lstrip("+−").rstrip("%").strip()  # noqa: RUF001  a minus sign, as typeset
 
 

@@ -1,4 +1,4 @@
-"""The result of `dyno compare` as Markdown and as JSON. `text.py` has the terminal's."""
+"""The result of `dyno compare` as Markdown and as JSON. `text.py` prints it to the terminal."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from typing import Any
 from serverdyno.report.figures.raw import RawTable
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a spreadsheet takes for the beginning of a formula (OWASP, CSV Injection), including full-width forms."""
+"""Characters at which a spreadsheet begins a formula (OWASP, CSV Injection), including full-width forms."""
 
 
 def text(table: RawTable) -> str:
-    """Return one raw table with a head line; texts that a spreadsheet would compute are prefixed by an apostrophe."""
+    """Return a raw table with a header line. An apostrophe precedes any text that a spreadsheet would compute."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(_as_texts(table.columns))

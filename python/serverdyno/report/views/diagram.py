@@ -15,7 +15,7 @@ MARGIN, PADDING, LINE, GAP = 16.0, 12.0, 17.0, 18.0
 GENERATOR_WIDTH, SERVER_WIDTH = 190.0, 290.0
 JOIN = 10.0
 LETTER = 6.6
-"""Pixels of an average letter at 12 px."""
+"""Average width of a letter, in pixels, at a font size of 12 px."""
 INK, QUIET, WASH, FRAME = "#1b2733", "#55616d", "#f4f6f8", "#8593a0"
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
@@ -51,7 +51,7 @@ def svg(figure: Figure) -> Element:
 
 
 def _stacked(boxes: Sequence[Box], top: float, width: float = SERVER_WIDTH) -> tuple[list[float], float]:
-    """Return the top of each box, one below another, and the end of the space below the last."""
+    """Return the top of each box, one below another, and the position after the gap below the last."""
     tops = []
     for box in boxes:
         tops.append(top)
@@ -72,7 +72,7 @@ def _others(box: Box, width: float) -> list[str]:
 
 
 def _wrapped(text: str, width: float) -> list[str]:
-    """Wrap text to the width of a box; longer words are cut."""
+    """Wrap text to the width of a box; words longer than a line are cut."""
     letters = int((width - 2 * PADDING) / LETTER)
     lines = [""]
     for word in text.split():
@@ -100,7 +100,7 @@ def _rectangle(root: Element, corner: tuple[float, float], size: tuple[float, fl
 
 
 def _texts(root: Element, lines: Sequence[str], at: tuple[float, float], *, strong: int) -> None:
-    """Draw lines one below another; the first `strong` are a heading."""
+    """Draw lines of text one below another; the first `strong` lines are a heading."""
     for place, line in enumerate(lines):
         head = place < strong
         style = {"fill": INK, "font-weight": "bold"} if head else {"fill": QUIET}
@@ -118,7 +118,7 @@ def _joined(root: Element, y: float, middle: float) -> None:
 def _wire(root: Element, link: Link, top: float, middle: float, joined: float) -> None:
     """Draw the line from the generator, or from the junction if `joined`, to the left edge of a server.
 
-    The network's name is above its last part.
+    The network's name is above the last part of the line.
     """
     start, edge = MARGIN + 8 + GENERATOR_WIDTH, WIDTH - MARGIN - 8 - SERVER_WIDTH
     bend, y = start + 24, top + _height(link.server) / 2

@@ -1,4 +1,4 @@
-"""The report as one JSON document with a published schema: all sentences, and the main figures unrounded.
+"""The report as one JSON document with a published schema: all sentences, and the main figures, unrounded.
 
 `docs/report.schema.json` is generated from `ReportDocument`; a test keeps it current. Programs read `configurations`
 and `comparisons`; the rest is for people. None (`null`) means unknown, never zero.
@@ -33,7 +33,7 @@ SCHEMA_NAME = "report.schema.json"
 
 @dataclass(frozen=True, slots=True)
 class ExperimentFacts:
-    """What was run. `unit`: of throughput. `second_unit`: of the second figure. `scale` 1: suite in full length."""
+    """The experiment. `unit`: of throughput. `second_unit`: of the second figure. `scale` 1: suite in full length."""
 
     name: str
     suite: str
@@ -52,7 +52,7 @@ class ExperimentFacts:
 
 @dataclass(frozen=True, slots=True)
 class ResponseTimes:
-    """Response times in ms of all repetitions together; a percentile of too few samples is null."""
+    """Response times of all repetitions together, in ms; a percentile with too few samples is null."""
 
     count: int
     mean_ms: float
@@ -64,14 +64,14 @@ class ResponseTimes:
 
 @dataclass(frozen=True, slots=True)
 class PointFigures:
-    """One load level of one configuration.
+    """The figures of one load level of one configuration.
 
     `below_cache_mbit_s`: all bytes between clients and a file server, both ways; null for web servers.
     `clients_starved`: clients that stayed and completed nothing in the window, in the repetition with the most.
     `stalled_seconds`: seconds of the window without a success, counted from the level's start, by repetition.
-    `fairness`: Jain's index over the clients. `marks`: names of what must be known about the figure; `limited_by`:
-    those that limit it. `waiting_share`: largest share of the clients' time spent waiting in or for the generator.
-    `hidden_speed`: upper bound of how much faster the server may be than shown (0.25: 25 %). Both are null if unknown.
+    `fairness`: Jain's index over the clients. `marks`: names of the caveats on the figure; `limited_by`: those marks
+    that limit the figure. `waiting_share`: largest share of the clients' time spent waiting in or for the generator.
+    `hidden_speed`: upper bound on how much faster the server may be than shown (0.25: 25 %). Both are null if unknown.
     """
 
     mix: int
@@ -115,7 +115,7 @@ class PeakFigures:
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """A dip, drop or collapse. `times_critical`: how clear it is; null if there is no noise at all."""
+    """A dip, drop or collapse. `times_critical`: statistic / critical value; null without any noise."""
 
     kind: str
     first_clients: int
@@ -129,8 +129,9 @@ class Fall:
 class OutageSummary:
     """The outages of one configuration over all load levels and repetitions.
 
-    `back_s` of all clients: null if half (for `slowest_s`, any) were not served again before the end of their level.
-    `went_on`: clients that kept their open file. `blocks_lost`: acknowledged and flushed; null if unknown.
+    Times are null if too many clients were not served again before the end of their level: half for the median, more
+    than 1 % for p99, any for `slowest_s`. `went_on`: clients that kept their open files. `blocks_lost`: lost blocks
+    that were acknowledged and flushed; null if unknown.
     """
 
     outages: int
@@ -150,11 +151,11 @@ class OutageSummary:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationFigures:
-    """One configuration. `levels`: the level of each factor of its server.
+    """The figures of one configuration. `levels`: the level of each factor of its server.
 
-    `falls`: null if they can't be judged, which differs from none. `flush_outcome`: the effect of a flush in words.
+    `falls`: null if they can't be judged; empty if there are none. `flush_outcome`: the effect of a flush in words.
     `flushes` (answered) and `syncs` (of the server's processes) are counted in the windows of all its runs. These
-    three are null for web servers and if unknown. `outages`: null if nothing was taken away.
+    three are null for web servers and if unknown. `outages`: null if there was no outage.
     """
 
     name: str
@@ -175,14 +176,14 @@ class ConfigurationFigures:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFigures:
-    """One figure of `other` against `base`.
+    """The comparison of one figure of `other` with that of `base`.
 
     `corrected_for`: the number of comparisons that the verdict is corrected for; null without an interval.
     `found_percent`: the smallest detectable difference (found in four of five cases). `repetitions_needed`:
-    repetitions to detect 5 % as often. `left_out`: the odd repetition, which is in none of these figures.
+    repetitions to detect 5 % as often. `left_out`: the outlying repetition, which these figures exclude.
     `part_of_a_pass`: clients of either side made, on average, less than one pass of the workload in a window, so the
-    two were asked for different operations. `not_comparable_because`: the reason for that verdict although both were
-    measured. `differs_in_durability`: the two did different things with a flush; null if unknown.
+    two got different operations. `not_comparable_because`: the reason for the verdict "not comparable".
+    `differs_in_durability`: a flush had different effects in the two; null if unknown.
     """
 
     base: str
@@ -259,7 +260,7 @@ class ReportDocument:
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
-        """Return the JSON schema of such documents."""
+        """Return the JSON schema of the document."""
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **TypeAdapter(cls).json_schema(mode="serialization"),
@@ -267,13 +268,13 @@ class ReportDocument:
 
     def as_json(self) -> bytes:
         """Return the document as UTF-8."""
-        kind: Any = type(self)  # mypy does not find classes of dataclasses hashable
+        kind: Any = type(self)  # mypy does not consider dataclass types hashable
         return _adapter(kind).dump_json(self, indent=1) + b"\n"
 
 
 @functools.cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return a serialiser, cached because it takes longer to make than to use."""
+    """Return a serialiser, cached because creating it takes longer than using it."""
     return TypeAdapter(kind)
 
 

@@ -15,7 +15,7 @@ from serverdyno.store.folder import Folder
 
 
 class View(StrEnum):
-    """A view that may be written next to the page; the value is its file name."""
+    """A view that can be written in addition to the page; the value is its file name."""
 
     PDF = "report.pdf"
     MARKDOWN = "report.md"
@@ -27,7 +27,7 @@ def write_report(report: Report, folder: Folder, views: Collection[View] = ()) -
 
     Files of an earlier report are replaced. Raises DynoError.
     """
-    # The page's libraries take longer to import than a table takes to show.
+    # Importing the page's libraries takes longer than showing a table.
     from serverdyno.report.views import annotate, charts, csv, html  # noqa: PLC0415
 
     drawings = {figure.key: charts.svg(figure) for figure in report.figures}
@@ -44,7 +44,7 @@ def write_report(report: Report, folder: Folder, views: Collection[View] = ()) -
 
 
 def _write_all(folder: Folder, place: str, ending: str, texts: dict[str, str]) -> None:
-    """Write these files and remove others with their ending."""
+    """Write files into a folder, and remove its other files with the same ending."""
     for name, text in texts.items():
         folder.write(f"{place}/{name}{ending}", text.encode())
     for found in folder.names(place, f"*{ending}"):

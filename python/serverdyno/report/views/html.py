@@ -17,7 +17,7 @@ from serverdyno.report.views.palette import css, themed
 from serverdyno.report.views.shared import shared
 
 MOST_INLINED_ROWS = 5_000
-"""The most rows of a table in the page; longer tables are only in the folder, so that the page loads quickly."""
+"""The most rows of a table in the page; longer tables are only files in the folder, so that the page loads quickly."""
 
 
 def page(report: Report, drawings: Mapping[str, str]) -> str:
@@ -37,7 +37,7 @@ def page(report: Report, drawings: Mapping[str, str]) -> str:
 
 @functools.cache
 def _template() -> Template:
-    """Return the template, cached because compiling takes six times as long as rendering a page."""
+    """Return the template, cached because compiling it takes six times as long as rendering a page."""
     environment = Environment(
         loader=PackageLoader("serverdyno.report.views"),
         autoescape=True,

@@ -16,16 +16,16 @@ from serverdyno.report.views.palette import GRID, INK, PAPER, QUIET, SHADE, colo
 WIDTH = 784.0
 HEIGHT, PANEL_HEIGHT = 300.0, 190.0
 GAP, HEAD, FOOT, PADDING = 26.0, 24.0, 40.0, 6.0
-"""Pixels between panels, above and below each plot, and from the first and last point to the plot's ends."""
+"""Pixels between panels, above each plot, below each plot, and from the first and last point to the plot's edges."""
 INSET = 14.0
 LABEL_SIZE = 12.0
 CHARACTER_WIDTH = 6.9
-"""Pixels of an average letter at the size of labels, enough for wider fonts too."""
+"""Average width of a letter, in pixels, at the font size of labels; also enough for wider fonts."""
 MOST_LABEL, MOST_PANEL_LABEL = 190.0, 112.0
-"""Pixels for a line's name in a single panel and in one of several; longer names are cut in the middle."""
+"""Pixels for a line's name in a single panel, and in one of several panels; longer names are cut in the middle."""
 MOST_TICKS = 16
 CROWDED_SHARE = 0.4
-"""If the gap between two load levels is smaller than this share of a linear axis, the axis is logarithmic."""
+"""Share of a linear axis. If the widest gap between load levels is larger, the axis is logarithmic."""
 LEVEL_DASH = (3, 3)
 
 Scale = Callable[[float], float]
@@ -33,7 +33,7 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Positions of values in pixels, and which of them have labels."""
+    """The scale of an axis: pixels of a value, the ticks, and the labels of the ticks."""
 
     at: Scale
     ticks: Sequence[float]
@@ -106,7 +106,7 @@ def _linear(low: float, high: float, top: float, height: float) -> Axis:
 
 
 def _logarithmic(low: float, high: float, top: float, height: float) -> Axis:
-    """Return an axis between the 1-2-5 values around the data, with ticks at such values only."""
+    """Return an axis between the 1-2-5 values around the data, with ticks only at 1-2-5 values."""
     steps = [lead * 10.0**power for power in range(-6, 10) for lead in (1, 2, 5)]
     first = max((step for step in steps if step <= low), default=steps[0])
     last = max(min((step for step in steps if step >= high), default=steps[-1]), first * 2)
@@ -159,7 +159,7 @@ def _is_crowded(values: Sequence[float]) -> bool:
 
 
 def _kept(values: Sequence[float], at: Scale) -> list[float]:
-    """Return the load levels, thinned so that their labels do not touch; the last one always stays."""
+    """Return the load levels to label, thinned so that labels do not touch; the last one is always labelled."""
     widest = max(len(f"{value:,.0f}") for value in values) * CHARACTER_WIDTH + 12
     kept: list[float] = []
     for value in reversed(values):
@@ -230,7 +230,7 @@ def tooltip(line: Series, point: Point, figure: Figure, panel: Panel) -> str:
 
 
 def _names(canvas: Canvas, panel: Panel, frame: Frame, y: Axis) -> None:
-    """Draw the name of each line at the right edge, level with its end, with overlapping names moved apart."""
+    """Draw the name of each line at the right edge, at the height of its last point; move overlapping names apart."""
     ends = sorted(((y.at(line.points[-1].y), line) for line in panel.series), key=lambda end: end[0])
     places = spread([at for at, _ in ends], LABEL_SIZE + 2, (frame.top, frame.bottom))
     across = MOST_PANEL_LABEL if frame.bottom - frame.top < HEIGHT else MOST_LABEL
@@ -255,7 +255,7 @@ def spread(places: Sequence[float], gap: float, ends: tuple[float, float]) -> li
 def shortened(names: Sequence[str], letters: int) -> list[str]:
     """Cut names to at most `letters` characters, all at one position.
 
-    The position is as near to the middle as keeps different names different, if possible.
+    The position is the nearest to the middle at which different names stay different, if there is one.
     """
     middle = (letters - 1) // 2
     for head in sorted(range(letters), key=lambda place: abs(place - middle)):

@@ -1,7 +1,6 @@
 """A summary of the report in GitHub's Markdown, for an issue, a pull request or a wiki.
 
-It contains what must accompany any figure: the answer, caveats, findings with evidence, the main tables with basis,
-and the marks.
+It contains the answer, the caveats, the findings with their evidence, the main tables with their basis, and the marks.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SHOWN = (
     "leads",
     "bonnie",
 )
-"""Keys of the tables in a summary, without the suffix of portions."""
+"""Keys of the tables in a summary, without the suffix of groups."""
 
 
 def text(report: Report) -> str:

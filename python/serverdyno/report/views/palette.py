@@ -2,7 +2,7 @@
 
 Six colours have a contrast of 3:1 or more on white and, in a lighter variant, on the dark page; dash and shape
 distinguish lines in grey. A seventh configuration reuses the first colour with another dash and shape. In the page,
-colours are CSS variables, so that dark mode changes them; files of their own contain the values.
+colours are CSS variables, so that dark mode changes them; separate SVG files contain the values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The report as PDF: Typst lays out the JSON document and the drawings with `templates/report.typ`.
 
-Liberation Sans (SIL Open Font License) is bundled, because Typst has no sans serif font of the width that the drawings
-assume. System fonts and the network are not used.
+Liberation Sans (SIL Open Font License) is bundled, because Typst has no sans serif font with the letter widths that
+the drawings assume. System fonts and the network are not used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TEMPLATE = "report.typ"
 
 
 def _shared(report: Report) -> str:
-    """Return what the template needs besides the document: table notes, alternative texts, lines of the answer."""
+    """Return the template's additional input as JSON: table notes, alternative texts, and lines of the answer."""
     found = shared(report)
     words = {figure.key: alt.text(figure) for figure in report.figures}
     return json.dumps(

@@ -1,6 +1,6 @@
-"""References to tables and figures that a view does not contain; these name the page.
+"""References to tables and figures that a view does not contain, which must name the page.
 
-A report's sentences are the same in every view, so they may refer to tables in another one.
+A report's sentences are the same in every view, so they may refer to tables that only the page contains.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from serverdyno.store.experiment import PAGE
 
 
 def completed(report: Report, shown: Sequence[Table]) -> Callable[[str], str]:
-    """Return a function that completes references for a view with only `shown`: `Table 14 of report.html`."""
+    """Return a function that completes references to tables not in `shown`: `Table 14 of report.html`."""
     here = {table.label for table in shown}
     everything = [*(table.label for table in report.tables), *(figure.label for figure in report.figures)]
     elsewhere = set(everything) - here

@@ -1,4 +1,4 @@
-"""What a report's tables have in common, so that a view says it once: the usual basis, and repeated notes."""
+"""The basis and notes that several tables of a report share, so that a view says them once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from serverdyno.report.model import Report, Table
 
 OFTEN = 2
-"""From this number of tables on, a note is said once for all."""
+"""Number of tables from which on a common note is said only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """`basis`: that of most tables. `notes`: those of several tables."""
+    """The common texts of tables. `basis`: that of most tables. `notes`: those of several tables."""
 
     basis: str
     notes: tuple[str, ...]

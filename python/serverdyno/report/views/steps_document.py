@@ -1,4 +1,4 @@
-"""The steps in the JSON document: unrounded times, and who is faster. Part of `document.py`."""
+"""The steps in the JSON document: unrounded times, and comparisons. Part of `document.py`."""
 
 from __future__ import annotations
 

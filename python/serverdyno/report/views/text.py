@@ -1,6 +1,6 @@
-"""The report in the terminal, as printed at the end of `dyno run` and `dyno load`. The page has everything.
+"""The report in the terminal, as printed at the end of `dyno run` and `dyno load`. Only the page is complete.
 
-Tables are laid out here, because the terminal library breaks figures and names at any column end.
+Column widths are computed here, because the terminal library breaks numbers and names at any position.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from serverdyno.report.views import bars, references
 
 SHOWN = ("open", "equal")
 SHOWN_OF_ONE = ("throughput", *SHOWN)
-"""Several configurations have bars, which show what this table would."""
+"""Tables of a report with one configuration, which has no bars that show its throughput."""
 TOLD = {"Peak", "Comparison", "Generator", "Machine", "Main effect", "Anomaly"}
 """Topics of findings that the answer covers, or that only explain a figure."""
 SHOWN_OF_OUTAGES = ("outages", "away")
 SHOWN_OF_A_SEARCH = ("capacity", "trials", "equal")
 SHOWN_OF_STEPS = ("leads", "bonnie")
 GAP = 2
-"""Blanks between two columns, including the one of the box."""
+"""Spaces between two columns, including the one that the box draws."""
 
 
 def render(report: Report, console: Console) -> None:
-    """Print the answer, the main table, and the findings that neither contains."""
+    """Print the answer, the main table, and the findings that are in neither."""
     keys = _shown_of(report)
     shown = [table for table in report.tables if _kind(report, table) in keys]
     complete = references.completed(report, shown)
@@ -55,7 +55,7 @@ def _shown_of(report: Report) -> tuple[str, ...]:
 
 
 def _kind(report: Report, table: Table) -> str:
-    """Return the table's key without its suite and portion."""
+    """Return the table's key without the prefix of its suite and the suffix of its group."""
     prefixes = [f"{suite.name}-" for suite in report.source.head.suites]
     prefix = next((each for each in prefixes if table.key.startswith(each)), "")
     return table.key.removeprefix(prefix).partition("-")[0]
@@ -99,7 +99,7 @@ def _render_notes(tables: Sequence[Table], console: Console, complete: Callable[
 
 
 def _key_to_marks(tables: Sequence[Table]) -> str:
-    """Return the meaning of some tables' marks in a few words; the page says more."""
+    """Return a short explanation of the marks used in these tables."""
     used = {
         mark
         for table in tables
@@ -116,7 +116,7 @@ def _key_to_marks(tables: Sequence[Table]) -> str:
 
 
 def _render_table(table: Table, console: Console) -> None:
-    """Print as many parts as the width requires, each with the columns that identify a row."""
+    """Print a table in as many parts as the width requires, each with the columns that identify a row."""
     for part, (places, widths) in enumerate(_portions(table, console.width)):
         rich_table = RichTable(
             box=box.SIMPLE_HEAD, show_edge=False, padding=(0, GAP - 1, 0, 0), pad_edge=False
@@ -139,7 +139,7 @@ def _render_table(table: Table, console: Console) -> None:
 
 
 def _portions(table: Table, width: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield which columns are side by side, and the width of each."""
+    """Yield the columns of each part of a table, and the width of each column."""
     texts = [
         list(_texts(column, [row[place] for row in table.rows])) for place, column in enumerate(table.columns)
     ]
@@ -156,7 +156,7 @@ def _portions(table: Table, width: int) -> Iterator[tuple[list[int], list[int]]]
 
 
 def _widths(texts: list[list[str]], least: list[int], width: int) -> list[int]:
-    """Return the width of the texts if there is room; else narrow the columns that grow least in height."""
+    """Return the columns' widths. If there is too little room, narrow those whose height grows least."""
     widths = [max(len(text) for text in column) for column in texts]
     while sum(widths) + GAP * (len(widths) - 1) > width:
         yielding = [place for place in range(len(widths)) if widths[place] > least[place]]
@@ -182,7 +182,7 @@ def _marked(cell: Cell) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """Split text into words, and names at their hyphens. A no-break space is a letter."""
+    """Split text at spaces and hyphens. A no-break space does not split."""
     return re.findall(r"[^ -]*[ -]+|[^ -]+", text) or [""]
 
 

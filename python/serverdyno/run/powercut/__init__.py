@@ -1,5 +1,6 @@
 """Tests whether flushed data survive power cuts, with the same server and configuration in a guest.
 
-`guests.py` says what a server needs in there, `boot_files.py` makes what the guest boots from, `machine.py` is the
-guest and its disk, and `rounds.py` cuts its power and compares. Figures of speed are never taken from a guest.
+`guests.py` defines what a server needs in a guest, `boot_files.py` builds the files that the guest boots from,
+`machine.py` runs the guest and its disk, and `rounds.py` cuts its power and compares the files. Speed is never measured
+in a guest.
 """

@@ -1,4 +1,4 @@
-"""The files that a guest boots from: Debian's cloud kernel, and an initramfs made for each boot.
+"""The files that a guest boots from: Debian's cloud kernel, and an initramfs built for each boot.
 
 The initramfs has busybox, kernel modules, the server's program with its libraries, and the server's directory.
 Packages that are not installed are downloaded by apt, which checks their signatures, and unpacked into a cache. The
@@ -59,7 +59,7 @@ def cache() -> Path:
 
 
 def kernel() -> Kernel:
-    """Return the newest available kernel; download one if there is none. Raises UserError."""
+    """Return the newest available kernel. Download one if there is none. Raises UserError."""
     found = [each for top in (Path("/"), cache()) for each in _kernels(top)]
     if not found:
         _download(_image_package())
@@ -96,7 +96,7 @@ def shell() -> Path:
 
 
 def _shell() -> Path | None:
-    """Return busybox in the package, which has other files of that name too."""
+    """Return the path of a busybox that needs no libraries; None if there is none."""
     places = (find_program("busybox"), cache() / "bin" / "busybox", cache() / "usr" / "bin" / "busybox")
     return next((place for place in places if place and place.exists() and not libraries(place)), None)
 
@@ -141,7 +141,7 @@ def libraries(program: Path) -> list[Path]:
 
 
 def module_files(kernel_: Kernel, wanted: Iterable[str]) -> list[Path]:
-    """Return the modules after their dependencies, without those built into the kernel."""
+    """Return the files of the modules, each after its dependencies, without modules built into the kernel."""
     files = {path.name.partition(".ko")[0].replace("-", "_"): path for path in kernel_.modules.rglob("*.ko*")}
     ordered: dict[str, Path] = {}
 
@@ -192,7 +192,7 @@ def write_initramfs(at: Path, contents: Contents, kernel_: Kernel, init: str) ->
 
 
 class _Archive:
-    """A newc archive (cpio(5)). Parent directories are added, and nothing is written twice."""
+    """A newc archive (cpio(5)). Parent directories are added, and no entry is written twice."""
 
     def __init__(self, file: gzip.GzipFile) -> None:
         self._file = file
@@ -220,7 +220,7 @@ class _Archive:
         self._entry(name, FILE_MODE | mode, content, owner)
 
     def tree(self, top: Path) -> None:
-        """Add a directory with its contents, without sockets and the like."""
+        """Add a directory with its subdirectories, regular files and symbolic links."""
         for path in (top, *sorted(top.rglob("*"))):
             status = path.lstat()
             name, owner = f"{path}".strip("/"), (status.st_uid, status.st_gid)
@@ -236,7 +236,7 @@ class _Archive:
 
 
 def missing_programs() -> list[str]:
-    """Return the Debian packages of missing programs that a guest needs on this machine."""
+    """Return the Debian packages of missing programs that this machine needs to run a guest."""
     needed = {
         "qemu-system-x86_64": "qemu-system-x86",
         "nbdkit": "nbdkit",

@@ -1,6 +1,6 @@
-"""What each driver's server needs in a guest: its program, directory, users, and start command.
+"""The needs of each driver's server in a guest: its program, directory, users, and start command.
 
-Adding a server takes one function here and one line in the table. The guest itself is in `machine.py`.
+A new server takes one function and one line in the table. The guest itself is in `machine.py`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ ROOT = "root:x:0:0::/:/bin/sh"
 
 @dataclass(frozen=True, slots=True)
 class InGuest:
-    """A server for a guest. `data`: mount point of the disk. `shares`: its directories, which belong to `owner`.
+    """A server for a guest. `data`: mount point of the disk. `shares`: directories on it, which belong to `owner`.
 
-    `access`: how it is reached through `ports`, which map ports of 127.0.0.1 to the guest's. `changed`: differences
+    `access`: the access through `ports`, which map ports of 127.0.0.1 to ports of the guest. `changed`: differences
     from the configuration on the host, for the record.
     """
 
@@ -52,12 +52,12 @@ class InGuest:
 
     @property
     def disk_file_system(self) -> str:
-        """Return the disk's file system: as configured, or ext4 if the host decides."""
+        """Return the disk's file system: as configured, or ext4 if the configuration names none."""
         return "ext4" if self.file_system == "none" else self.file_system
 
 
 def without_surroundings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings without those that the guest replaces: disk, network, limits and time."""
+    """Return the settings without those that the guest replaces: network, directory, disk and kernel settings."""
     ours = ("network", "data_directory", "fsync_delay_ms", "file_system", "mount_options", "image_mib")
     return {
         name: value for name, value in settings.items() if name not in ours and not name.startswith("vm_")
@@ -65,7 +65,7 @@ def without_surroundings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _samba(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
-    """Return Samba's guest, after `prepare`. smbd binds the guest's address instead of loopback."""
+    """Return Samba for a guest, after `prepare`. smbd binds the guest's address instead of loopback."""
     assert isinstance(server, Samba)
     account = pwd.getpwnam(server.user)
     path = server.directory / CONFIGURATION
@@ -99,7 +99,7 @@ def _samba(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
 
 
 def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
-    """Return Ganesha's guest, after `prepare`. It has the usual ports in the guest and free ones on this machine."""
+    """Return Ganesha for a guest, after `prepare`. Its ports are the usual ones in the guest, and free ones here."""
     assert isinstance(server, Ganesha)
     if server.settings.skip_syncs:
         raise UserError(
@@ -146,7 +146,7 @@ def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
 
 
 def _accounts(*names: str) -> dict[str, str]:
-    """Return those users that this machine has, with their groups."""
+    """Return the account files of the guest, with those of the users that this machine has, and their groups."""
     known = {account.pw_name: account for account in pwd.getpwall()}
     users = [known[name] for name in dict.fromkeys((*names, "nobody")) if name in known]
     groups = {user.pw_gid: grp.getgrgid(user.pw_gid).gr_name for user in users}
@@ -161,7 +161,7 @@ def _accounts(*names: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way of a driver's server into a guest. `settings`: required before; `put`: after `prepare`."""
+    """How to put a driver's server into a guest. `settings`: set before `prepare`; `put`: called after it."""
 
     put: Callable[[LocalServer[Any], dict[str, Any]], InGuest]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -171,7 +171,7 @@ WAYS: dict[str, Way] = {Samba.name: Way(_samba, {"network": "loopback"}), Ganesh
 
 
 def way_of(name: str) -> Way:
-    """Return the way of the driver `name`. Raises UserError."""
+    """Return how to put the server of the driver `name` into a guest. Raises UserError."""
     if name not in WAYS:
         raise UserError(
             f"server {name!r} can't run in a virtual machine",

@@ -1,8 +1,8 @@
 """A guest whose power can be cut: qemu with software emulation (TCG), and a disk with a volatile cache.
 
 nbdkit serves the disk with its filter `cache`: unflushed data are in a file that vanishes with the process, flushed
-data in the image. A power cut ends both by SIGKILL, the disk first, also if this process is killed. The guest reaches
-nobody; its server is reached at 127.0.0.1. `guests.py` decides what happens in the guest.
+data in the image. A power cut kills nbdkit and then qemu by SIGKILL; both also die if this process is killed. The guest
+can't reach any network; its server is reached at 127.0.0.1. `guests.py` defines the server in the guest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from serverdyno.errors import ServerError
 
 READY, FAILED = "dyno: ready", "dyno: failed: "
 BOOT_TIMEOUT_S = 300.0
-"""Limit for a boot that takes 8 s on a quiet machine."""
+"""Longest time for a boot, which takes 8 s on a quiet machine."""
 POLL_S = 0.05
 IMAGE_BYTES = 512 << 20
 MEMORY_MIB = 768
@@ -47,7 +47,7 @@ def make_image(at: Path, file_system: str) -> None:
 
 
 class Guest:
-    """A running guest. `seconds_to_boot`: in real time."""
+    """A running guest. `seconds_to_boot`: the wall-clock time until its server was ready."""
 
     def __init__(
         self, disk: subprocess.Popen[bytes], machine: subprocess.Popen[bytes], console: Path
@@ -56,7 +56,7 @@ class Guest:
         self.seconds_to_boot = 0.0
 
     def wait_until_ready(self) -> None:
-        """Wait for the server. Raises ServerError with the last console lines if it does not start."""
+        """Wait until the server is ready. Raises ServerError with the last console lines if it does not start."""
         begun_s = time.monotonic()
         while READY not in self._said():
             self.check(over=time.monotonic() - begun_s > BOOT_TIMEOUT_S)
@@ -64,7 +64,7 @@ class Guest:
         self.seconds_to_boot = time.monotonic() - begun_s
 
     def check(self, *, over: bool = False) -> None:
-        """Raise ServerError if the guest or its server has ended, or its time is `over`."""
+        """Raise ServerError if the guest or its server has ended, or if `over`: the time limit is exceeded."""
         said = self._said()
         if over or FAILED in said or self._machine.poll() is not None or self._disk.poll() is not None:
             last = "\n".join(said.strip().splitlines()[-LOG_LINES:])
@@ -87,7 +87,7 @@ class Guest:
 def powered(files: BootFiles, ports: Mapping[int, int], at: Path) -> Iterator[Guest]:
     """Yield a running guest, and cut its power at the end.
 
-    `ports`: map ports of 127.0.0.1 to the guest's. `at`: folder of its socket and console. Raises ServerError.
+    `ports` maps ports of 127.0.0.1 to ports of the guest. `at`: folder for its socket and console. Raises ServerError.
     """
     socket, console = at / "disk.socket", at / "console"
     for old in (socket, console):

@@ -1,8 +1,8 @@
-"""Cuts the power of a server's guest repeatedly, and compares what remains with what was acknowledged.
+"""Cuts the power of a server's guest repeatedly, and compares the remaining data with the acknowledged data.
 
-Clients write files and flush three of four; this process keeps the journal of what the server acknowledged. At a
-random moment the guest and its disk's cache are killed. The guest boots again from the flushed contents, and the same
-server reads every file. `machine.py` is the guest.
+Clients write files and flush three of four; this process keeps the journal of acknowledged writes and flushes. At a
+random moment the guest and its disk's cache are killed. The guest boots again from the flushed data, and the same
+server reads every file. `machine.py` runs the guest.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CLIENTS = 4
 SOONEST_S, LATEST_S = 0.2, 3.0
 """Earliest and latest cut, in s after the first answered flush."""
 MOST_NS = 120 * 10**9
-"""Time limit of a journal, and of reading one."""
+"""Time limit for writing the journal's files, and for reading them back."""
 ANSWER_TIMEOUT_S = 300.0
 POLL_S = 0.02
 NONCE_BITS = 63
@@ -119,7 +119,7 @@ class _Rounds:
         return cuts
 
     def _answering(self) -> _native.Target:
-        """Return the server once it admits its clients. Raises ServerError."""
+        """Return the server as a target once it admits clients. Raises ServerError."""
         protocol = protocol_of(self.configuration, self.suite)
         target = open_target(protocol, self.in_guest.access, self.suite.settings(protocol))
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
@@ -151,7 +151,7 @@ class _Rounds:
                 time.sleep(POLL_S)
             cut_at_s = time.monotonic() + at_s
             while (left_s := cut_at_s - time.monotonic()) > 0:
-                waiting.look()  # a journal that ended before the cut shows nothing
+                waiting.look()  # raises if the guest has ended: that is no power cut
                 time.sleep(min(POLL_S, left_s))
         finally:
             guest.cut_power()
@@ -168,7 +168,7 @@ class _Rounds:
 
 
 def compared(entries: list[_native.JournalEntry], left: list[_native.LeftOfFile], cut_after_s: float) -> Cut:
-    """Compare the acknowledged files with what is left."""
+    """Compare the acknowledged files with the remaining ones."""
     pairs = list(zip(entries, left, strict=True))
     flushed = [(entry, found) for entry, found in pairs if entry["flushed_bytes"]]
     others = [
