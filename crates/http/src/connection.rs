@@ -79,7 +79,7 @@ pub struct Connection<T: Transport = PlainTcp> {
 }
 
 impl Connection {
-    /// Creates a client over plain TCP, without a connection yet. `buffer` limits a receive call.
+    /// Creates a client over plain TCP without connecting. A receive call reads at most the size of `buffer`.
     #[must_use]
     pub fn new(
         executor: Executor,
@@ -93,7 +93,7 @@ impl Connection {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Creates a client whose connections `transport` makes.
+    /// Creates a client whose connections are made by `transport`.
     #[must_use]
     pub fn over(
         transport: T,
@@ -151,8 +151,8 @@ impl<T: Transport> Connection<T> {
         })
     }
 
-    /// Drops the kept connection if it has ended, and returns whether it did. A server may close only its
-    /// sending direction and go on reading: a request would then get no answer and look like a stall.
+    /// Drops the kept connection if it has ended. Returns whether it has. A server may close only its sending
+    /// direction and continue to read: a request would then get no response and look like a stall.
     fn drop_ended_connection(&mut self) -> Result<bool, Failure> {
         let idle = self.stream.as_mut().map_or(Idle::Quiet, Stream::after_idling);
         if idle != Idle::Quiet {

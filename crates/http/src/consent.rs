@@ -1,10 +1,10 @@
-//! Load goes only where its sender has a right to send it. A `Target` is the only thing that the engine takes, and
-//! `Target::open` is the only way to make one.
+//! Load goes only where its sender has a right to send it. The engine accepts only a `Target`, and
+//! `Target::open` is the only way to create one.
 //!
-//! A target on loopback is the user's own, unless there is a token for it. Any other must serve, under a path that
-//! contains the user's secret token, a document that can be written only by somebody who knows the token and can write to that server; a server that
-//! answers everything, or echoes what it was asked for, does not pass. The address that passed is the address that is
-//! used: the name is resolved once.
+//! A target on loopback is the user's own, unless there is a token for it. Any other target must serve a
+//! document under a path that contains the user's secret token. Only somebody who knows the token and can
+//! write to that server can create this document: a server that answers every request, or echoes the request,
+//! does not pass. The name is resolved once, so load goes to the address that passed.
 //!
 //! `Target` can be neither built nor changed elsewhere:
 //!
@@ -68,7 +68,7 @@ pub struct Opening {
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Certificate for servers that ask the client for one.
     pub identity: Option<Identity>,
-    /// Send single requests over HTTP/2, as the load; otherwise over HTTP/1.1.
+    /// Whether single requests use HTTP/2, like the load; otherwise they use HTTP/1.1.
     pub http2: bool,
 }
 
@@ -142,7 +142,8 @@ impl Target {
         self.identity.as_ref()
     }
 
-    /// Returns the circumstances common to all clients of the target, for hints. `tls`: that of its clients.
+    /// Returns the circumstances common to all clients of the target, for hints. `tls` is the TLS
+    /// configuration of the clients.
     #[must_use]
     pub fn circumstances(&self, tls: Option<&TlsClient>, http2: bool) -> Circumstances {
         Circumstances {
@@ -185,7 +186,7 @@ impl Target {
             server_name: self.server_name().to_owned(),
             identity: self.identity.clone(),
         };
-        // Names that no certificate can have were refused when the target was opened.
+        // `Target::open` has refused names that no certificate can contain.
         TlsClient::new(&options).ok()
     }
 

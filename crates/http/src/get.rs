@@ -38,7 +38,7 @@ impl Target {
     /// the first `most_bytes` of the body, and over HTTP/1 reads no further.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// Why there is no response.
     pub fn get(&self, path: &str, deadline_ns: u64, most_bytes: usize) -> Result<Answer, Failure> {
         let request = if self.speaks_http2() {
             let maker = RequestMaker::new(self.host(), self.is_secure(), &Shape::default());

@@ -78,7 +78,7 @@ pub trait Stream: Debug {
     /// Polls `readable` once.
     ///
     /// # Errors
-    /// As `readable`.
+    /// Same as `readable`.
     fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>>;
 
     /// Disables Nagle's algorithm.

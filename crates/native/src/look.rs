@@ -61,7 +61,7 @@ pub fn http_connect(py: Python<'_>, target: &Target, timeout_s: f64) -> PyResult
     connected.map_err(|failure| answer_error(&failure, dyno_http::advice(&failure, &is)))
 }
 
-/// Returns what the SMB server at an address offers before log-on.
+/// Returns the NEGOTIATE response of the SMB server at an address.
 #[pyfunction]
 #[pyo3(signature = (address, *, timeout_s, network_namespace=None))]
 pub fn smb_probe<'py>(

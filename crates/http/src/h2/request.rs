@@ -28,11 +28,11 @@ pub struct Request {
 /// Forms of a request whose common fields are in the server's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tabled {
-    /// Form for a connection whose table does not have them yet.
+    /// Form for a connection whose table does not contain the common fields yet.
     pub(super) first: Box<[u8]>,
     /// Form for later requests.
     pub(super) later: Box<[u8]>,
-    /// Table space of the common fields.
+    /// Size of the common fields in the table, in bytes.
     pub(super) table_bytes: usize,
 }
 
