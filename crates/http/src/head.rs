@@ -130,7 +130,7 @@ pub(crate) fn content_length(value: &[u8], before: Option<u64>) -> Option<u64> {
 }
 
 impl Head {
-    /// Returns a head that has only a status, for protocols other than HTTP/1.
+    /// Returns a head with only a status, for a complete response of a shared connection.
     pub(crate) fn of_status(status: u16) -> Self {
         Self {
             status,

@@ -25,7 +25,7 @@ _MOST_NAME = 63
 
 
 SUITE_FILE = ".toml"
-"""Suffix by which a plan's suite is recognised as a file rather than a shipped suite."""
+"""Suffix that distinguishes the file of a plan's suite from the name of a shipped suite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def load_plan(
     """Return the plan in a file. Raises PlanError with all its problems, or UserError if the file can't be read.
 
     `settings_types` has the settings model of every known server, by name. `scale`, `suite_file` and `clients`
-    (`1,2,4`) replace what the plan and its suites say. A suite's path is relative to the plan's folder; `suite_file`
-    may also be the name of a shipped suite.
+    (`1,2,4`) replace the values of the plan and its suites. A suite's path is relative to the plan's folder;
+    `suite_file` may also be the name of a shipped suite.
     """
     text = read_text(path)
     data = parse_toml(text, str(path))
@@ -81,10 +81,10 @@ def _named(name: str, folder: Path) -> Suite | str:
 
 
 def with_clients(suite: Suite, option: str) -> Suite:
-    """Return a suite whose clients are replaced by an option's `1,2,4`, as its name, title and certainty then state.
+    """Return a suite whose clients are replaced by an option's `1,2,4`. Its name, title and certainty state this.
 
-    Steps of `threads_from` above the last number of clients are removed. Raises UserError if the option is not such a
-    list, and PlanError if the suite can't have these clients.
+    Steps of `threads_from` above the last number of clients are removed. Raises UserError if the option is not a list
+    of numbers of clients, and PlanError if the suite can't have them.
     """
     clients, wrong = read(option, "clients", Suite.model_fields["clients"])
     if wrong is not None:
@@ -130,7 +130,7 @@ def with_testbed(plan: Plan, testbed: Testbed, settings_types: SettingsTypes, kn
 
 
 def until_precise(plan: Plan, percent: str, known: Sequence[Suite]) -> Plan:
-    """Return a plan that adds repetitions until an option's `2%` is reached.
+    """Return a plan that adds repetitions until an option's precision (`2%`) is reached.
 
     Raises UserError if the option is not a percentage, or if a suite's averages have no precision to reach.
     """
@@ -160,7 +160,7 @@ def parse_plan(
 ) -> Plan:
     """Return the plan in a text. `source` names the text in error messages; `known` has its suites or their names.
 
-    The rest is as in `load_plan`.
+    The other arguments and the errors are those of `load_plan`.
     """
     data = parse_toml(text, source)
     if scale is not None:
@@ -174,7 +174,7 @@ def parse_plan(
         data, settings_types, known=[each for each in known if isinstance(each, Suite)]
     )
     if scale is not None:
-        # A problem of the option is not a problem of the file.
+        # Report a problem with the option under the option's name instead of the file's key.
         problems = [
             replace(found, path=(_SCALE_OPTION,)) if found.path == ("scale",) else found for found in problems
         ]

@@ -1,7 +1,7 @@
-"""The common part of the drivers of servers that we start: everything but the configuration and the command.
+"""The common part of the drivers of servers that dyno starts: everything but the configuration and the command.
 
-A subclass says what to write and what to run; `web.py` is that of web servers, `samba.py` a file server. Not for
-servers that the user runs: see `external.py`.
+A subclass defines the configuration and the command: `web.py` for web servers, `samba.py` for a file server. Servers
+that the user runs are in `external.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from serverdyno.servers.proof import LOOPBACK, free_port
 
 SettingsT = TypeVar("SettingsT", bound=LocalSettings)
 
-WORKER_USER = "www-data"  # on every Debian system, without rights of its own; used when we are root
+WORKER_USER = "www-data"  # exists on every Debian system, without special rights; used if this process runs as root
 ERROR_LOG = "error.log"
 START_TIMEOUT_S = 60.0
 PORT_ATTEMPTS = 5
@@ -54,14 +54,14 @@ def find_program(name: str) -> Path | None:
 
 @cache
 def version_line(program: Path, option: str) -> str:
-    """Return the first line that `program option` prints on either stream; a program is asked once."""
+    """Return the first line that `program option` prints on either stream. The result is cached."""
     done = subprocess.run([program, option], capture_output=True, text=True, timeout=30, check=False)
     lines = (done.stdout + done.stderr).strip().splitlines()
     return lines[0] if lines else "unknown"
 
 
 def worker_user() -> str | None:
-    """Return the user of the workers; None if we are not root and they run as ourselves.
+    """Return the user of the workers; None if this process is not root: they then run as its user.
 
     Raises ServerError.
     """
