@@ -1,7 +1,8 @@
-"""The backend of many machines: the controller's view of the nodes that have joined a scheduler.
+"""The backend for many machines: the controller's view of the nodes that have joined a scheduler.
 
-A node that ended, stands still or can't be reached is lost after `SILENT_S` and one look. A node that is short of CPU
-time is waited for (`silence.py`). `membership.py` checks which nodes must be there.
+A node that has ended, has stopped or can't be reached counts as lost after `SILENT_S` and one look. The controller
+waits for a node that is only short of CPU time (`silence.py`). `membership.py` checks that the required nodes are
+present.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ from serverdyno.probes.noise import process_cpu_s
 Told = TypeVar("Told")
 
 MIX_LOOK_S = 1.2
-"""Longest time between two reports of a node on a level: a level of 2 s takes two, and no ping."""
+"""Longest time between two reports of a node on a level: a level of 2 s needs two reports and no ping."""
 PING_S = 1.5
 """Time from the last message of a node to a ping.
 
-It exceeds that of a look at a level, whose answers need no ping.
+It is longer than `MIX_LOOK_S`, so no pings are sent during a level.
 """
 CONNECT_S = 0.75
 CONNECT_LOOKS = 5
-"""Number of looks in that time. A single look of a process without CPU time would be late."""
+"""Number of looks in this time. If a process gets no CPU time, a single look would be late."""
 SILENT_S = 3.0
 """A node that answers no ping for this long is lost, if it had CPU time."""
 FACTS_S = 9.0
 AT_ONCE = 16
-"""Nodes that are asked for their facts at the same time. Each takes a TLS handshake first."""
+"""Number of nodes that are asked for their facts at the same time. Each connection takes a TLS handshake."""
 END_S = 5.0
 AGAIN_S = 0.1
 CHECK_MEMBERS_S = 0.5

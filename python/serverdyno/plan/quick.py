@@ -123,7 +123,7 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     own = {"objective": TRIAL, "rate": OPEN, "requests": COUNTED}
     usual = USUAL | next((texts for name, texts in own.items() if name in given), {})
     texts = {name: {**usual, **given}[name] for name in fields() if name in given or name in usual}
-    if "objective" in texts and "rate" in texts:  # with --objective, LOW-HIGH is the range of the search, not a list of rates
+    if "objective" in texts and "rate" in texts:  # the range of the search, not rates
         texts["rate"] = re.sub(r"^\s*(\w+)-(\w+)\s*$", r"\1,\2", texts["rate"])
     values, problems = read_all(texts, fields())
     if "objective" in texts and "rate" not in texts:

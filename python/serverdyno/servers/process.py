@@ -108,7 +108,7 @@ class ServerProcess:
         assert self.keeper.stdout is not None
         if self.keeper.stdout.closed:
             return
-        watch = select.poll()  # unlike select(2), poll(2) supports file descriptors from 1024 on: the load has many
+        watch = select.poll()  # select(2) does not support descriptors from 1024 on; the load has many
         watch.register(self.keeper.stdout, select.POLLIN)
         deadline = time.monotonic() + timeout_s
         while watch.poll(max(0.0, deadline - time.monotonic()) * MS_PER_S):

@@ -153,7 +153,7 @@ class FilesServing(SettingsModel):
 
     def free_bytes(self) -> int:
         """Return the memory for files: the setting, or a share of the memory that is free now."""
-        import psutil  # noqa: PLC0415  (a help needs none of it)
+        import psutil  # noqa: PLC0415  (the help does not need it)
 
         if self.capacity_mib is not None:
             return self.capacity_mib * MIB

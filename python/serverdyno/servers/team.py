@@ -261,7 +261,7 @@ class Team(Members):
         return f"Before load, a document at the front came from {answer['server'] or 'an unnamed server'}."
 
     def _proven(self, server: WebServer[Any], endpoint: tuple[int, bool]) -> str:
-        """Return who made the page at a port of the clients. Raises ServerError if no member behind did."""
+        """Return a sentence on the server that generated the page at a port. Raises ServerError."""
         over = "over TLS" if endpoint[1] else "in the clear"
         made = self._made_by(server, endpoint)
         by = "front" if server is self.front else "back"

@@ -37,7 +37,7 @@ class VolumeServer(FileServer[DiskSettingsT]):
         cpus: Sequence[int] = (),
         url: str | None = None,
     ) -> None:
-        """`documents` are ignored. Raises UserError for a `url`."""
+        """Create the driver. `documents` is ignored. Raises UserError for a `url`."""
         super().__init__(settings, directory, documents, cpus, url)
         place = (
             Path(settings.data_directory) / directory.name if settings.data_directory else directory / "data"

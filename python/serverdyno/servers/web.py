@@ -35,7 +35,7 @@ from serverdyno.servers.proof import free_port, get
 from serverdyno.servers.spoken import Http2Spoken
 from serverdyno.servers.tls import KEY, Identity, TlsServerSettings
 
-GZIP_MIN_BYTES = 20  # shorter documents are not compressed: nginx's default, for all servers with this setting
+GZIP_MIN_BYTES = 20  # minimum size for compression: nginx's default, for all servers with this setting
 LISTEN_BACKLOG = 4096  # requested length; the kernel grants at most net.core.somaxconn
 IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all servers, so that differing defaults cause no difference
 PROOF_PATH = "/.serverdyno/proof"
@@ -224,7 +224,7 @@ class WebServer(LocalServer[WebSettingsT]):
 
     @property
     def url(self) -> str:
-        """Return the URL. Valid after `prepare`; it may change in `ready`."""
+        """Return the URL. It is valid after `prepare` and may change in `ready`."""
         return self._url(*self.endpoints()[0])
 
     def _url(self, port: int, secure: bool) -> str:
