@@ -84,14 +84,14 @@ class DaskNode:
 
     @property
     def host(self) -> str:
-        """The address by which the fleet knows it."""
+        """The host address of the node in the fleet's network."""
         return host_and_port(self.address.rpartition("/")[2])[0]
 
     @property
     def on_this_clock(self) -> bool:
-        """Whether the node has the same clock as this process.
+        """Whether the node has the same monotonic clock as this process.
 
-        Two time namespaces of one machine have different clocks.
+        Clocks differ between machines, and between the time namespaces of one machine.
         """
         here, there = facts.place(), self.facts["place"]
         return bool(here["boot"] == there["boot"] and here["time"] == there["time"] != "unknown")
@@ -114,7 +114,7 @@ class DaskNode:
         self._request = self._cluster.begin(self._call(packed({"do": do, "with": arguments})))
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait that long for the answer. Return true if there is one or the node is lost."""
+        """Wait up to `timeout_s` for the answer. Return true if it has arrived or the node is lost."""
         assert self._request is not None, "a request comes first"
         return bool(wait([self._request], timeout_s).done)
 
@@ -149,14 +149,14 @@ class DaskNode:
         return DynoError(f"{self.name} sent a malformed answer to {self._do}: {why}")
 
     def cpu_s(self) -> float:
-        """Return the CPU time of its process on this machine; 0 if it runs elsewhere."""
+        """Return the CPU seconds of the node's process on this machine; 0 if it runs on another machine."""
         if self._pid is not None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self._cpu_s = max(self._cpu_s, process_cpu_s(self._pid))
         return self._cpu_s
 
     def end(self) -> None:
-        """Release the node. It ends its work, even if this message does not arrive."""
+        """Release the node. It ends its work soon, even if this message does not arrive."""
         self._watching.cancel()
         if not self.lost:
             with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
@@ -166,7 +166,7 @@ class DaskNode:
         await asyncio.wait_for(said(self._rpc, "dyno_release", controller=self._cluster.controller), SILENT_S)
 
     async def _call(self, request: bytes) -> bytes:
-        """Return the answer, or empty bytes if the node is lost meanwhile."""
+        """Send a request and return the answer, or empty bytes if the node is lost meanwhile."""
         sent_ns = time.monotonic_ns()
         asked = said(self._rpc, "dyno", request=request, controller=self._cluster.controller)
         call = asyncio.ensure_future(asked)
@@ -190,7 +190,7 @@ class DaskNode:
         raise PeerError("its answer is malformed")
 
     async def _watch(self) -> None:
-        """Ping the node whenever nothing else arrives from it, until it is lost. A late answer counts."""
+        """Ping the node whenever no other message arrives from it, until it is lost. A late answer counts."""
         ping: asyncio.Future[Any] | None = None
         try:
             while not self.lost:
@@ -217,18 +217,18 @@ class DaskNode:
                 ping.cancel()
 
     async def _pinged(self) -> float:
-        """Return how late the node's own looks were recently, in s."""
+        """Ping the node. Return how late its own looks were recently, in s."""
         match await said(self._rpc, "dyno_ping", controller=self._cluster.controller):
             case {"late_s": float(late_s)}:
                 return late_s
         raise PeerError("its answer is malformed")
 
     async def _doubt(self) -> None:
-        """Give the node up if it has ended or has been silent for too long."""
+        """Mark the node as lost if it has ended or has been silent for too long."""
         due_s = time.monotonic() + CONNECT_S
         why = await self._silence()
         if why == UNREACHED:
-            self._look(due_s)  # waiting for a connection was a long look
+            self._look(due_s)  # the attempt to connect counts as one long look
         now_s = time.monotonic()
         if why == ENDED or self._heard.is_over(now_s, patient=why == STANDS_STILL):
             self._lose(why)
@@ -237,9 +237,10 @@ class DaskNode:
         self._heard.look(late_s=max(0.0, time.monotonic() - due_s))
 
     async def _silence(self) -> str:
-        """Return why the node doesn't answer, as far as can be told from here.
+        """Return why the node does not answer, judged by an attempt to connect.
 
-        The number of looks is fixed, so that a controller without CPU time does not blame the node."""
+        The attempt ends after a fixed number of looks, so that a controller without CPU time does not blame the node.
+        """
         at = host_and_port(self.address.rpartition("/")[2])
         connecting = asyncio.ensure_future(asyncio.open_connection(*at))
         try:
@@ -281,9 +282,9 @@ async def _event() -> asyncio.Event:
 
 
 async def said(peer: rpc, handler: str, **words: object) -> dict[str, Any]:
-    """Return a peer's answer to a request.
+    """Send a request to a peer and return the answer.
 
-    Raises OSError if there is none, PeerError if the peer refuses or fails.
+    Raises OSError if there is no answer, and PeerError if the peer refuses the request or fails.
     """
     try:
         answer: dict[str, Any] = await getattr(peer, handler)(**words)
@@ -291,7 +292,7 @@ async def said(peer: rpc, handler: str, **words: object) -> dict[str, Any]:
         raise PeerError(str(error.__cause__ or error)) from error
     except OSError:
         raise
-    except Exception as error:  # the error of the handler, as Dask's server reports it
+    except Exception as error:  # an error in the peer's handler, as reported by Dask's server
         raise PeerError(f"it fails with {quoted(str(error))}") from error
     if "refused" in answer:
         raise PeerError(quoted(str(answer["refused"])))
@@ -317,14 +318,14 @@ class Cluster:
         return self.begin(work).result()
 
     def rpc(self, name: str, address: str) -> rpc:
-        """Return the caller for a peer whose certificate must have this name. It connects at the first request."""
+        """Return an RPC client for a peer whose certificate must have this name. It connects at the first request."""
         if (name, address) not in self._peers:
             connecting = self._connecting | {"peer": name}
             self._peers[name, address] = rpc(address, deserialize=False, connection_args=connecting)
         return self._peers[name, address]
 
     def close(self) -> None:
-        """End all connections. Requests that are under way get no answer."""
+        """Close all connections. Pending requests get no answer."""
 
         async def close_all() -> None:
             for peer in self._peers.values():
@@ -343,7 +344,7 @@ class Cluster:
         return True
 
     def members(self) -> dict[str, str]:
-        """Return the address of each node that is there, by name.
+        """Return the address of each joined node, by name.
 
         Raises DynoError if the scheduler does not answer.
         """
@@ -364,7 +365,7 @@ class Cluster:
             ) from error
 
     def end_nodes(self) -> list[str]:
-        """Ask every node that is there to end, and return their names."""
+        """Tell every joined node to end, and return the names of these nodes."""
         members = self.members()
 
         async def ask(name: str, address: str) -> None:
@@ -378,9 +379,9 @@ class Cluster:
         return list(members)
 
     def facts(self, members: dict[str, str], patience_s: float = FACTS_S) -> dict[str, dict[str, Any] | None]:
-        """Return the facts that each node reports, or None for one that does not answer in time.
+        """Return the facts that each node reports, or None for a node that does not answer in time.
 
-        Raises DynoError if a node is not the one it should be, or if its answer is malformed.
+        Raises DynoError if a node's certificate has another name, or if its answer is malformed.
         """
         until_s = time.monotonic() + patience_s
         turns = asyncio.Semaphore(AT_ONCE)
@@ -408,7 +409,7 @@ class Cluster:
 
 @contextmanager
 def _loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """Yield an event loop in its own thread. At the end of the block, everything that runs on it is cancelled."""
+    """Yield an event loop in its own thread. At the end of the block, everything that runs in it is cancelled."""
     begun: Future[asyncio.AbstractEventLoop] = Future()
 
     async def stay() -> None:
@@ -431,7 +432,7 @@ def _loop() -> Iterator[asyncio.AbstractEventLoop]:
 def connected(folder: FleetFolder) -> Iterator[Cluster]:
     """Yield a connection for the duration of the block.
 
-    Raises DynoError if there is no scheduler or if it refuses us.
+    Raises DynoError if there is no scheduler, or if it refuses the controller.
     """
     link.check(folder.at, folder.path / CONTROLLER)
     dask_settings.prepare()
@@ -444,7 +445,7 @@ def connected(folder: FleetFolder) -> Iterator[Cluster]:
 
 
 def wait_for(cluster: Cluster, names: Sequence[str], patience_s: float) -> dict[str, str]:
-    """Return those of `names` that are there, as soon as all are, or after `patience_s`."""
+    """Wait until all nodes in `names` have joined, at most `patience_s`. Return the addresses of those that have."""
     until = time.monotonic() + patience_s
     while True:
         there = cluster.members()
