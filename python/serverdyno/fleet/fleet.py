@@ -22,7 +22,7 @@ from serverdyno.fleet.contract import Look, Node, ask_all
 from serverdyno.units import NS_PER_S
 
 TICK_S = 0.25  # longest wait for one node before the others are checked
-NOTICE_NS = 50_000_000  # from the time when all clients are ready to the start: the message must reach every process
+NOTICE_NS = 50_000_000  # from "all clients are ready" to the start: the message must reach every process
 FAR_NOTICE_NS = 250_000_000  # the same over a network
 FAR_NOTICE_EACH_NS = (
     1_000_000  # and per node, because messages are sent one after the other and take 0.4 ms of CPU time each
