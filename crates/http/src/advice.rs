@@ -60,7 +60,7 @@ struct Case {
     redirect: Redirect,
     /// Name of the table that the failure's detail refers to.
     table: &'static str,
-    /// The failure names a broken rule of HTTP, so the server does speak HTTP.
+    /// Whether the failure names a broken rule of HTTP, which shows that the server speaks HTTP.
     names_rule: bool,
     is: Circumstances,
 }

@@ -55,14 +55,14 @@ pub struct Exchange {
     pub body_bytes: u64,
     /// Requests, including repeated ones.
     pub sent_bytes: u64,
-    /// Time to make the last connection; None if none was made.
+    /// Time to establish the last connection; None if none was established.
     pub connect_ns: Option<u64>,
     pub connections: u32,
     /// HTTP/2 streams.
     pub streams: Streams,
-    /// Handshake of the last connection; None if none was made, or without TLS.
+    /// TLS handshake of the last connection; None if none was established, or without TLS.
     pub handshake: Option<Handshake>,
-    /// Whether a new connection was made because the server had closed the idle one.
+    /// Whether a new connection was established because the server had closed the idle one.
     pub reconnected: bool,
     pub decoded: Option<Decoded>,
 }

@@ -78,7 +78,7 @@ pub struct Target {
     peer: Peer,
     host: String,
     path: String,
-    /// Set if the server speaks TLS.
+    /// Accepted certificates; None without TLS.
     trust: Option<Trust>,
     proxy_protocol: Option<ProxyProtocol>,
     identity: Option<Identity>,

@@ -118,7 +118,7 @@ enum TrailerLine {
     EmptyEnd,
     Name,
     Value,
-    /// After CR behind a value.
+    /// After CR following a value.
     ValueEnd,
 }
 
@@ -412,7 +412,8 @@ impl ResponseReader {
     }
 }
 
-/// Passes on a non-empty part. Heads often arrive alone, so empty parts would make a body look divided.
+/// Passes a part to `body` if it is not empty. Heads often arrive without a part of the body, so empty parts
+/// would make a body look divided.
 fn pass_part(data: &[u8], body: &mut impl Body) {
     if !data.is_empty() {
         body.part(data, false);

@@ -30,7 +30,7 @@ pub struct SharedConnection<T: Transport, C> {
     limits: Limits,
     /// Shared by all clients of the loop. It is filled and emptied without an await in between.
     buffer: Rc<RefCell<Box<[u8]>>>,
-    /// None while a connection is being made.
+    /// None while a connection is being established.
     transport: Cell<Option<T>>,
     current: RefCell<Option<Rc<Shared<C>>>>,
     users: Cell<usize>,
@@ -105,7 +105,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         }
     }
 
-    /// Returns the connection, and whether it had to be made.
+    /// Returns the current connection, or starts a new one. Also returns whether it is new.
     fn connection(self: &Rc<Self>, start_ns: u64) -> (Rc<Shared<C>>, bool) {
         if let Some(shared) = &*self.current.borrow() {
             return (shared.clone(), false);
@@ -133,7 +133,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         (shared, true)
     }
 
-    /// Makes the connection and runs it to its end. Returns None if it ended normally.
+    /// Establishes the connection and drives it to its end. Returns None if it ended normally.
     async fn drive(&self, shared: &Rc<Shared<C>>) -> Option<Failure> {
         let Some(mut transport) = self.transport.take() else {
             return Some(Fault::OtherIo.into());
@@ -491,7 +491,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         context: &mut Context<'_>,
     ) -> Poll<Ended<C::Body>> {
         let mut session = shared.session.borrow_mut();
-        // While the connection is being made, the driver reports its failure, within the deadline of the
+        // While the connection is being established, the driver reports a failure, within the deadline of the
         // thread that started it.
         if self.shared_connection.executor.deadline_passed()
             && shared.opened.get().is_some()

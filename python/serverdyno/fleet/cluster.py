@@ -352,7 +352,7 @@ class Cluster:
         return {name: dask_settings.address_of(at) for name, at in told.items()}
 
     def refused_connections(self) -> int:
-        """Return how many connections the scheduler has refused since it started. Raises as `members` does."""
+        """Return how many connections the scheduler has refused since its start. Raises DynoError."""
         return int(self._of_scheduler("dyno_refused")["refused_connections"])
 
     def _of_scheduler(self, request: str) -> dict[str, Any]:

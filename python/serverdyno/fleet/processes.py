@@ -118,7 +118,7 @@ class WorkerProcess:
             except (EOFError, OSError) as error:
                 raise self._ended() from error
             answer = json.loads(head)
-            # If an interrupt ended an earlier wait, its answer arrives first: skip it.
+            # If an interrupt ended an earlier wait, the answer to the earlier request arrives first: skip it.
             if answer["number"] == self._number:
                 return told_or_raised(answer, blob if answer["bytes"] else None)
 

@@ -123,7 +123,7 @@ def _work_problems(suite: Suite) -> list[Problem]:
 
 
 def _open_problems(suite: Suite) -> list[Problem]:
-    """Return what conflicts with open load."""
+    """Return the settings that conflict with open load."""
     if suite.open is None:
         return [Problem(("axis",), "rate requires a suite with [open]")] if suite.axis == "rate" else []
     problems = [

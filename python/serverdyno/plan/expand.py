@@ -127,7 +127,7 @@ def with_scaled_work(suite: Suite, scale: float) -> Suite:
 
 
 def as_run(suite: Suite, scale: float) -> Suite:
-    """Return the suite with its work scaled and a digest of every file from which its load is made."""
+    """Return the suite with its work scaled, and a digest of every file from which its load is generated."""
     return with_scaled_work(suite, scale).with_noted_inputs()
 
 

@@ -229,7 +229,7 @@ class Suite(Model):
         return section if isinstance(section, of.settings_type) else of.settings_type()
 
     def with_noted_inputs(self) -> Suite:
-        """Return the suite with a digest of every file from which its load is made. Raises UserError."""
+        """Return the suite with a digest of every file from which its load is generated. Raises UserError."""
         return self.with_settings(self.work, self.work.with_noted_inputs(self.settings(self.work)))
 
     def with_settings(self, of: HasSettings[SettingsT], settings: SettingsT) -> Self:

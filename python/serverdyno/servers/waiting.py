@@ -1,6 +1,7 @@
 """End the waits of a thread when the server for which it waits has ended.
 
-Every wait for a server calls `look`: the data plane calls it by itself, and loops in Python call it in each turn.
+Every wait for a server calls `look`: the data plane calls it regularly, and loops in Python call it in each
+iteration.
 """
 
 from __future__ import annotations

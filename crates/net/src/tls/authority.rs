@@ -6,7 +6,7 @@ use rcgen::{
 };
 use std::fmt;
 
-/// Why a certificate could not be made.
+/// Why a certificate could not be created.
 #[derive(Debug)]
 pub struct CertificateError(rcgen::Error);
 

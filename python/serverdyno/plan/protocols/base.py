@@ -1,7 +1,7 @@
 """The contract of a protocol: its settings, URL schemes and words.
 
 A protocol carries one kind of work (`work.py`). To add one, write one module next to this one and one line in
-`registry.py`. `servers/` starts servers, and the data plane makes the load.
+`registry.py`. `servers/` starts servers, and the data plane generates the load.
 """
 
 from __future__ import annotations

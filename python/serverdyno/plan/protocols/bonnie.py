@@ -26,7 +26,7 @@ MOST_SESSIONS = 1024
 class BonnieSettings(Model):
     """The settings of Bonnie. All defaults except the size are those of the program of 1996.
 
-    The suite's `clients` is the number of Bonnies that run at once.
+    The suite's `clients` is the number of concurrent Bonnies.
     """
 
     size_mib: Annotated[int, Option(("-s", "--size-mib"))] = Field(

@@ -30,7 +30,7 @@ WRITES: Final = "writes are UNSTABLE with a COMMIT at close and flush (without a
 
 
 def version_of(url: str) -> str:
-    """Return the version that clients speak to a URL, by default "3"."""
+    """Return the NFS version that clients use for a URL, by default "3"."""
     asked = [value for name, value in parse_qsl(urlsplit(url).query) if name in ("vers", "version")]
     return asked[-1] if asked else "3"
 

@@ -36,8 +36,8 @@ def wrong_dialects(least: Dialect, most: Dialect, *, encrypts: bool) -> dict[str
 class SmbSettings(SectionModel):
     """How a client uses SMB.
 
-    Signing and encryption: "off" never uses it, and refuses a server that requires it; "auto" uses it if the server
-    requires it.
+    For signing and encryption, "off" means never, and a server that requires it is refused; "auto" means only if the
+    server requires it.
     """
 
     min_dialect: Dialect = Field(default="2.0.2", description="Oldest dialect that a client offers.")

@@ -21,7 +21,7 @@ MOST_BLOCKS = 2**24
 class StreamsSettings(Model):
     """What each client reads or writes.
 
-    The suite's `threads` is the number of blocks that a client has under way at once.
+    The suite's `threads` is the number of blocks that a client transfers concurrently.
     """
 
     file_bytes: int = Field(

@@ -175,8 +175,8 @@ class Work(HasSettings[SettingsT]):
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield each contradiction: the key's path in the suite, and the reason.
 
-        `one_thread`: each client of the suite has one thread. `at_once`: a client makes its next request as soon as
-        it has its answer.
+        `one_thread`: each client of the suite has one thread. `at_once`: a client sends its next request as soon as
+        it has the answer to the last one.
         """
         del settings, workload, one_thread, at_once
         return iter(())
@@ -271,7 +271,7 @@ class Work(HasSettings[SettingsT]):
         return 0
 
     def with_noted_inputs(self, settings: SettingsT) -> SettingsT:
-        """Return the settings with a digest of every file from which the load is made. Raises UserError."""
+        """Return the settings with a digest of every file from which the load is generated. Raises UserError."""
         return settings
 
     def facts(self, settings: SettingsT, client_cache: str | None) -> tuple[Fact, ...]:
