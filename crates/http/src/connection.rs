@@ -72,7 +72,8 @@ pub struct Connection<T: Transport = PlainTcp> {
     executor: Executor,
     transport: T,
     connecting: Connecting,
-    /// Shared by all clients of the loop. It is filled and emptied without an await in between.
+    /// Receive buffer, shared by all clients of the loop. It is filled and emptied without an await in
+    /// between.
     buffer: Rc<RefCell<Box<[u8]>>>,
     stream: Option<T::Stream>,
     reader: ResponseReader,

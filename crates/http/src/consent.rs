@@ -64,7 +64,7 @@ pub struct Opening {
     pub trusting: Trusting,
     /// None: connect to the URL's host.
     pub connect_to: Option<ConnectTo>,
-    /// Header that the server expects first on each connection.
+    /// PROXY protocol header that the server expects first on each connection.
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Certificate for servers that ask the client for one.
     pub identity: Option<Identity>,
@@ -244,8 +244,8 @@ struct Parts {
     path: String,
 }
 
-/// Splits `http[s]://host[:port][/path]` into host and path. Refuses anything that could change a request's
-/// meaning.
+/// Splits `http[s]://host[:port][/path]` into host and path. Refuses parts that could change the meaning of a
+/// request.
 fn split_url(url: &str) -> Result<Parts, TargetError> {
     let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));
     let (secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {

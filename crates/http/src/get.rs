@@ -74,10 +74,10 @@ impl Target {
 }
 
 impl Target {
-    /// Connects until `deadline_ns` (monotonic clock), without sending a request.
+    /// Connects to the target without sending a request. Gives up at `deadline_ns` (monotonic clock).
     ///
     /// # Errors
-    /// Why it failed.
+    /// Why the connection failed.
     pub fn connect(&self, deadline_ns: u64) -> Result<(), Failure> {
         let executor = Executor::new().map_err(system_failure)?;
         let connected = Rc::new(RefCell::new(Err(Fault::ConnectTimeout.into())));

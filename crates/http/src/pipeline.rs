@@ -21,7 +21,7 @@ pub struct Pipeline<B> {
     finished: Vec<usize>,
     active: u32,
     opened: u32,
-    /// No further requests are sent.
+    /// Whether no further requests are sent.
     closing: bool,
 }
 

@@ -28,7 +28,8 @@ pub struct SharedConnection<T: Transport, C> {
     executor: Executor,
     connecting: Connecting,
     limits: Limits,
-    /// Shared by all clients of the loop. It is filled and emptied without an await in between.
+    /// Receive buffer, shared by all clients of the loop. It is filled and emptied without an await in
+    /// between.
     buffer: Rc<RefCell<Box<[u8]>>>,
     /// None while a connection is being established.
     transport: Cell<Option<T>>,

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
-/// Writes files until the server is gone.
+/// A running journal: it writes files until the server is lost.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Journal {
     inner: dyno_engine::Journal,

@@ -100,7 +100,7 @@ fn checked_timeout(timeout_s: f64) -> PyResult<Duration> {
         .ok_or_else(|| PyValueError::new_err("timeout_s must be between 0 and 86,400"))
 }
 
-/// Returns whether a host is loopback by its spelling, without a look-up.
+/// Returns whether the text of a host names loopback, without a look-up.
 #[pyfunction]
 pub fn names_loopback(host: &str) -> bool {
     dyno_net::names_loopback(host)

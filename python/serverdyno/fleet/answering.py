@@ -16,7 +16,7 @@ from distributed.core import Server
 Handler = Callable[..., Awaitable[Any]]
 
 
-class FleetServer(Server):  # type: ignore[misc]  # without types of its own here
+class FleetServer(Server):  # type: ignore[misc]  # Dask has no types
     """A server that answers requests by name. If a handler raises an exception, the answer is the exception's text."""
 
     def __init__(self, handlers: Mapping[str, Handler], directory: Path) -> None:

@@ -125,6 +125,6 @@ def ask_all(nodes: Sequence[Node], do: str, arguments: Sequence[dict[str, Any]] 
     """Send a request to all nodes at once and return the answers. Raises an error after every answer is read."""
     answers, errors = ask_each(nodes, do, arguments)
     if errors:
-        # A lost node explains more than the errors of the others.
+        # The loss of a node explains more than the errors of the other nodes.
         raise next((error for _, error in errors if isinstance(error, DynoError)), errors[0][1])
     return answers

@@ -29,7 +29,7 @@ NOTICE_HERE_NS = 2_000_000
 END_S = 10.0
 """Time limit for the end of a stopped group, including the removal of its files."""
 BEGIN, END = "begin", "end"
-"""Kinds of gates. The third kind, between levels, needs no name here."""
+"""Kinds of gates at which this module acts. The third kind is between levels."""
 AtGate = Callable[[str], None]
 """Called with the kind of a gate while all clients wait there."""
 

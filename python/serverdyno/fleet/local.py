@@ -116,7 +116,7 @@ def clients_of_check(setup: LoadSetup) -> int:
 
 
 def _elapsed_s(load: _native.Load | FleetLoad) -> float:
-    """Return the time since the start of the level. A fleet has its own: the last report of its nodes may be old."""
+    """Return the time since the start of the level. A fleet computes it: the last report of a node may be old."""
     return load.elapsed_s if isinstance(load, FleetLoad) else load.snapshot()["elapsed_s"]
 
 

@@ -36,11 +36,11 @@ COPIED_BYTES = 1 << 16
 """Shorter messages are copied, so that they are sent in one packet with their length."""
 
 
-class PeerError(FatalCommClosedError):  # type: ignore[misc]  # without types of its own here
+class PeerError(FatalCommClosedError):  # type: ignore[misc]  # Dask has no types
     """The peer is not the expected one, or its message can't be read. A retry would fail as well."""
 
 
-class PlainComm(TLS):  # type: ignore[misc]  # without types of its own here
+class PlainComm(TLS):  # type: ignore[misc]  # Dask has no types
     """One connection. A message that is too long, or not plain data, ends it."""
 
     stream: Any
@@ -109,7 +109,7 @@ def _without_pickles(part: object) -> None:
         raise TypeError(f"{type(part).__name__} is not plain data")
 
 
-class PlainListener(TLSListener):  # type: ignore[misc]  # without types of its own here
+class PlainListener(TLSListener):  # type: ignore[misc]  # Dask has no types
     """A listener that accepts only peers whose certificates have one of the given names."""
 
     def __init__(
@@ -134,7 +134,7 @@ class PlainListener(TLSListener):  # type: ignore[misc]  # without types of its 
         return stream
 
 
-class PlainConnector(TLSConnector):  # type: ignore[misc]  # without types of its own here
+class PlainConnector(TLSConnector):  # type: ignore[misc]  # Dask has no types
     """A connector to a peer whose certificate must have a given name."""
 
     async def connect(
@@ -155,7 +155,7 @@ class PlainConnector(TLSConnector):  # type: ignore[misc]  # without types of it
         return comm
 
 
-class PlainBackend(TLSBackend):  # type: ignore[misc]  # without types of its own here
+class PlainBackend(TLSBackend):  # type: ignore[misc]  # Dask has no types
     _connector_class, _listener_class = PlainConnector, PlainListener
 
 

@@ -49,7 +49,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """The file behind a loop device: its file system's number, its inode, and its path when it was attached."""
+    """The file behind a loop device: the number of its file system, its inode, and its path when it was attached."""
 
     number: str
     inode: int

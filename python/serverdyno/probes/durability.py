@@ -32,7 +32,7 @@ CALLS = ("fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "sync_file_r
 NEEDED = ("fsync", "fdatasync")
 IO_URING = "io_uring_fsync"
 """Name in the counts for syncs by io_uring."""
-IO_URING_EVENTS = ("io_uring_submit_req", "io_uring_submit_sqe")  # since Linux 6.3, and before
+IO_URING_EVENTS = ("io_uring_submit_req", "io_uring_submit_sqe")  # names since Linux 6.3, and before 6.3
 IORING_OP_FSYNC = 3  # linux/io_uring.h
 INSTANCE = re.compile(r"serverdyno-(\d+)-(\d+)-(\d+)-[0-9a-f]+-\w+")
 # The buffer can be small, because overwritten events are counted, too.

@@ -1,7 +1,7 @@
 """The layers below a server's files, from the file system to the devices, which a sync can reach.
 
-They are read from proc(5) in the mount namespace of the server's processes. Each step down uses a number from the
-kernel, never only a path, because another directory may be at the path now: an image is found through its loop
+The layers are read from proc(5) in the mount namespace of the server's processes. Each step down uses a number from
+the kernel, never only a path, because another directory may be at the path now: an image is found through its loop
 device, and an overlay's upper directory by a file that is created in the overlay. If a step fails, the reason is
 recorded and nothing is guessed. `analysis/medium.py` judges the layers.
 """

@@ -81,7 +81,7 @@ def _parents() -> dict[int, int]:
     for pid in _numbers("/proc"):
         try:
             descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         try:
             # proc(5): number, name in parentheses, state, parent. A name is 64 bytes at most.

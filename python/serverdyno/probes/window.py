@@ -13,7 +13,7 @@ from serverdyno.probes.noise import CpuTime, io_wait_s, machine_cpu, used_by_oth
 
 @dataclass(frozen=True, slots=True)
 class WindowUse:
-    """CPU seconds in the window. Those of others and of steal are on the CPUs of the generator and the server.
+    """CPU seconds in the window. `others` and `steal` are those on the CPUs of the generator and the server.
 
     `io_wait_s` are the seconds in which some process of the machine waited for a disk. None means that a figure is
     not known, for example for a server that the user runs.

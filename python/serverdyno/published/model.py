@@ -56,7 +56,7 @@ CELL_KINDS = ("value", "highest", "lowest", "sum", "mean", "count")
 
 
 class Model(BaseModel):
-    """Base of the models: frozen, and without unknown keys."""
+    """Base class of the models, which are frozen and refuse unknown keys."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True, defer_build=True

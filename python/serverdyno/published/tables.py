@@ -93,7 +93,7 @@ def of_columns(name: str, columns: Mapping[str, Sequence[Cell]]) -> Table:
 
 
 def of_csv(name: str, text: str) -> Table:
-    """Parse CSV text with a head line. Raises ClaimError for rows whose length differs from the head's."""
+    """Parse CSV text with a header line. Raises ClaimError if the length of a row differs from the header's."""
     head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
     for row in rows:
         if len(row) != len(head):

@@ -173,7 +173,7 @@ class ServerDriver(RunningServer, Protocol):
 
     def __init__(
         self,
-        settings: Any,  # of `settings_type`
+        settings: Any,  # an instance of `settings_type`
         directory: Path,
         documents: Path,
         cpus: Sequence[int] = (),

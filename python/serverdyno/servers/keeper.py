@@ -87,7 +87,8 @@ def become_server(spec: Spec, directory: str, keeper_pid: int, channel: socket.s
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != keeper_pid:
             os._exit(CANNOT_EXECUTE)
-        # Python ignores these two, and an ignored signal stays ignored across exec.
+        # Python ignores these two signals, and an ignored signal stays ignored across exec: restore the
+        # defaults.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])

@@ -1,7 +1,8 @@
 """A Kerberos ticket for a file server, by MIT's own tools: `kinit` and `kvno` (Debian: krb5-user).
 
 These tools support krb5.conf, KDCs in DNS, referrals and every kind of credential cache, so the data plane need not.
-It logs on all clients with the one ticket that this module fetches before the load (`crates/smb/src/auth/ticket.rs`).
+The data plane logs on all clients with the one ticket that this module fetches before the load
+(`crates/smb/src/auth/ticket.rs`).
 """
 
 from __future__ import annotations

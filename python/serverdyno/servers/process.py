@@ -27,7 +27,7 @@ from serverdyno.servers.proof import LOOPBACK, Listener, listeners
 from serverdyno.units import MS_PER_S
 
 KEEPER = Path(__file__).with_name("keeper.py")
-GRACE_S = 5.0  # between SIGTERM and SIGKILL
+GRACE_S = 5.0  # time between SIGTERM and SIGKILL
 KEEPER_ANSWER_S = 30.0  # long enough for a loaded machine and the keeper's KILL_WAIT_S
 STEADY_ATTEMPTS = 20
 STAT_FLAGS = 6  # proc(5): field 9 of /proc/PID/stat, counted after the name
@@ -37,7 +37,7 @@ INHERITED = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
 
 
 class ServerProcess:
-    """A server that runs in the foreground under a keeper. It is started once and stopped once."""
+    """A server that runs in the foreground under a keeper. An object is for one start and one stop."""
 
     def __init__(self, keeper: subprocess.Popen[bytes], directory: Path) -> None:
         self.keeper = keeper

@@ -42,7 +42,7 @@ def package_version(program: Path) -> str:
 
 
 class ReferenceSettings(HttpServing, Http2Settings):
-    needs_documents: ClassVar[bool] = False  # they are in memory
+    needs_documents: ClassVar[bool] = False  # the documents are in memory
 
     dynamic: Literal["native"] = Field(
         default="native", description="How the server generates the dynamic page: always inside the server."

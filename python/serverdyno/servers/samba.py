@@ -33,7 +33,7 @@ PROOF_NAME = "serverdyno-proof.txt"
 # Directories in the server's private directory. Only this user can enter `private`.
 DIRECTORIES = ("private", "lock", "state", "cache", "pid", "ncalrpc", "log")
 SOCKET_PATH_BYTES = 107  # unix(7): maximum length of sun_path
-LONGEST_SOCKET = "private/msg.sock/4194304"  # with the highest process ID of Linux
+LONGEST_SOCKET = "private/msg.sock/4194304"  # path with the highest process ID of Linux
 PROTOCOLS = {"2.0.2": "SMB2_02", "2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "SMB3_02", "3.1.1": "SMB3_11"}
 SIGNING = {"auto": "auto", "required": "mandatory"}
 ENCRYPTION = {"off": "off", "auto": "default", "required": "required"}
@@ -87,7 +87,7 @@ class Samba(VolumeServer[SambaSettings]):
     def connection_pids(self) -> list[int]:
         """Return the processes that serve connections.
 
-        They are the children of the first process. Samba's helper processes have other names.
+        These processes are children of the first process. Samba's helper processes have other names.
         """
         assert self.process is not None
         pids = self.process.pids()

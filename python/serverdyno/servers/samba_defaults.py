@@ -1,6 +1,6 @@
 """The differences between a Samba configuration and Samba's defaults, both as testparm(1) prints them.
 
-They show which settings of the driver an ordinary Samba does not have. Paths are left out.
+The differences show which settings of the driver an ordinary Samba does not have. Paths are left out.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _defaults(program: Path) -> dict[str, str]:
 
 
 def _read(program: Path, *arguments: str) -> dict[str, str]:
-    """Return parameters by name: those that differ from the defaults, or all with `-v`."""
+    """Return parameters by name from testparm: those that differ from the defaults; with `-v`, all."""
     done = subprocess.run(
         [str(program), "-s", *arguments],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The processes of a user's server that listens on this machine, found by its port. They are only observed.
+"""The processes of a user's server that listens on this machine, found by its port. The processes are only observed.
 
 A server on another machine, in its own network namespace or inside the load generator's process is not found.
 """

@@ -62,7 +62,8 @@ pub struct RequestMaker {
 }
 
 impl RequestMaker {
-    /// Creates a builder of requests to `authority`. `shape` must have no problems. `secure`: over TLS.
+    /// Creates a builder of requests to `authority`. `shape` must have no problems. `secure`: whether the
+    /// requests go over TLS.
     #[must_use]
     pub fn new(authority: &str, secure: bool, shape: &Shape) -> Self {
         let mut fields: Vec<(String, String)> = Vec::new();
@@ -159,7 +160,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Creates an empty request. `secure`: over TLS.
+    /// Creates an empty request. `secure`: whether it goes over TLS.
     #[must_use]
     pub fn new(secure: bool) -> Self {
         Self {

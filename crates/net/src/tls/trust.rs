@@ -113,8 +113,8 @@ impl Chains {
             .signed
             .verify_server_cert(certificate, intermediates, name, ocsp_response, now);
         match signed {
-            // The dates are valid, since they are checked before this error. A certificate given as an
-            // authority needs no signature by another.
+            // The dates are valid, since they are checked before this error. A certificate that was given as
+            // an authority needs no signature by another one.
             Err(Error::InvalidCertificate(CertificateError::Other(OtherError(why))))
                 if is_authority(&*why) =>
             {

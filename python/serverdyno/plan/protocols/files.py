@@ -43,8 +43,8 @@ IN_ROOT = "The user needs the right to create, write and delete files in the roo
 class FilesSettings(SectionModel):
     """How a client uses files: its cache, its workspace and its pace.
 
-    `cache` is what the client requests from the server so that it may cache; with "none" all reads and writes go
-    through. `redirector` "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and
+    `cache` is what the client requests from the server so that it may cache; with "none", all reads and writes go to
+    the server. `redirector` "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and
     `dormant_s` are the number of closed files that are kept open and for how long (Windows' DormantFileLimit and
     ScavengerTimeLimit). With `directory_leases` the client also asks for leases of directories (SMB 3), and caches
     listings and look-ups. `operations_per_client_s` limits the pace of each client. The workload "loadfile" replays

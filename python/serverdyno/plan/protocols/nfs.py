@@ -36,7 +36,7 @@ def version_of(url: str) -> str:
 
 
 def query_of(version: NfsVersion, proto: Transport, mount_port: int) -> str:
-    """Return the query of a URL by which clients use this version over this transport."""
+    """Return the query part of a URL that makes clients use this version and transport."""
     if version != "3":
         return f"?vers={version}"
     return f"?mountport={mount_port}" + ("&proto=udp" if proto == "udp" else "")
