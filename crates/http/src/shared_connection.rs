@@ -249,7 +249,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         shared.wake_driver();
     }
 
-    /// Handles the end of the connection for the driver.
+    /// Handles the end of the connection: fails open streams, or keeps the failure for the next request.
     fn end(&self, shared: &Rc<Shared<C>>, failure: Option<Failure>) {
         let was_retired = shared.retired.get();
         self.retire(shared);

@@ -257,7 +257,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         return found.program
 
     def prepare(self) -> None:
-        """Write the private directory for a free port. Does nothing while the server runs."""
+        """Choose a free port and write the private directory. Does nothing while the server runs."""
         if self.process is not None:
             return
         self.check_paths()

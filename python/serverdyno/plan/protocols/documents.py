@@ -152,7 +152,7 @@ class Documents(Work[DocumentsSettings]):
     def problems(
         self, settings: DocumentsSettings, workload: str, *, one_thread: bool, at_once: bool
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield settings that belong to another workload than the suite's."""
+        """Yield settings that belong to a workload other than the suite's."""
         del one_thread, at_once
         if settings.paths and workload != "url":
             yield ("documents", "paths"), "requires the workload url"
