@@ -138,8 +138,8 @@ impl<T: Transport> Connection<T> {
             && self.connecting.repeat
             && result.as_ref().is_err_and(|failure| self.was_idle_close(failure))
         {
-            // A server may close an idle connection. A request that got no response byte is sent again on a
-            // new one (RFC 9112, section 9.3.1).
+            // A server may close an idle connection. A request without any response byte is sent again on a
+            // new connection (RFC 9112, section 9.3.1).
             cost.reconnected = true;
             result = self.attempt(request, monotonic_ns(), body, cost).await;
         }

@@ -288,7 +288,8 @@ impl Executor {
                 swept_ns = woke_ns;
                 self.fire_deadlines(&mut tasks, woke_ns);
                 if stop() {
-                    // Tasks hold this executor, so a task that was never adopted would keep it alive.
+                    // Tasks hold this executor, so a task that was never adopted would keep the executor
+                    // alive.
                     drop(self.shared.spawned.take());
                     return Ok(());
                 }

@@ -51,7 +51,7 @@ class MessagePipe:
         self._unsent, self._received = bytearray(), bytearray()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for something to read. Return whether something arrived."""
+        """Wait up to `timeout_s` for data. Return whether data have arrived."""
         return bool(self._received) or self._moves(select.POLLIN, timeout_s)
 
     def send(self, message: bytes) -> None:

@@ -53,7 +53,8 @@ def memory_bytes(pids: Sequence[int]) -> int:
     """Return the memory of processes in bytes.
 
     Proportional set size (shared pages are divided among n processes; /proc/PID/smaps_rollup) if every process is
-    readable, else the sum of resident sets, which counts shared pages once per process. Raises psutil.NoSuchProcess.
+    readable; otherwise the sum of resident sets, which counts shared pages once per process. Raises
+    psutil.NoSuchProcess.
     """
     processes = [psutil.Process(pid) for pid in pids]
     try:

@@ -3,12 +3,12 @@
 Verdicts:
 
 * `follows`: the rule gives what is printed, within what its words admit (`printed.py`);
-* `follows_with_other_rounding_or_base`: it doesn't, but cutting off or rounding up instead of rounding does, or the
-  same two figures with another base: a decline relative to the lower figure, a gain relative to the higher, a ratio
-  said as if it were the improvement ("300 percent faster" of what is 3 times as fast), "3 times more" of what is 4
-  times as much;
+* `follows_with_other_rounding_or_base`: the rule gives it only by cutting off or rounding up instead of rounding, or
+  with another base for the same two figures: a decline relative to the lower figure, a gain relative to the higher
+  one, a ratio printed as an improvement ("300 percent faster" for 3 times as fast), or "3 times more" for 4 times as
+  much;
 * `contradicts`: none of these;
-* `cannot_be_checked`: the tables don't hold what would be needed; the claim says why.
+* `cannot_be_checked`: the tables lack the required values; the claim says which.
 
 The origin of the tables does not matter: the claims of a published report and the findings of the user's own
 experiment are audited in the same way.

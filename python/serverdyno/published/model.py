@@ -40,7 +40,7 @@ Statements (true or not; `claimed` is a word of order, see `printed.py`):
 * `same` (`of`, `as`): two quantities that are said to be equal or nearly so.
 
 And `each_of` (`of`): the printed number or range holds for every quantity of the list; `cannot_be_checked` (`why`):
-the tables don't hold what would be needed.
+the tables lack the required values.
 """
 
 from __future__ import annotations

@@ -197,4 +197,4 @@ class ServerDriver(RunningServer, Protocol):
         """Wait until the server answers, and prove that the process of `start` answers. Raises ServerError."""
 
     def stop(self) -> None:
-        """Stop every process. Never raises for a server that is already gone."""
+        """Stop every process. Raises nothing if the server has already ended."""

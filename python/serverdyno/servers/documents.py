@@ -1,6 +1,6 @@
 """The document tree on disk, written once per machine and user, and checked at every use.
 
-Every server serves the same files, read-only. The data plane decides what is in the tree.
+Every server serves the same files, read-only. The data plane defines the contents of the tree.
 """
 
 from __future__ import annotations

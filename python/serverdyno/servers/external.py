@@ -280,7 +280,7 @@ class External:
         return [Path(directory) for directory in self.settings.directories]
 
     def crashes(self) -> list[str]:
-        """Return nothing, because dyno does not know the server's log."""
+        """Return none, because the log of a user's server is not read."""
         return []
 
     def requests_served(self) -> int | None:

@@ -293,8 +293,8 @@ impl<S: Side> Channel<S> {
         })
     }
 
-    /// Sends rustls's own responses after the handshake (key update, refused renegotiation) if there is room,
-    /// else with the next data.
+    /// Sends rustls's own responses after the handshake (key update, refused renegotiation) if the socket has
+    /// room, otherwise with the next data.
     fn send_what_fits(&mut self) {
         if !self.outgoing.is_empty() && !self.side.state().is_handshaking() {
             if let Ok(Some(sent)) = self.socket.try_send(&self.outgoing) {
