@@ -109,7 +109,7 @@ fn until(deadline_ns: u64) -> Duration {
     Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()))
 }
 
-/// Splits `name`, `name:port`, `[v6]` or `[v6]:port`; Returns None for any other text.
+/// Splits `name`, `name:port`, `[v6]` or `[v6]:port`. Returns None for any other text.
 #[must_use]
 pub fn name_and_port(host: &str, default_port: u16) -> Option<(&str, u16)> {
     let (name, rest) = match host.strip_prefix('[') {
