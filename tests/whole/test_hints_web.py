@@ -197,10 +197,10 @@ def test_a_certificate_that_can_not_be_used_is_told_before_any_request(home: Hom
         said = told(home, "https://127.0.0.1:9/", "--ca-file", certified / file)
         assert words in said
         if found := re.search("Convert it: (openssl .* -out )", said):
-            made = subprocess.run(
+            converted = subprocess.run(
                 [*found[1].split(), "/dev/stdout"], check=True, capture_output=True, timeout=60
             )
-            assert b"-----BEGIN CERTIFICATE-----" in made.stdout
+            assert b"-----BEGIN CERTIFICATE-----" in converted.stdout
 
 
 PLAN = """

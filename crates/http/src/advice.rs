@@ -22,16 +22,16 @@ pub struct Circumstances {
     pub asking: Asking,
 }
 
-/// What the requests say.
+/// Properties of the requests on which the hints depend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Asking {
     pub is_head: bool,
-    /// A content coding.
+    /// The requests ask for a content coding.
     pub for_coding: bool,
-    /// The header Authorization.
+    /// The requests have the header Authorization.
     pub has_credentials: bool,
-    /// The headers Accept and User-Agent of the user.
+    /// The user set the headers Accept and User-Agent.
     pub like_browser: bool,
 }
 
@@ -55,23 +55,23 @@ impl Asking {
 struct Case {
     fault: Fault,
     status: u32,
-    /// TLS alert (RFC 8446, section 6); 0 (close_notify) stands for none.
+    /// TLS alert (RFC 8446, section 6). 0 (close_notify) means no alert.
     alert: u32,
     redirect: Redirect,
-    /// Name of the table of the failure's detail.
+    /// Name of the table that the failure's detail refers to.
     table: &'static str,
-    /// The failure names a broken rule of HTTP, so the server does speak HTTP.
+    /// Whether the failure names a broken rule of HTTP, which shows that the server speaks HTTP.
     names_rule: bool,
     is: Circumstances,
 }
 
-/// Return whether a failure is a redirect, whose Location says more.
+/// Returns whether a failure is a redirect. Its Location header then explains more.
 #[must_use]
 pub fn redirects(failure: &Failure) -> bool {
     matches!(failure.detail, Detail::Status(status) if status.table.name == "HTTP" && is_redirect(status_of(status.code).0))
 }
 
-/// Return what to try about a failure, or None if there is nothing to add to its words. The first row that fits counts.
+/// Returns a hint for a failure, or None if no row of the table matches. The first matching row counts.
 #[must_use]
 pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
     let code_of = |table: &str| match failure.detail {

@@ -1,7 +1,8 @@
-//! Checks that a body can be decoded from its content coding (RFC 9110, section 8.4). The output is counted and dropped.
+//! Checks that a body can be decoded from its content coding (RFC 9110, section 8.4). The output is counted
+//! and discarded.
 //!
-//! A body is hostile input, so its output and its decoder's memory are bounded. The codings are gzip, deflate (with or
-//! without zlib's frame) and br. Not for: bodies in another coding or in several, which are not checked.
+//! A body is hostile input, so its output and its decoder's memory are bounded. The codings are gzip, deflate
+//! (with or without zlib's frame) and br. Bodies in another coding, or in several codings, are not checked.
 
 use crate::response::Body;
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
@@ -11,7 +12,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 use std::fmt;
 use std::io::{self, Write};
 
-/// Largest output of a body. A larger one is not checked, because 1 KB can decode to 1 MB.
+/// Maximum size of a decoded body. The check of a larger one stops, because 1 KB can decode to 1 MB.
 pub const MOST_DECODED_BYTES: u64 = 16 << 20;
 
 const PART_BYTES: usize = 8 * 1024;
@@ -63,7 +64,8 @@ enum State {
 }
 
 impl ContentCheck {
-    /// Return the result for a complete body, or None if it has no content coding. `status`: that of the response.
+    /// Returns the result for a complete body, or None if it has no content coding. `status` is that of the
+    /// response.
     ///
     /// # Errors
     /// `Fault::BrokenCoding` with the coding.
@@ -134,7 +136,7 @@ impl fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// Return the decoder of a coding, or None if the coding is unknown.
+    /// Returns the decoder of a coding, or None if the coding is unknown.
     fn of(coding: &[u8]) -> Option<Self> {
         let is = |name: &str| coding.eq_ignore_ascii_case(name.as_bytes());
         if is("gzip") || is("x-gzip") {
@@ -174,10 +176,10 @@ impl Decoder {
         }
     }
 
-    /// Finish decoding at the end of the body.
+    /// Finishes decoding at the end of the body.
     fn finish(&mut self) -> Result<(), Stop> {
         let ended = match self {
-            // Checks the length and the checksum.
+            // `try_finish` checks the length and the checksum.
             Self::Gzip(gzip) => return gzip.try_finish().map_err(|_| gzip.get_ref().stop()),
             Self::Deflate(inflater) => inflater.ended,
             Self::Brotli(brotli) => brotli.ended,
@@ -200,7 +202,7 @@ impl Counter {
         }
     }
 
-    /// Return why the decoder that writes here failed.
+    /// Returns why the decoder that writes to this counter failed.
     fn stop(&self) -> Stop {
         if self.bytes > MOST_DECODED_BYTES {
             Stop::TooLarge
@@ -223,7 +225,7 @@ impl Write for Counter {
     }
 }
 
-/// Decodes deflate. Its first two bytes tell whether zlib's frame is around it (RFC 1950, section 2.2).
+/// Decodes deflate. The first two bytes show whether the data have a zlib header (RFC 1950, section 2.2).
 #[derive(Default)]
 struct Inflater {
     first: Vec<u8>,
@@ -280,8 +282,9 @@ fn inflate(
     }
 }
 
-/// Decodes br. A window has 16 MiB at most, not 1 GiB as in the format for large ones. The format has no checksum, and this
-/// decoder passes some wrong lengths of blocks if a body comes in one piece, which the reference decoder refuses.
+/// Decodes br. The window is at most 16 MiB; the large-window variant, with up to 1 GiB, is refused. The
+/// format has no checksum. If a body arrives in one piece, this decoder accepts some wrong block lengths that
+/// the reference decoder rejects.
 struct Brotli {
     state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     counter: Counter,

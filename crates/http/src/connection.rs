@@ -55,14 +55,14 @@ pub struct Exchange {
     pub body_bytes: u64,
     /// Requests, including repeated ones.
     pub sent_bytes: u64,
-    /// Time to make the last connection; None if none was made.
+    /// Time to establish the last connection; None if none was established.
     pub connect_ns: Option<u64>,
     pub connections: u32,
     /// HTTP/2 streams.
     pub streams: Streams,
-    /// Handshake of the last connection; None if none was made, or without TLS.
+    /// TLS handshake of the last connection; None if none was established, or without TLS.
     pub handshake: Option<Handshake>,
-    /// Whether a new connection was made because the server had closed the idle one.
+    /// Whether a new connection was established because the server had closed the idle one.
     pub reconnected: bool,
     pub decoded: Option<Decoded>,
 }
@@ -72,14 +72,15 @@ pub struct Connection<T: Transport = PlainTcp> {
     executor: Executor,
     transport: T,
     connecting: Connecting,
-    /// Shared by all clients of the loop. It is filled and emptied without an await in between.
+    /// Receive buffer, shared by all clients of the loop. It is filled and emptied without an await in
+    /// between.
     buffer: Rc<RefCell<Box<[u8]>>>,
     stream: Option<T::Stream>,
     reader: ResponseReader,
 }
 
 impl Connection {
-    /// Creates a client over plain TCP, without a connection yet. `buffer` limits a receive call.
+    /// Creates a client over plain TCP without connecting. A receive call reads at most the size of `buffer`.
     #[must_use]
     pub fn new(
         executor: Executor,
@@ -93,7 +94,7 @@ impl Connection {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Creates a client whose connections `transport` makes.
+    /// Creates a client whose connections are made by `transport`.
     #[must_use]
     pub fn over(
         transport: T,
@@ -137,8 +138,8 @@ impl<T: Transport> Connection<T> {
             && self.connecting.repeat
             && result.as_ref().is_err_and(|failure| self.was_idle_close(failure))
         {
-            // A server may close an idle connection. A request that got no response byte is sent again on a
-            // new one (RFC 9112, section 9.3.1).
+            // A server may close an idle connection. A request without any response byte is sent again on a
+            // new connection (RFC 9112, section 9.3.1).
             cost.reconnected = true;
             result = self.attempt(request, monotonic_ns(), body, cost).await;
         }
@@ -151,8 +152,8 @@ impl<T: Transport> Connection<T> {
         })
     }
 
-    /// Drops the kept connection if it has ended, and returns whether it did. A server may close only its
-    /// sending direction and go on reading: a request would then get no answer and look like a stall.
+    /// Drops the kept connection if it has ended. Returns whether it has. A server may close only its sending
+    /// direction and continue to read: a request would then get no response and look like a stall.
     fn drop_ended_connection(&mut self) -> Result<bool, Failure> {
         let idle = self.stream.as_mut().map_or(Idle::Quiet, Stream::after_idling);
         if idle != Idle::Quiet {

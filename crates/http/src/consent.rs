@@ -1,10 +1,10 @@
-//! Load goes only where its sender has a right to send it. A `Target` is the only thing that the engine takes, and
-//! `Target::open` is the only way to make one.
+//! Load goes only where its sender has a right to send it. The engine accepts only a `Target`, and
+//! `Target::open` is the only way to create one.
 //!
-//! A target on loopback is the user's own, unless there is a token for it. Any other must serve, under a path that
-//! contains the user's secret token, a document that can be written only by somebody who knows the token and can write to that server; a server that
-//! answers everything, or echoes what it was asked for, does not pass. The address that passed is the address that is
-//! used: the name is resolved once.
+//! A target on loopback is the user's own, unless there is a token for it. Any other target must serve a
+//! document under a path that contains the user's secret token. Only somebody who knows the token and can
+//! write to that server can create this document: a server that answers every request, or echoes the request,
+//! does not pass. The name is resolved once, so load goes to the address that passed.
 //!
 //! `Target` can be neither built nor changed elsewhere:
 //!
@@ -64,11 +64,11 @@ pub struct Opening {
     pub trusting: Trusting,
     /// None: connect to the URL's host.
     pub connect_to: Option<ConnectTo>,
-    /// Header that the server expects first on each connection.
+    /// PROXY protocol header that the server expects first on each connection.
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Certificate for servers that ask the client for one.
     pub identity: Option<Identity>,
-    /// Send single requests over HTTP/2, as the load; otherwise over HTTP/1.1.
+    /// Whether single requests use HTTP/2, like the load; otherwise they use HTTP/1.1.
     pub http2: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct Target {
     peer: Peer,
     host: String,
     path: String,
-    /// Set if the server speaks TLS.
+    /// Accepted certificates; None without TLS.
     trust: Option<Trust>,
     proxy_protocol: Option<ProxyProtocol>,
     identity: Option<Identity>,
@@ -142,7 +142,8 @@ impl Target {
         self.identity.as_ref()
     }
 
-    /// Returns the circumstances common to all clients of the target, for hints. `tls`: that of its clients.
+    /// Returns the circumstances common to all clients of the target, for hints. `tls` is the TLS
+    /// configuration of the clients.
     #[must_use]
     pub fn circumstances(&self, tls: Option<&TlsClient>, http2: bool) -> Circumstances {
         Circumstances {
@@ -185,7 +186,7 @@ impl Target {
             server_name: self.server_name().to_owned(),
             identity: self.identity.clone(),
         };
-        // Names that no certificate can have were refused when the target was opened.
+        // `Target::open` has refused names that no certificate can contain.
         TlsClient::new(&options).ok()
     }
 
@@ -243,8 +244,8 @@ struct Parts {
     path: String,
 }
 
-/// Splits `http[s]://host[:port][/path]` into host and path. Refuses anything that could change a request's
-/// meaning.
+/// Splits `http[s]://host[:port][/path]` into host and path. Refuses parts that could change the meaning of a
+/// request.
 fn split_url(url: &str) -> Result<Parts, TargetError> {
     let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));
     let (secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {

@@ -23,7 +23,7 @@ pub trait Conversation {
     /// Returns whether an exchange may be opened now.
     fn has_room(&self) -> bool;
 
-    /// Returns how many concurrent exchanges the server allows, if it has said so.
+    /// Returns how many concurrent exchanges the server allows, if it has announced a limit.
     fn announced_room(&self) -> Option<u32> {
         None
     }
@@ -38,18 +38,18 @@ pub trait Conversation {
     /// Number of exchanges opened so far.
     fn opened(&self) -> u32;
 
-    /// Opens an exchange and returns its slot, if `has_room` allows it. The slot must be taken once it has
-    /// ended.
+    /// Opens an exchange and returns its slot. Call it only if `has_room` returns true. After the exchange
+    /// has ended, free the slot with `take`.
     fn open(&mut self, request: &Self::Request, body: Self::Body) -> usize;
 
     /// Processes bytes from the server.
     ///
     /// # Errors
-    /// The rule that the server broke. The connection is then unusable; `outgoing` has the error for the
-    /// server.
+    /// The rule that the server broke. The connection is then unusable; `outgoing` contains the error message
+    /// for the server.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure>;
 
-    /// Handles the orderly end of the connection.
+    /// Handles the normal end of the connection by the server.
     fn end(&mut self) {}
 
     /// Clears `into`, then moves the slots of newly finished exchanges to it.
@@ -84,12 +84,12 @@ pub struct Ended<B> {
     pub result: Result<u16, Failure>,
     /// Whether the server certainly did not process the request.
     pub unprocessed: bool,
-    /// The receiver of its body.
+    /// The receiver of the response's body.
     pub body: B,
     /// Bytes of the response, framing included.
     pub received_bytes: u64,
     /// Bytes of the request, framing included.
     pub sent_bytes: u64,
-    /// Bytes of its body.
+    /// Bytes of the response's body.
     pub body_bytes: u64,
 }

@@ -38,7 +38,7 @@ impl Target {
     /// the first `most_bytes` of the body, and over HTTP/1 reads no further.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// Why there is no response.
     pub fn get(&self, path: &str, deadline_ns: u64, most_bytes: usize) -> Result<Answer, Failure> {
         let request = if self.speaks_http2() {
             let maker = RequestMaker::new(self.host(), self.is_secure(), &Shape::default());
@@ -74,10 +74,10 @@ impl Target {
 }
 
 impl Target {
-    /// Connects until `deadline_ns` (monotonic clock), without sending a request.
+    /// Connects to the target without sending a request. Gives up at `deadline_ns` (monotonic clock).
     ///
     /// # Errors
-    /// Why it failed.
+    /// Why the connection failed.
     pub fn connect(&self, deadline_ns: u64) -> Result<(), Failure> {
         let executor = Executor::new().map_err(system_failure)?;
         let connected = Rc::new(RefCell::new(Err(Fault::ConnectTimeout.into())));

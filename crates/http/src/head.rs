@@ -1,11 +1,11 @@
-//! Parses one head of HTTP/1 at the start of a buffer. Uses no sockets and no clock.
+//! Parses one HTTP/1 response head at the start of a buffer. Uses no sockets and no clock.
 
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use httparse::Status;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
 
-/// Nearly all heads have fewer fields and are parsed without an allocation.
+/// Number of fields that are parsed without an allocation. Nearly all heads have fewer.
 const USUAL_FIELDS: usize = 100;
 
 /// How a body ends (RFC 9112, section 6.3).
@@ -26,7 +26,7 @@ pub struct Head {
     redirect: Redirect,
 }
 
-/// What a redirect asks for, as far as its head says.
+/// What a redirect probably asks for, judged by its head.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Redirect {
     #[default]
@@ -52,7 +52,7 @@ pub(crate) fn is_redirect(status: u32) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// What is behind the status in the code of a failure.
+/// Bit position of the redirect's kind in the code of a failure; the status is below it.
 const REDIRECT_SHIFT: u32 = 16;
 
 /// Returns the status in the code of a failure, and whether it redirects to a log-in page or sets a cookie.
@@ -110,7 +110,8 @@ impl From<Broken> for Failure {
     }
 }
 
-/// Returns the number if `text` consists of digits and fits.
+/// Parses a number that consists of digits only. Returns None for other text or if the number exceeds 64
+/// bits.
 pub(crate) fn number(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
@@ -129,7 +130,7 @@ pub(crate) fn content_length(value: &[u8], before: Option<u64>) -> Option<u64> {
 }
 
 impl Head {
-    /// Returns the framing of a response whose end does not depend on fields.
+    /// Returns a head with only a status, for a complete response of a shared connection.
     pub(crate) fn of_status(status: u16) -> Self {
         Self {
             status,
@@ -140,7 +141,7 @@ impl Head {
         }
     }
 
-    /// Returns the head with what other headers say of a redirect, if it is one.
+    /// Returns the head with `redirect`, if its status is a redirect whose kind is not known yet.
     #[must_use]
     pub fn with_redirect(self, redirect: Redirect) -> Self {
         if self.redirect == Redirect::Other && is_redirect(self.status.into()) {
@@ -150,7 +151,7 @@ impl Head {
         }
     }
 
-    /// Returns the status code as a failure carries it.
+    /// Returns the status code and the redirect's kind as the detail of a failure.
     #[must_use]
     pub fn detail(&self) -> Detail {
         Detail::Status(ProtocolStatus {
@@ -160,8 +161,8 @@ impl Head {
     }
 }
 
-/// Parses one head at the start of `data`. Returns the result of `read` and the head's length, or None if it
-/// is incomplete.
+/// Parses one head at the start of `data`. Returns the result of `read`, which gets the head and its length,
+/// or None if the head is incomplete.
 fn parsed<T>(
     data: &[u8],
     most_fields: usize,
@@ -170,7 +171,8 @@ fn parsed<T>(
     let mut parser = httparse::ParserConfig::default();
     // Clients must accept folded fields (RFC 9112, section 5.2).
     parser.allow_obsolete_multiline_headers_in_responses(true);
-    // RFC 9112, section 5.1 forbids blanks before the colon, and has them removed in responses. curl reads them, too.
+    // RFC 9112, section 5.1, forbids white space before the colon, but lets a proxy remove it from responses.
+    // curl accepts it, too.
     parser.allow_spaces_after_header_name_in_responses(true);
     let mut usual = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
     let mut many = Vec::new();
@@ -189,7 +191,7 @@ fn parsed<T>(
     }
 }
 
-/// Parses one head at the start of `data`, or returns None if it is incomplete.
+/// Parses one head at the start of `data`, or returns None if the head is incomplete.
 pub(crate) fn parse_head(data: &[u8], most_fields: usize) -> Result<Option<Head>, Failure> {
     parsed(data, most_fields, |response, bytes| {
         let (Some(status @ 100..), Some(version)) = (response.code, response.version) else {
@@ -272,7 +274,7 @@ impl Fields {
                     fields.length = Some(length.ok_or(Broken::Length)?);
                 }
                 17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    // The request offers nothing in `TE`, so the only valid coding is one `chunked`.
+                    // The request has no `TE` field, so the only valid coding is a single `chunked`.
                     if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                         return Err(Broken::Coding.into());
                     }
@@ -296,8 +298,8 @@ impl Fields {
         !self.close && (version == 1 || self.keep_alive)
     }
 
-    /// Applies RFC 9112, section 6.3. Refuses Content-Length together with chunked, which enables response
-    /// smuggling.
+    /// Applies RFC 9112, section 6.3. Refuses Content-Length together with chunked, because the combination
+    /// enables response smuggling.
     fn framing(&self, status: u16, version: u8) -> Result<Framing, Failure> {
         match (status, self.chunked, self.length) {
             (101, ..) => Err(Broken::Switch.into()),

@@ -1,7 +1,8 @@
 //! HTTP/1.1 pipelining (RFC 9112, section 9.3.2): several requests per connection, answered in order.
 //!
-//! Requests that the server left unanswered when it closed behind a response were not processed, and are sent
-//! again. After a late response, the connection takes no new requests but still waits for those already sent.
+//! If the server closes the connection after a response, it did not process the requests that follow; they
+//! are sent again. After a late response, the connection takes no new requests but still waits for those
+//! already sent.
 
 use crate::conversation::{Conversation, Ended};
 use crate::response::{Body, Limits, Progress, ResponseReader};
@@ -20,7 +21,7 @@ pub struct Pipeline<B> {
     finished: Vec<usize>,
     active: u32,
     opened: u32,
-    /// No further requests are sent.
+    /// Whether no further requests are sent.
     closing: bool,
 }
 
@@ -69,7 +70,7 @@ impl<B: Body + Default> Pipeline<B> {
     }
 }
 
-/// Returns the receiver of the first response's body, or none if the exchange was cancelled.
+/// Returns the receiver of the first response's body, or `nobody` if the exchange was cancelled.
 fn first_body<'a, B>(exchanges: &'a mut [Option<Pending<B>>], place: usize, nobody: &'a mut B) -> &'a mut B {
     match exchanges[place].as_mut() {
         Some(pending) if pending.outcome.is_none() => &mut pending.body,

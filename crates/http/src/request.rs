@@ -32,7 +32,7 @@ pub const USER_AGENT: &str = "serverdyno";
 /// The parts of a request other than its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
-    /// See `is_method`.
+    /// Capital letters and hyphens; not CONNECT.
     pub method: String,
     /// Further fields. `Host` and `User-Agent` replace the defaults.
     pub fields: Vec<(String, String)>,
@@ -50,14 +50,15 @@ impl Default for Shape {
     }
 }
 
-/// Returns whether this is a method that can be sent: capital letters and hyphens, as in all registered methods.
-/// CONNECT is excluded because it asks for a tunnel.
+/// Returns whether `text` is a method that can be sent: capital letters and hyphens, as in all registered
+/// methods. CONNECT is excluded because it asks for a tunnel.
 fn is_method(text: &str) -> bool {
     let spelled = |byte: u8| byte.is_ascii_uppercase() || byte == b'-';
     text != "CONNECT" && (1..=20).contains(&text.len()) && text.bytes().all(spelled)
 }
 
-/// Methods of which a second request has no other effect than one (RFC 9110, section 9.2.2, and the registry of IANA).
+/// Idempotent methods: a repeated request has the same effect as a single one (RFC 9110, section 9.2.2, and
+/// IANA's method registry).
 const IDEMPOTENT: [&str; 10] = [
     "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH", "QUERY",
 ];
@@ -174,8 +175,8 @@ impl RequestStyle {
     }
 }
 
-/// Returns the Content-Length of a request over HTTP/1, or None if it has none. Methods that usually have a body
-/// declare that there is none (RFC 9110, section 8.6), because servers answer 411 otherwise.
+/// Returns the Content-Length of a request over HTTP/1, or None to omit the field. Without a body, methods
+/// that usually have one declare a length of 0 (RFC 9110, section 8.6), because servers answer 411 otherwise.
 fn declared(method: &str, body: Option<&[u8]>) -> Option<usize> {
     match body {
         Some(body) => Some(body.len()),
@@ -208,7 +209,7 @@ pub struct WrittenHttp1 {
 }
 
 impl WrittenHttp1 {
-    /// Capacity that a buffer may keep between requests.
+    /// Maximum capacity that a buffer keeps between requests.
     const KEPT_BYTES: usize = 4096;
 
     /// Creates an empty request for a version, with or without keep-alive.

@@ -48,13 +48,13 @@ pub trait Body {
     fn part(&mut self, data: &[u8], last: bool);
 }
 
-/// How much of an incomplete body came, in bytes up to 4 GiB.
+/// Detail of a response that is late: the bytes of the body that arrived, at most 4 GiB.
 static BEGUN: StatusTable = StatusTable {
     name: "HTTP begun",
     write: |code, formatter| write!(formatter, "the head and {code} bytes of the body came"),
 };
 
-/// Returns the failure of a response that began and is late.
+/// Returns the failure of a response that began but did not end before the deadline.
 pub(crate) fn begun_and_late(body_bytes: u64) -> Failure {
     Failure {
         fault: Fault::ResponseTimeout,
@@ -118,7 +118,7 @@ enum TrailerLine {
     EmptyEnd,
     Name,
     Value,
-    /// After CR behind a value.
+    /// After CR following a value.
     ValueEnd,
 }
 
@@ -201,7 +201,7 @@ impl ResponseReader {
     /// Processes the next bytes.
     ///
     /// # Errors
-    /// The server's fault. The connection is then unusable.
+    /// What is wrong with the response. The connection is then unusable.
     pub fn feed(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
         match self.feed_first(data, body)? {
             (_, taken) if taken < data.len() => Err(Fault::ExcessData.into()),
@@ -213,7 +213,7 @@ impl ResponseReader {
     /// this one.
     ///
     /// # Errors
-    /// As `feed`.
+    /// Same as `feed`.
     pub fn feed_first(&mut self, data: &[u8], body: &mut impl Body) -> Result<(Progress, usize), Failure> {
         let progress = self.feed_all(data, body)?;
         let surplus = std::mem::take(&mut self.surplus);
@@ -412,7 +412,8 @@ impl ResponseReader {
     }
 }
 
-/// Passes on a non-empty part. Heads often arrive alone, so empty parts would make a body look divided.
+/// Passes a part to `body` if it is not empty. Heads often arrive without a part of the body, so empty parts
+/// would make a body look divided.
 fn pass_part(data: &[u8], body: &mut impl Body) {
     if !data.is_empty() {
         body.part(data, false);

@@ -9,12 +9,12 @@ use std::task::{Context, Waker};
 pub(crate) struct RoomQueue(RefCell<VecDeque<(usize, Waker)>>);
 
 impl RoomQueue {
-    /// Return whether the thread is first in the queue, or the queue is empty.
+    /// Returns whether the thread is first in the queue, or the queue is empty.
     pub(crate) fn is_first(&self, thread: usize) -> bool {
         self.0.borrow().front().is_none_or(|(first, _)| *first == thread)
     }
 
-    /// Append a thread to the queue.
+    /// Appends a thread to the queue.
     pub(crate) fn join(&self, thread: usize, context: &Context<'_>) {
         let mut waiting = self.0.borrow_mut();
         match waiting.iter_mut().find(|(other, _)| *other == thread) {
@@ -23,19 +23,19 @@ impl RoomQueue {
         }
     }
 
-    /// Remove a thread from the queue.
+    /// Removes a thread from the queue.
     pub(crate) fn leave(&self, thread: usize) {
         self.0.borrow_mut().retain(|(other, _)| *other != thread);
     }
 
-    /// Wake the first thread in the queue.
+    /// Wakes the first thread in the queue.
     pub(crate) fn call_first(&self) {
         if let Some((_, first)) = self.0.borrow().front() {
             first.wake_by_ref();
         }
     }
 
-    /// Empty the queue and wake all its threads.
+    /// Empties the queue and wakes all its threads.
     pub(crate) fn call_all(&self) {
         self.0.take().into_iter().for_each(|(_, waker)| waker.wake());
     }

@@ -28,19 +28,20 @@ pub struct SharedConnection<T: Transport, C> {
     executor: Executor,
     connecting: Connecting,
     limits: Limits,
-    /// Shared by all clients of the loop. It is filled and emptied without an await in between.
+    /// Receive buffer, shared by all clients of the loop. It is filled and emptied without an await in
+    /// between.
     buffer: Rc<RefCell<Box<[u8]>>>,
-    /// None while a connection is being made.
+    /// None while a connection is being established.
     transport: Cell<Option<T>>,
     current: RefCell<Option<Rc<Shared<C>>>>,
     users: Cell<usize>,
-    /// The last connection ended without outstanding requests.
+    /// Whether the last connection ended without outstanding requests.
     ended_idle: Cell<bool>,
-    /// Server's error without an outstanding request. It is counted for the next request.
+    /// Error of the server while no request was outstanding. It is counted for the next request.
     owed: Cell<Option<Failure>>,
     /// Number of concurrent exchanges that the last connection allowed.
     room: Cell<Option<u32>>,
-    /// Number of threads so far.
+    /// Number of threads created so far.
     threads: Cell<usize>,
 }
 
@@ -59,11 +60,11 @@ struct Shared<C> {
     /// Threads that wait for room to open a stream.
     queue: RoomQueue,
     driver: RefCell<Option<Waker>>,
-    /// Streams ended by the last input. Kept to reuse its capacity.
+    /// Streams ended by the last input. The list is kept to reuse its capacity.
     finished: RefCell<Vec<usize>>,
-    /// No more streams are opened. The connection closes after the last one.
+    /// Whether no more streams are opened. The connection closes after the last one.
     retired: Cell<bool>,
-    /// When it was established, and its handshake.
+    /// Time at which the connection was established, and its TLS handshake.
     opened: Cell<Option<(u64, Option<Handshake>)>>,
     receives: Cell<u64>,
 }
@@ -105,7 +106,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         }
     }
 
-    /// Returns the connection, and whether it had to be made.
+    /// Returns the current connection, or starts a new one. Also returns whether it is new.
     fn connection(self: &Rc<Self>, start_ns: u64) -> (Rc<Shared<C>>, bool) {
         if let Some(shared) = &*self.current.borrow() {
             return (shared.clone(), false);
@@ -133,7 +134,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         (shared, true)
     }
 
-    /// Makes the connection and runs it to its end. Returns None if it ended normally.
+    /// Establishes the connection and drives it to its end. Returns None if it ended normally.
     async fn drive(&self, shared: &Rc<Shared<C>>) -> Option<Failure> {
         let Some(mut transport) = self.transport.take() else {
             return Some(Fault::OtherIo.into());
@@ -155,7 +156,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         let mut driving = Driving::default();
         let ended = poll_fn(|context| self.poll_drive(shared, &mut stream, &mut driving, context)).await;
         let failure = ended.err();
-        // Send a final error or GOAWAY as far as there is room.
+        // Send a final error or GOAWAY if the socket has room.
         let mut last_words = std::mem::take(shared.session.borrow_mut().outgoing());
         let told =
             poll_fn(|context| Poll::Ready(stream.poll_send(&mut last_words, context).is_ready())).await;
@@ -232,7 +233,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         arrival
     }
 
-    /// Lets no more streams be opened on a connection.
+    /// Stops the opening of streams on a connection.
     fn retire(&self, shared: &Rc<Shared<C>>) {
         shared.retired.set(true);
         let is_current = self
@@ -243,12 +244,12 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         if is_current {
             self.current.replace(None);
         }
-        // Threads that wait for room find it on the next connection.
+        // Threads that wait for room continue on the next connection.
         shared.queue.call_all();
         shared.wake_driver();
     }
 
-    /// Handles the end of the connection for the driver.
+    /// Handles the end of the connection: fails open streams, or keeps the failure for the next request.
     fn end(&self, shared: &Rc<Shared<C>>, failure: Option<Failure>) {
         let was_retired = shared.retired.get();
         self.retire(shared);
@@ -274,7 +275,7 @@ struct Driving {
 }
 
 impl Driving {
-    /// Send what fits. Return whether more can be sent at once.
+    /// Sends as many bytes as fit. Returns whether more can be sent at once.
     fn send(
         &mut self,
         session: &mut impl Conversation,
@@ -312,7 +313,8 @@ impl<C: Conversation> Shared<C> {
         }
     }
 
-    /// Wake the threads whose streams have ended and the first that waits for room. Return how many streams ended.
+    /// Wakes the threads whose streams have ended, and the first thread that waits for room. Returns how many
+    /// streams ended.
     fn wake_finished(&self) -> usize {
         let mut finished = self.finished.borrow_mut();
         self.session.borrow_mut().take_finished(&mut finished);
@@ -328,7 +330,7 @@ impl<C: Conversation> Shared<C> {
         finished.len()
     }
 
-    /// Wake the next thread after one has begun or has stopped waiting.
+    /// Removes `thread` from the queue, and wakes the next one if there is room.
     fn leave_queue(&self, thread: usize) {
         self.queue.leave(thread);
         if self.session.borrow().has_room() {
@@ -396,7 +398,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         }
     }
 
-    /// Tries one stream. Also returns whether the request may be sent again.
+    /// Sends the request once. Also returns whether it may be sent again.
     async fn attempt(
         &mut self,
         request: &C::Request,
@@ -490,7 +492,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         context: &mut Context<'_>,
     ) -> Poll<Ended<C::Body>> {
         let mut session = shared.session.borrow_mut();
-        // While the connection is being made, the driver reports its failure, within the deadline of the
+        // While the connection is being established, the driver reports a failure, within the deadline of the
         // thread that started it.
         if self.shared_connection.executor.deadline_passed()
             && shared.opened.get().is_some()
@@ -540,8 +542,8 @@ enum Again {
 struct Begun<C> {
     shared: Rc<Shared<C>>,
     place: usize,
-    /// The connection was made for this stream.
+    /// Whether the connection was made for this stream.
     made: bool,
-    /// The connection has answered before.
+    /// Whether the connection has answered before.
     reused: bool,
 }

@@ -78,7 +78,7 @@ pub trait Stream: Debug {
     /// Polls `readable` once.
     ///
     /// # Errors
-    /// As `readable`.
+    /// Same as `readable`.
     fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>>;
 
     /// Disables Nagle's algorithm.
@@ -90,18 +90,18 @@ pub trait Stream: Debug {
     /// Returns the state of a connection that had no outstanding request.
     fn after_idling(&mut self) -> Idle;
 
-    /// Makes the next close a reset.
+    /// Makes the next close send a reset (RST).
     ///
     /// # Errors
     /// The connection's failure.
     fn reset_on_close(&mut self) -> Result<(), Failure>;
 }
 
-/// Makes the connections of one client thread.
+/// Establishes the connections of one client thread.
 pub trait Transport: Debug {
     type Stream: Stream;
 
-    /// Makes a connection, including any handshake, and sends `first`.
+    /// Establishes a connection, including any handshake, and sends `first`.
     ///
     /// # Errors
     /// Why it failed.

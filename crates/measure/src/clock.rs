@@ -13,7 +13,7 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec.unsigned_abs() * crate::NS_PER_S + now.tv_nsec.unsigned_abs()
 }
 
-/// Returns the seconds since 1970.
+/// Returns the wall-clock time in seconds since 1970.
 #[must_use]
 pub fn unix_s() -> f64 {
     SystemTime::now()

@@ -156,7 +156,7 @@ pub enum Detail {
     Status(ProtocolStatus),
     /// The session was refused: at which step or why, and the status if there was one.
     Refused {
-        /// From a table whose text replaces the fault's.
+        /// Step or reason. Its text replaces the text of the fault.
         step: ProtocolStatus,
         /// Status sent by the server.
         status: Option<ProtocolStatus>,
@@ -180,8 +180,8 @@ pub struct ValueName {
 impl ValueName {
     pub const MOST_BYTES: usize = 30;
 
-    /// Creates a name of 1 to 30 letters, digits and underscores that does not begin with a digit. Otherwise
-    /// None.
+    /// Creates a name. Returns None unless it has 1 to 30 letters, digits and underscores and does not begin
+    /// with a digit.
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {
         let spelled = name

@@ -15,7 +15,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 const MAX_SERIALISED_BYTES: usize = 4 * 1024 * 1024;
 const HEADER_BYTES: usize = 40;
 
-/// Histogram of nanoseconds. Two are equal if their samples are. Serialised as bytes.
+/// Histogram of nanoseconds. Histograms are equal if their samples are. Serialised as a byte string.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     inner: hdrhistogram::Histogram<u64>,
@@ -121,7 +121,8 @@ impl Histogram {
     }
 }
 
-/// Checks that the header's claims fit the data, because the library allocates what the header asks for.
+/// Checks the values in the header against the data, because the library allocates as much as the header
+/// states.
 ///
 /// Header, big-endian (HdrHistogram, `AbstractHistogram.java`): cookie, payload length, normalising offset
 /// and significant digits in four bytes each; lowest value, highest value and ratio in eight bytes each.
@@ -180,7 +181,7 @@ impl<'de> Deserialize<'de> for Histogram {
                 Histogram::from_bytes(bytes).map_err(E::custom)
             }
         }
-        // Accepts owned bytes, because some formats cannot lend more than a few KiB.
+        // Ask for owned bytes, because some formats cannot lend more than a few KiB.
         deserializer.deserialize_byte_buf(Bytes)
     }
 }

@@ -3,7 +3,7 @@
 
 /// Declares an enum from a table with one variant per line: `Variant "name"`, `Variant "name" "words"` or
 /// `Variant = code "name"`. Generates `ALL` in table order, `name()` and `of_name()`, and `words()` or
-/// `of_code()` if given.
+/// `of_code()` if the table has descriptions or codes.
 #[macro_export]
 macro_rules! named_enum {
     ($(#[$meta:meta])* $vis:vis enum $Enum:ident { $($variant:ident $name:literal)* }) => {
@@ -36,7 +36,7 @@ macro_rules! named_enum {
         }
     };
     (@names $vis:vis $Enum:ident $($variant:ident $name:literal)*) => {
-        #[allow(dead_code)] // Not each enum needs each of them.
+        #[allow(dead_code)] // No enum uses all of these items.
         impl $Enum {
             /// All variants in table order.
             $vis const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];

@@ -1,8 +1,8 @@
 //! The measured window of a level.
 //!
-//! As published for the Open Benchmark (WebBench 2.0, 1999): the *length* is the whole level including both
-//! ramps. Operations in the ramps are performed but not counted. An operation counts at the time at which it
-//! *completes*.
+//! Rules published for the Open Benchmark (WebBench 2.0, 1999): the *length* is the whole level including
+//! both ramps. Operations in the ramps are performed but not counted. An operation counts at the time at
+//! which it *completes*.
 
 /// Phase of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +45,8 @@ impl Window {
         self.closes_ns().saturating_sub(self.opens_ns())
     }
 
-    /// Returns how much of the time between two moments, in nanoseconds since the start of the level, lies in the
-    /// window.
+    /// Returns how many nanoseconds of the interval lie in the window. Both ends are in nanoseconds since the
+    /// start of the level.
     #[inline]
     #[must_use]
     pub fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {

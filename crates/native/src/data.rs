@@ -1,4 +1,4 @@
-//! Converts all documents of the data plane to Python types, so that a figure is added in one place: the
+//! Converts all documents of the data plane to Python types, so that a new figure needs a change only in the
 //! struct that holds it.
 
 use ciborium::Value;

@@ -113,7 +113,7 @@ fn seconds(timeout_s: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(timeout_s).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Merges the tallies of a job's nodes per level. None for a level without any.
+/// Merges the tallies of a job's nodes per level. None for a level without tallies.
 #[pyfunction]
 pub fn merge_levels(py: Python<'_>, tallies: Vec<PyBackedBytes>) -> PyResult<Vec<Option<Bound<'_, PyAny>>>> {
     let mut by_level: Vec<Vec<Vec<u8>>> = Vec::new();

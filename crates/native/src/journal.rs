@@ -1,4 +1,4 @@
-//! Python interface of the journal of a power cut.
+//! Python interface of the journal for power-cut tests.
 
 use crate::data::to_python;
 use crate::question::{answer_error, in_slices};
@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
-/// Writes files until the server is gone.
+/// A running journal: it writes files until the server is lost.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Journal {
     inner: dyno_engine::Journal,
@@ -42,7 +42,7 @@ pub fn begin_journal(target: &Target, spec: &str, nonce: u64) -> PyResult<Journa
     Ok(Journal { inner })
 }
 
-/// Reads what remains of a journal's files. `spec` and `entries`: JSON texts.
+/// Reads the remaining contents of a journal's files. `spec` and `entries`: JSON texts.
 #[pyfunction]
 pub fn read_journal<'py>(
     py: Python<'py>,

@@ -61,7 +61,7 @@ pub fn http_connect(py: Python<'_>, target: &Target, timeout_s: f64) -> PyResult
     connected.map_err(|failure| answer_error(&failure, dyno_http::advice(&failure, &is)))
 }
 
-/// Returns what the SMB server at an address offers before log-on.
+/// Returns the NEGOTIATE response of the SMB server at an address.
 #[pyfunction]
 #[pyo3(signature = (address, *, timeout_s, network_namespace=None))]
 pub fn smb_probe<'py>(
@@ -100,7 +100,7 @@ fn checked_timeout(timeout_s: f64) -> PyResult<Duration> {
         .ok_or_else(|| PyValueError::new_err("timeout_s must be between 0 and 86,400"))
 }
 
-/// Returns whether a host is loopback by its spelling, without a look-up.
+/// Returns whether the text of a host names loopback, without a look-up.
 #[pyfunction]
 pub fn names_loopback(host: &str) -> bool {
     dyno_net::names_loopback(host)

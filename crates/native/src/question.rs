@@ -41,7 +41,7 @@ pub(crate) fn in_slices<T: Send + 'static>(
 ) -> PyResult<T> {
     let (done, mut waited) = sync_channel(1);
     std::thread::Builder::new().spawn(move || {
-        // After a signal there is no receiver.
+        // If a signal ended the wait, there is no receiver.
         let _ = done.send(work());
     })?;
     loop {
@@ -51,7 +51,7 @@ pub(crate) fn in_slices<T: Send + 'static>(
             (waited, outcome)
         });
         match outcome {
-            // The server's end may be the cause of a failure.
+            // If the server has ended, `look` raises that instead: it may be the cause of a failure.
             Ok(result) => return look(py).map(|()| result),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err("the question panicked"))

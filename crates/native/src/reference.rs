@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Parses a server's options. Errors omit the position, because the text is generated.
+/// Parses a server's options. Errors omit the position in the text, because a program generated the text.
 fn stated<T: DeserializeOwned>(options: &str) -> PyResult<T> {
     let value: Result<Value, _> = serde_json::from_str(options);
     let read = value.and_then(serde_json::from_value);

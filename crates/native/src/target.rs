@@ -1,4 +1,4 @@
-//! Destinations, and consent errors as Python exceptions.
+//! Load targets, and consent errors as Python exceptions.
 
 use crate::data::to_python;
 use crate::question::{answer_error, in_slices, os_error};

@@ -23,7 +23,8 @@ use std::task::{Context, Poll, Waker};
 /// late.
 const SWEEP_NS: u64 = 20_000_000;
 const EVENTS_AT_ONCE: usize = 1024;
-/// Rounds in which tasks that wake each other are polled before sockets and timers get a turn.
+/// Maximum number of rounds in which tasks that wake each other are polled before sockets and timers get a
+/// turn.
 const PASSES_IN_A_TURN: u32 = 16;
 const NO_DEADLINE: u64 = u64::MAX;
 /// Marks a deadline that has passed.
@@ -53,7 +54,7 @@ struct Shared {
     ready_work: RefCell<Option<ReadyWorkMeter>>,
 }
 
-/// Timer of a task. The earliest timer compares as the greatest.
+/// Timer of a task. The earliest timer compares as the greatest, because `BinaryHeap` pops the greatest.
 struct Timer {
     due_ns: u64,
     waiter: Waiter,
@@ -168,8 +169,8 @@ impl Executor {
         .await;
     }
 
-    /// Sets the current task's deadline: the task is polled once it has passed. Futures that the task polls
-    /// selectively (`FuturesUnordered`) are not polled by it.
+    /// Sets the current task's deadline: the task is polled after the deadline has passed. This poll does not
+    /// reach futures that the task polls selectively (`FuturesUnordered`).
     pub fn set_deadline(&self, deadline_ns: u64) {
         self.shared.deadlines_ns.borrow_mut()[self.shared.current.number()] = deadline_ns;
     }
@@ -204,7 +205,7 @@ impl Executor {
         self.shared.timers.borrow_mut().push(Timer { due_ns, waiter });
     }
 
-    /// Returns what has to be woken for the future polled with `context`.
+    /// Returns the waiter that wakes the future polled with `context`.
     pub(crate) fn waiter(&self, context: &Context<'_>) -> Waiter {
         self.shared.current.waiter(context.waker())
     }
@@ -220,7 +221,7 @@ impl Executor {
         added.map(|()| key)
     }
 
-    /// Changes the events that are reported of `file`. Conditions that already hold are reported again.
+    /// Changes the events that are reported for `file`. Conditions that already hold are reported again.
     pub(crate) fn change_registration(
         &self,
         file: impl AsFd,
@@ -231,7 +232,7 @@ impl Executor {
         epoll::modify(&self.shared.epoll, file, data, flags)
     }
 
-    /// Drops all further reports under `key`. The kernel removes a closed file from epoll itself.
+    /// Discards all further reports for `key`. The kernel removes a closed file from epoll itself.
     pub(crate) fn unregister(&self, key: Key) {
         let removed = self.shared.registry.borrow_mut().remove(key);
         // Drop the waiters only after the registry is released: they may own sockets of this loop.
@@ -287,7 +288,8 @@ impl Executor {
                 swept_ns = woke_ns;
                 self.fire_deadlines(&mut tasks, woke_ns);
                 if stop() {
-                    // Tasks hold this executor, so a task that was never adopted would keep it alive.
+                    // Tasks hold this executor, so a task that was never adopted would keep the executor
+                    // alive.
                     drop(self.shared.spawned.take());
                     return Ok(());
                 }

@@ -12,17 +12,16 @@ const ARRIVAL: EventFlags = END.union(EventFlags::IN);
 /// Events that a writer, or a connecting task, waits for.
 const ROOM: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
-/// One direction of a socket.
+/// One direction of a socket: reading or writing.
 #[derive(Debug, Default)]
 pub(crate) struct Direction {
-    /// Set by a report that has not ended a wait yet. It may have arrived while the task waited for something
-    /// else.
+    /// Whether the kernel reported an event in this direction that no task has consumed yet.
     reported: bool,
     waiter: Option<Waiter>,
 }
 
 impl Direction {
-    /// Returns whether there was a report since the last call.
+    /// Returns whether the kernel reported an event since the last call.
     pub(crate) fn take(&mut self) -> bool {
         std::mem::take(&mut self.reported)
     }
@@ -63,8 +62,9 @@ impl Readiness {
     }
 }
 
-/// Key of a socket in epoll: its slot and the number of earlier uses of the slot. Late reports of a closed
-/// socket therefore reach no one. During a fork they can come long after the close.
+/// Key of a socket in epoll: its slot and the number of earlier uses of the slot. A late report about a
+/// closed socket therefore does not match the slot's next socket. If a forked process still has the file
+/// open, a report can come long after the close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     generation: u32,

@@ -19,7 +19,7 @@
 pub struct ReadyWork {
     /// Connections that waited for the generator, times nanoseconds.
     pub ready_ns: u64,
-    /// Nanoseconds in which the loop worked.
+    /// Time in which the loop processed batches of events, in nanoseconds.
     pub busy_ns: u64,
     /// Number of batches.
     pub batches: u64,
@@ -36,8 +36,8 @@ impl ReadyWork {
     }
 }
 
-/// Limit for an `epoll_wait` that found events ready, plus `ANSWER_NS` per event. A thread that sleeps and is
-/// woken takes longer.
+/// Maximum duration of an `epoll_wait` call that found events ready, plus `ANSWER_NS` per event. A call that
+/// sleeps takes longer.
 const ASKING_NS: u64 = 2_000;
 const ANSWER_NS: u64 = 100;
 

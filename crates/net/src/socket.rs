@@ -26,16 +26,17 @@ use std::time::Duration;
 
 /// Maximum number of loopback source addresses per dialer. Each adds a range of local ports.
 const MAX_SOURCE_ADDRESSES: u32 = 250;
-/// Addresses tried per connection before the failure counts as the generator's.
+/// Maximum number of source addresses tried per connection. If none has a free port, the failure is
+/// [`Fault::NoPorts`].
 const SOURCES_PER_DIAL: u32 = 4;
 
-/// Maximum number of parts per call (`IOV_MAX` of Linux).
+/// Maximum number of buffers per `sendmsg` call (`IOV_MAX` of Linux).
 const MOST_PARTS: usize = 1024;
 
 const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 const READ_WRITE: EventFlags = READ.union(EventFlags::OUT);
 
-/// State of a connection after a time without outstanding requests.
+/// State of an idle connection, one without outstanding requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
     /// Nothing happened. The connection can be reused.
@@ -107,15 +108,15 @@ pub struct Socket {
     fd: OwnedFd,
     executor: Executor,
     registered: Cell<Option<Registered>>,
-    /// Function that makes the preamble, and the peer's address that it names.
+    /// Function that builds the preamble, and the peer's address for it; None for a Unix socket.
     preamble: Option<(Preamble, Option<SocketAddr>)>,
 }
 
-/// Makes the bytes that precede all others on a connection, from the local and the peer's address. Unix
-/// sockets pass None.
+/// Builds the first bytes of a connection from its local address and the peer's address, in this order. The
+/// argument is None for a Unix socket.
 pub type Preamble = fn(Option<(SocketAddr, SocketAddr)>) -> Vec<u8>;
 
-/// Key of a registered socket, and its registered events.
+/// Registration with epoll: the key of the socket and the events of interest.
 #[derive(Debug, Clone, Copy)]
 struct Registered {
     key: Key,
@@ -147,7 +148,8 @@ impl Socket {
         Ok(key)
     }
 
-    /// Waits until the kernel reports an arrival. A report since the last wait ends it at once.
+    /// Waits until the kernel reports data, the end of the stream or an error. Returns at once if it has
+    /// reported one of them since the last wait.
     ///
     /// # Errors
     /// `late` once the task's deadline has passed.
@@ -161,20 +163,20 @@ impl Socket {
         poll_fn(|context| self.poll_writable(context, late)).await
     }
 
-    /// Polls `readable` once. Only the last caller is woken.
+    /// Polls `readable` once. Only the task that polled last is woken.
     ///
     /// # Errors
-    /// As `readable`.
+    /// Same as `readable`.
     pub fn poll_readable(&self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
         let key = self.register(READ).map_err(failure)?;
         self.poll_report(key, |readiness| &mut readiness.reading, context, late)
     }
 
-    /// Waits, in one poll, until the kernel reports room to send. Call it after `try_send` found none. Only
-    /// the last caller is woken.
+    /// Polls whether the kernel has reported room to send. Call it only after `try_send` returned `None`.
+    /// Only the task that polled last is woken.
     ///
     /// # Errors
-    /// As `readable`.
+    /// Same as `readable`.
     pub fn poll_writable(&self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
         let key = self.register(READ_WRITE).map_err(failure)?;
         self.poll_report(key, |readiness| &mut readiness.writing, context, late)
@@ -197,7 +199,7 @@ impl Socket {
                 waits.then(|| direction.await_report(self.executor.waiter(context))),
             )
         });
-        // Drop the previous waiter only after the registry is released.
+        // Drop the previous waiter only after the registry is released: it may own a socket of this loop.
         drop(earlier);
         match (reported, in_time) {
             (true, _) => Poll::Ready(Ok(())),
@@ -213,8 +215,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Returns the state of a connection that had no outstanding request. Needs a system call only after a
-    /// kernel report.
+    /// Returns the state of a connection without outstanding requests. Makes a system call only if the kernel
+    /// has reported an event since the last call or wait.
     pub fn after_idling(&self) -> Idle {
         let reported = self.take_report();
         if self.end_reported() {
@@ -227,9 +229,9 @@ impl Socket {
         }
     }
 
-    /// Returns whether the kernel reported an arrival since the last call or wait. If true, the caller has to
-    /// receive until nothing is left. Always true for a socket that has never waited, because it is not
-    /// registered.
+    /// Returns whether the kernel reported an arrival since the last call or wait. If true, the caller must
+    /// receive until `try_receive` returns `None`. Always true for a socket that has never waited, because it
+    /// is not registered.
     #[must_use]
     pub fn take_report(&self) -> bool {
         self.readiness(|readiness| readiness.reading.take())
@@ -243,7 +245,7 @@ impl Socket {
         self.readiness(|readiness| readiness.ended).unwrap_or(false)
     }
 
-    /// Reads the reported state. None if the socket has never waited.
+    /// Calls `look` with the events that the kernel reported. Returns None if the socket has never waited.
     fn readiness<T>(&self, look: impl FnOnce(&mut Readiness) -> T) -> Option<T> {
         let registered = self.registered.get()?;
         Some(self.executor.with_readiness(registered.key, look))
@@ -252,7 +254,7 @@ impl Socket {
     /// Returns the local address.
     ///
     /// # Errors
-    /// The error of `getsockname`, or an address that is not an Internet address.
+    /// The error of `getsockname`, or an error if the address is not an Internet address.
     pub fn local_address(&self) -> Result<SocketAddr, Errno> {
         SocketAddr::try_from(net::getsockname(&self.fd)?)
     }
@@ -287,11 +289,11 @@ impl Socket {
         }
     }
 
-    /// Polls `send_all`: sends what fits and removes it from `bytes`. Ready once all is sent. Only the last
-    /// caller is woken.
+    /// Polls `send_all`: sends what fits and removes it from `bytes`. Ready once all is sent. Only the task
+    /// that polled last is woken.
     ///
     /// # Errors
-    /// As `send_all`.
+    /// Same as `send_all`.
     pub fn poll_send_all(
         &self,
         bytes: &mut Vec<u8>,
@@ -318,7 +320,7 @@ impl Socket {
     /// Sends `first`, then `second`, in one call if the kernel has room.
     ///
     /// # Errors
-    /// As `send_all`.
+    /// Same as `send_all`.
     pub async fn send_pair(&self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
         let mut parts = [IoSlice::new(first), IoSlice::new(second)];
         self.send_parts(&mut parts, late).await
@@ -327,9 +329,9 @@ impl Socket {
     /// Sends all `parts` in order, in as few calls as possible.
     ///
     /// # Errors
-    /// As `send_all`.
+    /// Same as `send_all`.
     pub async fn send_parts(&self, mut parts: &mut [IoSlice<'_>], late: Fault) -> Result<(), Failure> {
-        IoSlice::advance_slices(&mut parts, 0); // those without a byte
+        IoSlice::advance_slices(&mut parts, 0); // skips empty parts
         while !parts.is_empty() {
             let at_once = &parts[..parts.len().min(MOST_PARTS)];
             let control = &mut SendAncillaryBuffer::default();
@@ -379,7 +381,8 @@ impl Socket {
         }
     }
 
-    /// Makes the next close a reset. This avoids `TIME_WAIT`, but ordinary clients do not do it.
+    /// Makes the next close send a reset (RST) instead of a FIN. This avoids `TIME_WAIT`, but ordinary
+    /// clients do not do it.
     ///
     /// # Errors
     /// The connection's failure.
@@ -387,9 +390,9 @@ impl Socket {
         sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO)).map_err(failure)
     }
 
-    /// Sends the first `bytes` of a connection that may not be established yet. Returns when it was
-    /// established, in nanoseconds of the monotonic clock. A loopback connection is established when dialled,
-    /// so no wait is needed.
+    /// Sends the preamble, if any, and `bytes` as the first bytes of a connection that may not be established
+    /// yet. Returns the time at which the connection was established, in nanoseconds of the monotonic clock.
+    /// A loopback connection is established when dialled, so it needs no wait.
     ///
     /// # Errors
     /// Why the connection failed.
@@ -423,8 +426,8 @@ impl Socket {
         }
     }
 
-    /// Closes a connection that the peer has closed, and keeps its socket for another `dial`. It sends a FIN.
-    /// The peer sent its FIN first, so this side has no `TIME_WAIT`.
+    /// Sends a FIN on a connection that the peer has closed, and keeps the socket for another `dial`. Because
+    /// the peer sent its FIN first, this side has no `TIME_WAIT`.
     fn end_and_keep(&self) -> Result<(), Errno> {
         net::shutdown(&self.fd, Shutdown::Write)?;
         net::connect_unspec(&self.fd)
@@ -439,8 +442,7 @@ impl Drop for Socket {
     }
 }
 
-/// Connects to one peer. On loopback, it uses further source addresses when the local ports of one are
-/// exhausted.
+/// Connects to one peer. On loopback, if a source address has no free local port, it uses another one.
 #[derive(Debug)]
 pub struct Dialer {
     executor: Executor,
@@ -493,7 +495,7 @@ impl Dialer {
     /// Starts a connection, on the socket `spare` if given (see `retire`). `Socket::send_first` completes it.
     ///
     /// # Errors
-    /// Why it failed; `Fault::NoPorts` only after further source addresses were tried.
+    /// Why the connection failed. `Fault::NoPorts` means that other source addresses had no free port either.
     pub fn dial(&self, spare: Option<Socket>) -> Result<Socket, Failure> {
         if let Some(socket) = spare {
             socket.readiness(Readiness::forget);
@@ -510,9 +512,9 @@ impl Dialer {
         Err(Fault::NoPorts.into())
     }
 
-    /// Closes a connection. On loopback, if the peer's FIN has arrived, returns the socket for reuse: the
-    /// packets are the same, but a socket, a file and a registration are saved, a sixth of the cost of a
-    /// connection. Elsewhere the kernel needs the socket until the last acknowledgement.
+    /// Closes a connection. On loopback, if the peer's FIN has arrived, returns the socket for reuse. Reuse
+    /// sends the same packets, but saves the creation and registration of a socket: a sixth of the cost of a
+    /// connection. Off loopback, the kernel needs the socket until the last acknowledgement.
     #[must_use]
     pub fn retire(&self, socket: Socket) -> Option<Socket> {
         let kept = self.reuse_sockets && socket.end_reported();
@@ -523,7 +525,7 @@ impl Dialer {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let fd = net::socket_with(self.target.family(), kind, flags, None)?;
         if let Some(source) = self.source_address() {
-            // `connect` chooses the port, so only the combination of four addresses and ports must be free.
+            // `connect` chooses the port, so only the 4-tuple of addresses and ports must be unique.
             setsockopt(&fd, IpBindAddressNoPort, &true)
                 .map_err(|error| Errno::from_raw_os_error(error as i32))?;
             net::bind(&fd, &SocketAddr::new(IpAddr::V4(source), 0))?;
@@ -534,7 +536,8 @@ impl Dialer {
         Ok(socket)
     }
 
-    /// Returns a source address, or None to let the kernel choose, which suffices until its ports run out.
+    /// Returns the source address to bind, or None to let the kernel choose one until its ports are
+    /// exhausted.
     fn source_address(&self) -> Option<Ipv4Addr> {
         let source = u8::try_from(self.source.get())
             .ok()
@@ -561,8 +564,8 @@ fn connecting(result: Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
-/// Maps an error on an established connection. A time-out there means that the peer no longer acknowledges
-/// data.
+/// Maps an error of an established connection to a failure. `TIMEDOUT` then means that the peer no longer
+/// acknowledges data.
 fn connection_failure(error: Errno) -> Failure {
     match error {
         Errno::TIMEDOUT => Failure {

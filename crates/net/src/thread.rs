@@ -4,7 +4,8 @@ use rustix::io::Errno;
 use rustix::thread::{sched_setaffinity, set_current_timer_slack, CpuSet};
 use std::num::NonZeroU64;
 
-/// Pins the calling thread to one CPU. `INVAL` if the CPU does not exist or may not be used.
+/// Pins the calling thread to one CPU. Fails with `INVAL` if the CPU does not exist or the thread may not use
+/// it.
 pub fn pin_to(cpu: usize) -> Result<(), Errno> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(Errno::INVAL);
@@ -22,7 +23,7 @@ pub fn wake_on_time() -> Result<(), Errno> {
 
 /// Returns how many nanoseconds the calling thread has waited for a CPU while runnable: the second field of
 /// `/proc/thread-self/schedstat` (Linux, Documentation/scheduler/sched-stats.rst). None if the kernel does
-/// not count it.
+/// not report this time.
 #[must_use]
 pub fn run_delay_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;

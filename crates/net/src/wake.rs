@@ -27,7 +27,8 @@ thread_local! {
 pub(crate) struct RemoteWakes {
     eventfd: OwnedFd,
     tasks: Mutex<Vec<usize>>,
-    /// Whether `WOKEN` is not empty. Only the loop's thread uses it. Faster than a thread-local variable.
+    /// Whether `WOKEN` is not empty. Only the loop's thread uses this flag, which is faster to read than a
+    /// thread-local variable.
     any_here: AtomicBool,
 }
 
@@ -51,8 +52,8 @@ impl RemoteWakes {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(task);
-        // It is registered edge-triggered, so every write is an event. It is never read, and is full only
-        // after 2^64 writes.
+        // The eventfd is registered edge-triggered, so every write is an event. It is never read; its counter
+        // overflows only after 2^64 writes.
         let _ = io::write(&self.eventfd, &1u64.to_ne_bytes());
     }
 
@@ -71,8 +72,8 @@ impl RemoteWakes {
     }
 }
 
-/// Wakes the task with one number. Numbers are reused, so a late wake may poll a new task, which finds
-/// nothing to do.
+/// Wakes the task with the number `task`. Numbers are reused, so a late wake may poll a new task, which is
+/// harmless.
 #[derive(Debug)]
 struct TaskWaker {
     task: usize,
@@ -133,19 +134,19 @@ impl TaskWakers {
         waker.into()
     }
 
-    /// Takes over the wakes of other threads.
+    /// Moves the wakes by other threads to the thread's own list.
     pub(crate) fn receive_remote(&self) {
         for task in self.remote.take() {
             let Some(waker) = self.wakers.get(task) else {
-                continue; // Of an earlier run of this loop.
+                continue; // The task belonged to an earlier run of this loop.
             };
-            // Acquires the writes of every waker, even one that found the flag set.
+            // Acquire the writes of every thread that woke the task, even of one that found the flag set.
             waker.woken_remotely.swap(false, Ordering::AcqRel);
             waker.wake_here();
         }
     }
 
-    /// Moves the woken tasks to `tasks`. They can be woken again from here on.
+    /// Moves the woken tasks to `tasks`. From then on, they can be woken again.
     pub(crate) fn take_woken(&self, tasks: &mut Vec<usize>) {
         if !self.remote.any_here() {
             return;
@@ -179,7 +180,7 @@ impl Waiter {
         }
     }
 
-    /// Returns whether both wake the same. False if unsure.
+    /// Returns true only if both certainly wake the same future.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Task(own), Self::Task(number)) => own == number,

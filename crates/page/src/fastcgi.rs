@@ -41,12 +41,12 @@ pub(crate) fn serve(answer: fn(&Variables) -> Vec<u8>) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept()?;
         if connections.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
-            continue; // closed: the server says so to its client
+            continue; // Dropping the connection closes it; the server then reports the error to its client.
         }
         connections.fetch_add(1, Ordering::Relaxed);
         let counted = connections.clone();
         let thread = Builder::new().stack_size(STACK_BYTES).spawn(move || {
-            // Ignore protocol errors and closed connections: no one is left to be told.
+            // Ignore protocol errors and closed connections: nobody is left to receive an error.
             let _ended = converse(stream, answer);
             counted.fetch_sub(1, Ordering::Relaxed);
         });

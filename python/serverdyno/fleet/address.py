@@ -6,7 +6,7 @@ PORT = 8786
 
 
 def host_and_port(at: str) -> tuple[str, int]:
-    """Split `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`; the host without brackets. Raises ValueError."""
+    """Split `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`. The host is returned without brackets. Raises ValueError."""
     host, colon, port = at.rpartition(":")
     if not colon or at.endswith("]"):
         host, port = at, str(PORT)

@@ -1,7 +1,7 @@
-"""The server in a fleet's processes: Dask's server with only our handlers, for peers that are named beforehand.
+"""The RPC server in a fleet's processes: Dask's server with only the fleet's own handlers.
 
-Dask's scheduler and worker have dozens of handlers that run what a peer sends, and no list of blocked handlers is
-complete. So neither is used, and there are no tasks. `scheduler.py` and `node.py` have the handlers.
+Dask's scheduler and worker have dozens of handlers that execute code from a peer, and no list of blocked handlers is
+complete. So neither is used, and there are no Dask tasks. `scheduler.py` and `node.py` have the handlers.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from distributed.core import Server
 Handler = Callable[..., Awaitable[Any]]
 
 
-class FleetServer(Server):  # type: ignore[misc]  # without types of its own here
-    """A server that answers requests by their names. An exception in a handler is answered with its text."""
+class FleetServer(Server):  # type: ignore[misc]  # Dask has no types
+    """A server that answers requests by name. If a handler raises an exception, the answer is the exception's text."""
 
     def __init__(self, handlers: Mapping[str, Handler], directory: Path) -> None:
-        """Create the server. Dask makes its own directory in `directory`, which only this user may access."""
+        """Create the server. Dask creates its own directory in `directory`, which only this user may access."""
         super().__init__(
             {},
             blocked_handlers=[],

@@ -1,7 +1,8 @@
 """The certificates of a fleet: its authority, and one per machine, with a name and an expiry date.
 
-Both sides of every connection show one, and the name says what its holder may do. Whoever has the controller's
-certificate can make load from every node of the fleet, within what servers consent to, so keep it like an SSH key.
+Both sides of every connection present a certificate, whose name decides what its holder may do. Whoever has the
+controller's certificate and key can generate load from every node of the fleet, on servers that consent. So protect
+the key like an SSH key.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from serverdyno.fleet.private_file import make_private, write_private
 
 AUTHORITY, AUTHORITY_KEY = "authority.pem", "authority.key"
 CERTIFICATE, KEY = "certificate.pem", "certificate.key"
-SKEW = timedelta(minutes=5)  # clocks of machines differ
+SKEW = timedelta(minutes=5)  # tolerated difference between the clocks of machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Authority:
 
 
 def name_of(shown: Mapping[str, Any] | None) -> str | None:
-    """Return the name in a peer's certificate, given as by `ssl.SSLSocket.getpeercert`."""
+    """Return the name in a peer's certificate, which is in the form of `ssl.SSLSocket.getpeercert`."""
     subject = (shown or {}).get("subject", ())
     names = [value for part in subject for key, value in part if key == "commonName"]
     return str(names[0]) if len(names) == 1 else None
@@ -103,7 +104,7 @@ def ends(folder: Path) -> datetime:
 
 
 def check_valid(folder: Path) -> None:
-    """Raise UserError for an expired certificate."""
+    """Raise UserError if the certificate in a folder has expired."""
     until = ends(folder)
     if until < datetime.now(UTC):
         raise UserError(
@@ -119,7 +120,7 @@ def _name(text: str) -> x509.Name:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, until: datetime
 ) -> x509.CertificateBuilder:
-    # Tests make expired certificates to show that they are refused.
+    # `until` may be in the past: tests issue expired certificates.
     begins = min(datetime.now(UTC), until) - SKEW
     return (
         x509.CertificateBuilder()

@@ -1,9 +1,9 @@
 """The offset of a node's monotonic clock from that of this process, and its error.
 
-It follows from the four times of an exchange (RFC 5905, section 8). No answer arrives before it was sent, and no
-request is received before it was sent. Each of these bounds the offset on one side, so the error is at most half the
-distance of the closest bounds, however uneven the two ways are. Every request to a node is such an exchange; the one
-that prepares a level is used, and pings follow only if it was slow.
+The offset follows from the four times of an exchange (RFC 5905, section 8). No answer arrives before it was sent, and
+no request is received before it was sent. Each of these facts bounds the offset on one side, so the error is at most
+half the distance between the closest bounds, even if the delays of the two directions differ. Every request to a node
+is an exchange: the one that prepares a level is used, and pings follow only if it was slow.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from serverdyno.fleet.contract import Node
 from serverdyno.units import NS_PER_S
 
 EXCHANGES = 12
-"""Most exchanges for one offset."""
+"""Maximum number of exchanges for one offset."""
 CLOSE_NS = 400_000
-"""Error below which no further ping is sent. It is a bound; the true error is usually smaller."""
+"""Bound on the error below which no further ping is sent. The true error is usually smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """Offset of a node's monotonic clock from this process's."""
+    """Offset of a node's monotonic clock from that of this process."""
 
     offset_ns: int
     error_ns: int
@@ -53,5 +53,5 @@ def measured(node: Node, exchanges: int = EXCHANGES) -> ClockOffset:
         node.answer()
         earliest, latest = node.exchange.bounds_ns()
         least, most = max(least, earliest), min(most, latest)
-    # A clock that was adjusted meanwhile may leave nothing between the bounds.
+    # If a clock was adjusted meanwhile, the bounds may contradict each other.
     return ClockOffset((least + most) // 2, max(0, most - least + 1) // 2)

@@ -1,7 +1,8 @@
-"""The backend of many machines: the controller's view of the nodes that have joined a scheduler.
+"""The backend for many machines: the controller's view of the nodes that have joined a scheduler.
 
-A node that ended, stands still or can't be reached is lost after `SILENT_S` and one look. A node that is short of CPU
-time is waited for (`silence.py`). `membership.py` checks which nodes must be there.
+A node that has ended, has stopped or can't be reached counts as lost after `SILENT_S` and one look. The controller
+waits for a node that is only short of CPU time (`silence.py`). `membership.py` checks that the required nodes are
+present.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ from serverdyno.probes.noise import process_cpu_s
 Told = TypeVar("Told")
 
 MIX_LOOK_S = 1.2
-"""Longest time between two reports of a node on a level: a level of 2 s takes two, and no ping."""
+"""Longest time between two reports of a node on a level: a level of 2 s needs two reports and no ping."""
 PING_S = 1.5
 """Time from the last message of a node to a ping.
 
-It exceeds that of a look at a level, whose answers need no ping.
+It is longer than `MIX_LOOK_S`, so no pings are sent during a level.
 """
 CONNECT_S = 0.75
 CONNECT_LOOKS = 5
-"""Number of looks in that time. A single look of a process without CPU time would be late."""
+"""Number of looks in this time. If a process gets no CPU time, a single look would be late."""
 SILENT_S = 3.0
 """A node that answers no ping for this long is lost, if it had CPU time."""
 FACTS_S = 9.0
 AT_ONCE = 16
-"""Nodes that are asked for their facts at the same time. Each takes a TLS handshake first."""
+"""Number of nodes that are asked for their facts at the same time. Each connection takes a TLS handshake."""
 END_S = 5.0
 AGAIN_S = 0.1
 CHECK_MEMBERS_S = 0.5
@@ -83,14 +84,14 @@ class DaskNode:
 
     @property
     def host(self) -> str:
-        """The address by which the fleet knows it."""
+        """The host address of the node in the fleet's network."""
         return host_and_port(self.address.rpartition("/")[2])[0]
 
     @property
     def on_this_clock(self) -> bool:
-        """Whether the node has the same clock as this process.
+        """Whether the node has the same monotonic clock as this process.
 
-        Two time namespaces of one machine have different clocks.
+        Clocks differ between machines, and between the time namespaces of one machine.
         """
         here, there = facts.place(), self.facts["place"]
         return bool(here["boot"] == there["boot"] and here["time"] == there["time"] != "unknown")
@@ -113,7 +114,7 @@ class DaskNode:
         self._request = self._cluster.begin(self._call(packed({"do": do, "with": arguments})))
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait that long for the answer. Return true if there is one or the node is lost."""
+        """Wait up to `timeout_s` for the answer. Return true if it has arrived or the node is lost."""
         assert self._request is not None, "a request comes first"
         return bool(wait([self._request], timeout_s).done)
 
@@ -148,14 +149,14 @@ class DaskNode:
         return DynoError(f"{self.name} sent a malformed answer to {self._do}: {why}")
 
     def cpu_s(self) -> float:
-        """Return the CPU time of its process on this machine; 0 if it runs elsewhere."""
+        """Return the CPU seconds of the node's process on this machine; 0 if it runs on another machine."""
         if self._pid is not None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self._cpu_s = max(self._cpu_s, process_cpu_s(self._pid))
         return self._cpu_s
 
     def end(self) -> None:
-        """Release the node. It ends its work, even if this message does not arrive."""
+        """Release the node. It ends its work soon, even if this message does not arrive."""
         self._watching.cancel()
         if not self.lost:
             with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
@@ -165,7 +166,7 @@ class DaskNode:
         await asyncio.wait_for(said(self._rpc, "dyno_release", controller=self._cluster.controller), SILENT_S)
 
     async def _call(self, request: bytes) -> bytes:
-        """Return the answer, or empty bytes if the node is lost meanwhile."""
+        """Send a request and return the answer, or empty bytes if the node is lost meanwhile."""
         sent_ns = time.monotonic_ns()
         asked = said(self._rpc, "dyno", request=request, controller=self._cluster.controller)
         call = asyncio.ensure_future(asked)
@@ -189,7 +190,7 @@ class DaskNode:
         raise PeerError("its answer is malformed")
 
     async def _watch(self) -> None:
-        """Ping the node whenever nothing else arrives from it, until it is lost. A late answer counts."""
+        """Ping the node whenever no other message arrives from it, until it is lost. A late answer counts."""
         ping: asyncio.Future[Any] | None = None
         try:
             while not self.lost:
@@ -216,18 +217,18 @@ class DaskNode:
                 ping.cancel()
 
     async def _pinged(self) -> float:
-        """Return how late the node's own looks were recently, in s."""
+        """Ping the node. Return how late its own looks were recently, in s."""
         match await said(self._rpc, "dyno_ping", controller=self._cluster.controller):
             case {"late_s": float(late_s)}:
                 return late_s
         raise PeerError("its answer is malformed")
 
     async def _doubt(self) -> None:
-        """Give the node up if it has ended or has been silent for too long."""
+        """Mark the node as lost if it has ended or has been silent for too long."""
         due_s = time.monotonic() + CONNECT_S
         why = await self._silence()
         if why == UNREACHED:
-            self._look(due_s)  # waiting for a connection was a long look
+            self._look(due_s)  # the attempt to connect counts as one long look
         now_s = time.monotonic()
         if why == ENDED or self._heard.is_over(now_s, patient=why == STANDS_STILL):
             self._lose(why)
@@ -236,9 +237,10 @@ class DaskNode:
         self._heard.look(late_s=max(0.0, time.monotonic() - due_s))
 
     async def _silence(self) -> str:
-        """Return why the node doesn't answer, as far as can be told from here.
+        """Return why the node does not answer, judged by an attempt to connect.
 
-        The number of looks is fixed, so that a controller without CPU time does not blame the node."""
+        The attempt ends after a fixed number of looks, so that a controller without CPU time does not blame the node.
+        """
         at = host_and_port(self.address.rpartition("/")[2])
         connecting = asyncio.ensure_future(asyncio.open_connection(*at))
         try:
@@ -280,9 +282,9 @@ async def _event() -> asyncio.Event:
 
 
 async def said(peer: rpc, handler: str, **words: object) -> dict[str, Any]:
-    """Return a peer's answer to a request.
+    """Send a request to a peer and return the answer.
 
-    Raises OSError if there is none, PeerError if the peer refuses or fails.
+    Raises OSError if there is no answer, and PeerError if the peer refuses the request or fails.
     """
     try:
         answer: dict[str, Any] = await getattr(peer, handler)(**words)
@@ -290,7 +292,7 @@ async def said(peer: rpc, handler: str, **words: object) -> dict[str, Any]:
         raise PeerError(str(error.__cause__ or error)) from error
     except OSError:
         raise
-    except Exception as error:  # the error of the handler, as Dask's server reports it
+    except Exception as error:  # an error in the peer's handler, as reported by Dask's server
         raise PeerError(f"it fails with {quoted(str(error))}") from error
     if "refused" in answer:
         raise PeerError(quoted(str(answer["refused"])))
@@ -316,14 +318,14 @@ class Cluster:
         return self.begin(work).result()
 
     def rpc(self, name: str, address: str) -> rpc:
-        """Return the caller for a peer whose certificate must have this name. It connects at the first request."""
+        """Return an RPC client for a peer whose certificate must have this name. It connects at the first request."""
         if (name, address) not in self._peers:
             connecting = self._connecting | {"peer": name}
             self._peers[name, address] = rpc(address, deserialize=False, connection_args=connecting)
         return self._peers[name, address]
 
     def close(self) -> None:
-        """End all connections. Requests that are under way get no answer."""
+        """Close all connections. Pending requests get no answer."""
 
         async def close_all() -> None:
             for peer in self._peers.values():
@@ -342,7 +344,7 @@ class Cluster:
         return True
 
     def members(self) -> dict[str, str]:
-        """Return the address of each node that is there, by name.
+        """Return the address of each joined node, by name.
 
         Raises DynoError if the scheduler does not answer.
         """
@@ -350,7 +352,7 @@ class Cluster:
         return {name: dask_settings.address_of(at) for name, at in told.items()}
 
     def refused_connections(self) -> int:
-        """Return how many connections the scheduler has refused since it started. Raises as `members` does."""
+        """Return how many connections the scheduler has refused since its start. Raises DynoError."""
         return int(self._of_scheduler("dyno_refused")["refused_connections"])
 
     def _of_scheduler(self, request: str) -> dict[str, Any]:
@@ -363,7 +365,7 @@ class Cluster:
             ) from error
 
     def end_nodes(self) -> list[str]:
-        """Ask every node that is there to end, and return their names."""
+        """Tell every joined node to end, and return the names of these nodes."""
         members = self.members()
 
         async def ask(name: str, address: str) -> None:
@@ -377,9 +379,9 @@ class Cluster:
         return list(members)
 
     def facts(self, members: dict[str, str], patience_s: float = FACTS_S) -> dict[str, dict[str, Any] | None]:
-        """Return the facts that each node reports, or None for one that does not answer in time.
+        """Return the facts that each node reports, or None for a node that does not answer in time.
 
-        Raises DynoError if a node is not the one it should be, or if its answer is malformed.
+        Raises DynoError if a node's certificate has another name, or if its answer is malformed.
         """
         until_s = time.monotonic() + patience_s
         turns = asyncio.Semaphore(AT_ONCE)
@@ -407,7 +409,7 @@ class Cluster:
 
 @contextmanager
 def _loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """Yield an event loop in its own thread. At the end of the block, everything that runs on it is cancelled."""
+    """Yield an event loop in its own thread. At the end of the block, everything that runs in it is cancelled."""
     begun: Future[asyncio.AbstractEventLoop] = Future()
 
     async def stay() -> None:
@@ -430,7 +432,7 @@ def _loop() -> Iterator[asyncio.AbstractEventLoop]:
 def connected(folder: FleetFolder) -> Iterator[Cluster]:
     """Yield a connection for the duration of the block.
 
-    Raises DynoError if there is no scheduler or if it refuses us.
+    Raises DynoError if there is no scheduler, or if it refuses the controller.
     """
     link.check(folder.at, folder.path / CONTROLLER)
     dask_settings.prepare()
@@ -443,7 +445,7 @@ def connected(folder: FleetFolder) -> Iterator[Cluster]:
 
 
 def wait_for(cluster: Cluster, names: Sequence[str], patience_s: float) -> dict[str, str]:
-    """Return those of `names` that are there, as soon as all are, or after `patience_s`."""
+    """Wait until all nodes in `names` have joined, at most `patience_s`. Return the addresses of those that have."""
     until = time.monotonic() + patience_s
     while True:
         there = cluster.members()

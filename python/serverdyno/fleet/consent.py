@@ -1,7 +1,7 @@
 """Open targets that consent to load, and advise the user if they don't.
 
-The data plane decides, because it accepts only a `Target` that has consented: see `crates/http/src/consent.rs`. This
-module has the user's token and the messages.
+The data plane decides: it accepts only a `Target` that has consented (`crates/http/src/consent.rs`). This module has
+the user's token and the messages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HINTS: dict[int | None, str] = {
     errno.EHOSTUNREACH: "Check the address, and that this machine has a route to it (ip route).",
     errno.ENETUNREACH: "Check the address, and that this machine has a route to it (ip route).",
 }
-"""What to try if a target can't be opened, by the error's number."""
+"""Remedies if a target can't be opened, by the error number."""
 
 
 def open_target(
@@ -47,7 +47,7 @@ def open_target(
     bounds: Bounds | None = None,
     mixes: Sequence[Mix] = (),
 ) -> Target:
-    """Return the target of `access` for load within `bounds`. Only a target on loopback may have none.
+    """Return the target of `access` for load within `bounds`. Only a target on loopback needs no bounds.
 
     Raises UserError, ServerError, or ConsentError that says how to give consent.
     """
@@ -75,7 +75,7 @@ def open_target(
 
 def _check_bounds(url: str, bounds: Bounds | None, mixes: Sequence[Mix]) -> None:
     for mix in mixes:
-        # A level that ends when its work is done is ended at this bound.
+        # Levels that end when their work is done are not checked for length: they are stopped at the bound.
         if bounds and (mix.clients > bounds.max_clients or mix.planned_s > bounds.max_length_s):
             raise UserError(
                 f"load level {mix.name}, {mix.clients} clients for {mix.length_s:g} s, exceeds the bounds "
@@ -84,9 +84,9 @@ def _check_bounds(url: str, bounds: Bounds | None, mixes: Sequence[Mix]) -> None
 
 
 def bounds_of_ours(mixes: Sequence[Mix]) -> Bounds:
-    """Return the bounds of a server that we started outside loopback, which exists only for these levels.
+    """Return the bounds for a server that dyno started outside loopback, which exists only for these levels.
 
-    Its rate is higher than any server answers, so that no client waits for it.
+    The rate is higher than any server can answer, so that it does not slow the clients.
     """
     return Bounds(
         max_clients=max(mix.clients for mix in mixes),
@@ -96,9 +96,10 @@ def bounds_of_ours(mixes: Sequence[Mix]) -> Bounds:
 
 
 def token_for(access: Access, *, loopback: bool) -> str | None:
-    """Return the token with which to ask for consent: the server's own if we started it, or the user's.
+    """Return the token with which to check consent: that of a server that dyno started, or the user's.
 
-    A token is only made if it is needed: not for loopback, so that a read-only home is no obstacle there.
+    The user's token is created only if it is needed. It is not needed for loopback, so a read-only home directory
+    does no harm.
     """
     return access.consent_token or (None if loopback else consent_token())
 
@@ -111,7 +112,7 @@ def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str |
         except PermissionError as error:
             if error.errno is not None or access.consent_token is not None:
                 raise
-            return opened(consent_token())  # it is not on loopback, whatever its name
+            return opened(consent_token())  # the address is not on loopback, although the name suggests it
     except PermissionError as error:
         if error.errno is not None:
             raise _unreachable(url, error) from error
@@ -141,7 +142,7 @@ def _unreachable(url: str, error: OSError) -> ServerError:
 
 
 def consent_token() -> str:
-    """Return this user's secret, created at first need. It names the file that a consenting server must have.
+    """Return the user's secret token, created at first use. A consenting server must have a file of this name.
 
     Raises UserError if it can't be stored.
     """
@@ -159,7 +160,7 @@ def consent_token() -> str:
 
 
 def _make_token(path: Path) -> None:
-    """Write the token atomically, for this user only. If two processes make one at once, both use the first."""
+    """Create the token file atomically, readable only by this user. Of two concurrent creations, the first counts."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent) as draft:
         draft.write(f"{secrets.token_hex(TOKEN_BYTES)}\n")

@@ -1,9 +1,9 @@
-"""The contract of a fleet's nodes: the requests that a node answers, whatever carries them.
+"""The contract of a fleet's nodes: the requests that a node answers, independent of the transport.
 
-A node is asked to `open` a target (it proves consent itself), to `start` a level (prepare it), to `go` at a time of
-its own clock, to `look` (sample, and collect once the level has ended), to `stop`, and to remove what its clients
-left; `worker.py` implements them. Backends are processes of this machine (`processes.py`) and Dask distributed
-(`cluster.py`). `fleet.py` combines several nodes.
+The requests are `open` (open a target; the node checks consent itself), `start` (prepare a level), `go` (start the
+level at a time of the node's clock), `look` (return the state, and the counts once the level has ended), `stop`, and
+the removal of the clients' files. `worker.py` implements them. The transports are pipes to processes of this machine
+(`processes.py`) and Dask distributed (`cluster.py`). `fleet.py` combines several nodes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from serverdyno.errors import DynoError
 
 
 class FleetError(DynoError):
-    """An error that ends a run: nodes that a fleet must have are not there."""
+    """An error that ends a run: required nodes of a fleet are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """The times of one exchange with a node.
 
-    The request was sent and the answer received by this process's monotonic clock; it was heard and answered by the
-    node's clock.
+    `sent_ns` and `came_ns` are times of the request and the answer by this process's monotonic clock; `heard_ns` and
+    `said_ns` are those by the node's clock.
     """
 
     sent_ns: int
@@ -35,21 +35,21 @@ class Exchange:
     came_ns: int
 
     def bounds_ns(self) -> tuple[int, int]:
-        """Return the smallest and the largest possible lead of the node's clock."""
+        """Return the smallest and the largest possible offset of the node's clock."""
         return self.said_ns - self.came_ns, self.heard_ns - self.sent_ns
 
 
 Look = dict[str, Any] | tuple[dict[str, Any], bytes]
-"""The state of a level on a node: whether it has `ended`, its `snapshot`, the name of a `link_down`.
+"""The state of a level on a node: whether it has `ended`, its `snapshot`, and the name of a link that is down.
 
-Once it has ended, also what others used in the `window`, and the tally.
+Once the level has ended, the state includes the use by others in the `window`, and the tally.
 """
 
 
 class Node(Protocol):
-    """A place where load is made. A `lost` node has ended or is silent, and gets no more requests.
+    """A process that generates load. A `lost` node has ended or does not answer, and gets no more requests.
 
-    `look_s` is the longest that it waits before it reports the state of a level.
+    `look_s` is the longest time for which the node waits before it reports the state of a level.
     """
 
     name: str
@@ -62,14 +62,14 @@ class Node(Protocol):
 
     @property
     def exchange(self) -> Exchange:
-        """The last exchange that ended; for a node on this clock, an instantaneous one."""
+        """The last completed exchange; for a node on this clock, an instantaneous one."""
 
     @property
     def on_this_machine(self) -> bool:
         """Whether the node uses the CPUs that this process sees."""
 
     def ask(self, do: str, **arguments: object) -> None:
-        """Send a request. `answer` returns its result; an earlier answer that was not read is dropped.
+        """Send a request. `answer` returns its result. An earlier answer that was not read is discarded.
 
         Raises DynoError if the node is lost.
         """
@@ -81,10 +81,10 @@ class Node(Protocol):
         """Wait for the answer. Raises the error with which the node refused, or DynoError if the node is lost."""
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds that it has used of this machine so far."""
+        """Return the CPU seconds that the node has used on this machine so far."""
 
     def end(self) -> None:
-        """End its work and release it."""
+        """End the node's work and release the node."""
 
 
 def opening(
@@ -103,7 +103,7 @@ def opening(
 def ask_each(
     nodes: Sequence[Node], do: str, arguments: Sequence[dict[str, Any]] | None = None
 ) -> tuple[list[Any], list[tuple[Node, Exception]]]:
-    """Ask all nodes at once. Return the answers in order, and the nodes that failed with their errors."""
+    """Send a request to all nodes at once. Return the answers in order, and the failed nodes with their errors."""
     errors: list[tuple[Node, Exception]] = []
     asked: list[Node] = []
     for node, given in zip(nodes, arguments or [{}] * len(nodes), strict=True):
@@ -122,9 +122,9 @@ def ask_each(
 
 
 def ask_all(nodes: Sequence[Node], do: str, arguments: Sequence[dict[str, Any]] | None = None) -> list[Any]:
-    """Ask all nodes at once and return their answers. Raises an error once every answer is read."""
+    """Send a request to all nodes at once and return the answers. Raises an error after every answer is read."""
     answers, errors = ask_each(nodes, do, arguments)
     if errors:
-        # A lost node explains more than the errors of the others.
+        # The loss of a node explains more than the errors of the other nodes.
         raise next((error for _, error in errors if isinstance(error, DynoError)), errors[0][1])
     return answers

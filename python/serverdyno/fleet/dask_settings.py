@@ -1,7 +1,7 @@
-"""Dask distributed, used only for servers and connections between machines with TLS on both sides.
+"""Settings of Dask distributed, which is used only for servers and mutual TLS connections between machines.
 
-Its scheduler, workers and client are not used, and no task ever runs (`answering.py`): `scheduler.py` keeps the
-members, and a node answers our requests (`node.py`). Imported only if there is a fleet.
+Dask's scheduler, workers and client are not used, and no Dask task ever runs (`answering.py`): `scheduler.py` keeps
+the list of members, and `node.py` answers requests. This module is imported only if there is a fleet.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from distributed import Security
 from serverdyno.fleet import certificates, plain_comm
 
 CONNECT_S = 20.0
-"""Time for a TLS handshake with a machine that is short of CPU time. A lost one is noticed earlier (`cluster.py`)."""
+"""Time limit of a TLS handshake, for machines short of CPU time. `cluster.py` notices a lost machine earlier."""
 GONE_S = 20
-"""A connection is given up if the other machine's kernel has answered nothing for this long."""
+"""A connection is closed if the other machine's kernel has acknowledged nothing for this time."""
 SETTINGS: dict[str, Any] = {
     "distributed.admin.system-monitor.disk": False,
     "distributed.admin.system-monitor.gil.enabled": False,
@@ -40,7 +40,7 @@ class RefusedConnections(logging.Handler):
         self.count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Examine the error of one log line. A peer that only hangs up was not refused."""
+        """Examine the error of one log record. A peer that only closes the connection was not refused."""
         error = record.args[-1] if isinstance(record.args, tuple) and record.args else None
         if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
             self.count += 1
@@ -64,7 +64,7 @@ def address_of(at: str) -> str:
 
 
 def connecting(folder: Path, peer: str, most_bytes: int) -> dict[str, Any]:
-    """Return the arguments of connections to one peer. `folder` has our certificate."""
+    """Return the arguments of connections to one peer. `folder` has the certificate to present."""
     return {**_security(folder).get_connection_args("client"), "peer": peer, "most_bytes": most_bytes}
 
 
@@ -77,7 +77,7 @@ def listening(
 
 
 def _security(folder: Path) -> Security:
-    """Return TLS settings with the certificate in a folder, which accept only the same authority."""
+    """Return TLS settings that present the certificate in a folder and accept only the same authority."""
     certificate, key = str(folder / certificates.CERTIFICATE), str(folder / certificates.KEY)
     return Security(
         require_encryption=True,

@@ -1,6 +1,6 @@
 """The document that describes a level to the data plane; `crates/engine/src/spec.rs` defines and checks it.
 
-Secrets and the load file are sent next to it, and no record contains them.
+Secrets and the load file are sent separately, and no record contains them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NONCE_BITS = 64
 
 
 def mix_document(mix: Mix, setup: LoadSetup, seed: int) -> dict[str, Any]:
-    """Return the document of one level, with its own nonce."""
+    """Return the document of one level, with a new nonce."""
     suite, generator = setup.suite, setup.generator
     protocol, work, settings = protocols.of(setup.target.protocol), suite.work, suite.settings(suite.work)
     return {

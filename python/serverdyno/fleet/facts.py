@@ -1,4 +1,4 @@
-"""The facts that a node reports: its version and build, machine, clock and spare memory.
+"""The facts that a node reports: version, build, machine, clock and free memory.
 
 `membership.py` judges whether the node may take part.
 """
@@ -27,9 +27,9 @@ NAMESPACES = Path("/proc/self/ns")
 
 @functools.cache
 def build() -> dict[str, str]:
-    """Return the version, and digests of both planes. Two nodes with equal ones make the same load.
+    """Return the version, and digests of both planes. Nodes with equal builds generate the same load.
 
-    They are cached, so that they describe this process even if something else is installed meanwhile.
+    The result is cached, so that it describes this process even if another version is installed meanwhile.
     """
     sources = hashlib.sha256()
     package = Path(serverdyno.__file__).parent
@@ -43,7 +43,7 @@ def build() -> dict[str, str]:
 
 
 def place() -> dict[str, str]:
-    """Return the boot of the machine and the namespaces in which this process runs."""
+    """Return the boot ID of the machine and the namespaces of this process."""
     return {
         "boot": read(BOOT_ID) or "unknown",
         **{
@@ -54,7 +54,7 @@ def place() -> dict[str, str]:
 
 
 def pid_seen_from_here(told: Mapping[str, Any]) -> int | None:
-    """Return the process id of a node as seen from here; None: it is on another machine, or not visible."""
+    """Return the process ID of a node in this PID namespace; None: it is on another machine, or not visible."""
     here, there = place(), told["place"]
     if here["boot"] != there["boot"]:
         return None
@@ -65,7 +65,7 @@ def pid_seen_from_here(told: Mapping[str, Any]) -> int | None:
             own = Path(f"/proc/{process.pid}")
             if str((own / "ns/pid").stat().st_ino) != there["processes"]:
                 continue
-            # proc(5): the ids of a process from the outermost namespace to its own.
+            # proc(5): the IDs of a process from the outermost visible namespace to its own.
             numbers = re.search(r"^NSpid:\s+(.*)$", (own / "status").read_text(), re.MULTILINE)
             if numbers is not None and int(numbers[1].split()[-1]) == told["pid"]:
                 return int(process.pid)

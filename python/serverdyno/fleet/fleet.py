@@ -1,7 +1,8 @@
-"""Several nodes that carry one level: clients distributed by weight, one start in each node's clock, one result.
+"""Several nodes that run one level: clients distributed by weight, one start time in each node's clock, one result.
 
-Each node opens and proves the target itself, and keeps its clients from level to level. If a node is lost, the level
-fails and the other nodes end theirs. `processes.py` and `cluster.py` reach the nodes, and `worker.py` runs on them.
+Each node opens the target and checks its consent itself, and has the same clients in every level. If a node is lost,
+the level fails and the other nodes end it. `processes.py` and `cluster.py` connect to the nodes, and `worker.py` runs
+on them.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from serverdyno.fleet.clock import ClockOffset
 from serverdyno.fleet.contract import Look, Node, ask_all
 from serverdyno.units import NS_PER_S
 
-TICK_S = 0.25  # longest wait for one node before the others are looked at
-NOTICE_NS = 50_000_000  # from "every client is ready" to the start, so that the message reaches every process
+TICK_S = 0.25  # longest wait for one node before the others are checked
+NOTICE_NS = 50_000_000  # from "all clients are ready" to the start: the message must reach every process
 FAR_NOTICE_NS = 250_000_000  # the same over a network
 FAR_NOTICE_EACH_NS = (
     1_000_000  # and per node, because messages are sent one after the other and take 0.4 ms of CPU time each
@@ -31,9 +32,9 @@ UNSEEN: dict[str, Any] = {"others_cpu_s": None, "steal_cpu_s": None, "cpus": Non
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node and its clients: `run` of every `step`, starting at `offset`.
+    """A node and its clients: of every `step` clients, `run` clients from `offset` on.
 
-    `cpus` are those of its engine threads; empty: not pinned.
+    `cpus` are those of the node's engine threads; empty: the threads are not pinned.
     """
 
     node: Node
@@ -43,12 +44,12 @@ class Place:
     cpus: tuple[int, ...] = ()
 
     def clients(self, of: int) -> int:
-        """Return how many of this many clients it has."""
+        """Return how many of `of` clients the node has."""
         whole, rest = divmod(of, self.step)
         return whole * self.run + min(max(rest - self.offset, 0), self.run)
 
     def part(self, of: int) -> dict[str, int]:
-        """Return the section of a document that describes its clients."""
+        """Return the section of a level's document that describes the node's clients."""
         return {
             "client_offset": self.offset,
             "client_step": self.step,
@@ -60,9 +61,9 @@ class Place:
 def placed(
     nodes: Sequence[Node], weights: Sequence[int], cpus: Sequence[Sequence[int]] | None = None
 ) -> list[Place]:
-    """Distribute the clients in turn, in the same way for every level.
+    """Distribute the clients among the nodes in turn, in the same way for every level.
 
-    Each node gets as many clients in a row as its weight.
+    In each turn, a node gets as many consecutive clients as its weight, divided by the weights' common divisor.
     """
     least = math.gcd(*weights)
     runs = [weight // least for weight in weights]
@@ -87,22 +88,22 @@ class NodeFigures:
 
 
 class Fleet:
-    """The nodes of one run. `figures` has those of each node in the last level.
+    """The nodes of one run. `figures` has the figures of each node in the last level.
 
-    `disclosed` is what a report discloses of the nodes, if they are more than processes of this machine.
+    `disclosed` has the facts of the nodes that a report discloses; None: they are processes of this machine.
     """
 
     def __init__(
         self, places: Sequence[Place], workspaces: int, disclosed: Mapping[str, Any] | None = None
     ) -> None:
-        """Create the fleet. `workspaces` is the number in the names of all its clients' directories."""
+        """Create the fleet. `workspaces` is the number in the names of the clients' directories."""
         self.places, self.workspaces, self.disclosed = places, workspaces, disclosed
         self.figures: list[NodeFigures] = []
         self.serving: list[tuple[Node, str]] = []
         """Nodes on which the server runs, each with its part of the server. Their loss also ends a level."""
         self._most_clients = 0
         self._told: dict[Node, dict[str, Any]] = {}
-        """The document that each node knows."""
+        """The last document that each node got."""
 
     def serve_from(self, places: Sequence[tuple[Node, str, Mapping[str, Any]]]) -> None:
         """Register each node on which the server runs: its part of the server, and the facts to disclose."""
@@ -115,7 +116,7 @@ class Fleet:
         return [place.node for place in self.places]
 
     def start(self, document: dict[str, Any]) -> FleetLoad:
-        """Start one level on all nodes. Raises as `_native.prepare` does."""
+        """Start one level on all nodes. Raises the errors of `_native.prepare`."""
         parts = self._documents(document)
         self._most_clients = max(self._most_clients, document["clients"])
         told, self._told = self._told, {}
@@ -128,15 +129,15 @@ class Fleet:
         return FleetLoad(self, parts, offsets, looks)
 
     def begun(self) -> bool:
-        """Return whether any workspace was ever begun."""
+        """Return whether any workspace was started, or may have been because a node is lost."""
         return self._lost() or any(ask_all(self.nodes, "begun"))
 
     def lost_clients(self) -> list[int]:
-        """Return the clients that may have left something, if the node that knew was lost; else none."""
+        """Return all clients if a node was lost, because its clients may have left files; otherwise none."""
         return list(range(self._most_clients)) if self._lost() else []
 
     def remove_workspaces(self, document: dict[str, Any], most_s: float) -> FleetRemoval:
-        """Start to remove what the clients of all nodes have left."""
+        """Start to remove the files that the clients of all nodes have left."""
         ask_all(self.nodes, "remove", [{"document": document, "most_s": most_s}] * len(self.nodes))
         return FleetRemoval(self.nodes)
 
@@ -162,18 +163,18 @@ class Fleet:
 
 
 def _changes(known: dict[str, Any] | None, document: dict[str, Any]) -> dict[str, Any]:
-    """Return what a node must learn of a document: all of it, or what differs from the one that it knows."""
+    """Return the part of a document to send to a node: all of it, or the changes from the `known` one."""
     if known is None or known.keys() != document.keys():
         return {"document": document, "anew": True}
     return {"document": {key: told for key, told in document.items() if known[key] != told}, "anew": False}
 
 
 OF_THE_LAST = ("elapsed_s", "p99_ms")
-"""Values of a snapshot for which the largest of all nodes counts."""
+"""Values of a snapshot that are combined as the maximum over all nodes; others are summed."""
 
 
 class FleetLoad:
-    """A level under way on several nodes; used like a `_native.Load`."""
+    """A running level on several nodes, with the interface of `_native.Load`."""
 
     def __init__(
         self,
@@ -182,7 +183,7 @@ class FleetLoad:
         offsets: Sequence[ClockOffset],
         looks: Sequence[Look],
     ) -> None:
-        """Create the load. `parts` has the document of each node, `looks` its first report."""
+        """Create the load. `parts` has the document of each node, and `looks` its first report."""
         self._fleet, self._parts, self._nodes, self._offsets = fleet, parts, list(parts), offsets
         self._is_going = False
         self._start_ns: int | None = None
@@ -195,7 +196,7 @@ class FleetLoad:
 
     @property
     def elapsed_s(self) -> float:
-        """Time since the start by this machine's clock, and at least what a node has reported; 0 before the start."""
+        """Time since the start: the largest of this machine's and those that nodes reported; 0 before the start."""
         if self._start_ns is None:
             return 0.0
         here_s = (time.monotonic_ns() - self._start_ns) / NS_PER_S
@@ -203,7 +204,7 @@ class FleetLoad:
         return max(0.0, here_s, *said_s)
 
     def snapshot(self) -> _native.Snapshot:
-        """Return the state as of the last look."""
+        """Return the combined state of all nodes at the last look."""
         parts = [look["snapshot"] for look in self._looks.values()]
         snapshot = {name: sum(part[name] for part in parts) for name in parts[0] if name not in OF_THE_LAST}
         for name in OF_THE_LAST:
@@ -213,7 +214,7 @@ class FleetLoad:
     def wait(self, timeout_s: float) -> bool:
         """Wait for the end.
 
-        Return true once it has come. Raises DynoError if a node or its link to the server is lost.
+        Return true once the level has ended. Raises DynoError if a node or its link to the server is lost.
         """
         until_s = time.monotonic() + timeout_s
         while True:
@@ -238,12 +239,12 @@ class FleetLoad:
         self._looks = {node: self._looks[node] for node in self._nodes}
 
     def result(self) -> dict[str, Any]:
-        """Return what all nodes counted. Raises as `_native.Load.result` does."""
+        """Return the merged counts of all nodes. Raises the errors of `_native.Load.result`."""
         missing = [node for node in self._nodes if node not in self._tallies]
         self._tallies |= dict(zip(missing, ask_all(missing, "tally"), strict=True))
         told = [self._tallies[node] for node in self._nodes]
         self._fleet.figures = [
-            # The use of this machine by other programs is measured here, for all nodes on it.
+            # For nodes on this machine, this process measures the use by other programs.
             NodeFigures(
                 node.name,
                 Counted.of(_native.merge([tally], with_clients=False)),
@@ -253,19 +254,19 @@ class FleetLoad:
             for node, (machine, tally), offset in zip(self._nodes, told, self._offsets, strict=True)
         ]
         result = _native.merge([tally for _, tally in told])
-        # By this machine's clock, whatever the nodes' clocks say.
+        # Use this machine's clock instead of the nodes' clocks.
         result["started_unix_s"] = self._started_unix_s or result["started_unix_s"]
         return result
 
     def _is_ready(self, node: Node) -> bool:
-        """Return whether a node's clients are ready, or never will be."""
+        """Return whether a node's clients are ready, or its level has ended early."""
         look = self._looks[node]
         return bool(
             look["ended"] or look["snapshot"]["clients_prepared"] >= self._parts[node]["part"]["clients"]
         )
 
     def _ask(self) -> None:
-        """Ask each node for its next look, unless one is under way or it has no news."""
+        """Request the next look from each node, unless a request is pending or no change is expected."""
         for node in self._nodes:
             news = not self._looks[node]["ended"] if self._is_going else not self._is_ready(node)
             if news and node not in self._asked:
@@ -273,7 +274,7 @@ class FleetLoad:
                 self._asked.add(node)
 
     def _take(self, node: Node, look: Look) -> None:
-        """Record the state of a level on a node, and what was counted there once it has ended."""
+        """Store the state of the level on a node, and its tally once the level has ended."""
         if isinstance(look, tuple):
             look, tally = look
             self._tallies[node] = (look.pop("window"), tally)
@@ -312,7 +313,7 @@ def check_ways(fleet: Fleet, looks: Mapping[Node, dict[str, Any]]) -> None:
 
 
 def _tell_loss(serving: Node, what: str) -> None:
-    """Raise DynoError that says why a node was lost, and with it which part of the server."""
+    """Raise DynoError that says why a node was lost, and which part of the server was lost with it."""
     try:
         serving.ask("clock")
     except DynoError as error:
@@ -331,22 +332,22 @@ def _stopped(node: Node) -> bool:
 
 
 class FleetRemoval:
-    """A removal of workspaces under way on several nodes; used like a `_native.Removal`."""
+    """A running removal of workspaces on several nodes, with the interface of `_native.Removal`."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
         self._left: list[_native.LeftOver] = []
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the end. Return true once it has come."""
+        """Wait up to `timeout_s` for the end. Return true once the removal has ended."""
         told = ask_all(self._nodes, "removing", [{"timeout_s": timeout_s}] * len(self._nodes))
         self._left = [one for part in told for one in part["left"]]
         return all(part["ended"] for part in told)
 
     def stop(self) -> None:
-        """Give up within a moment."""
+        """Stop the removal early."""
         ask_all(self._nodes, "stop_removing")
 
     def left(self) -> list[_native.LeftOver]:
-        """Return what remained at the last look."""
+        """Return the files that remained at the last look."""
         return self._left

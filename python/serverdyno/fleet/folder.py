@@ -1,8 +1,8 @@
-"""The folder of a fleet, made by `dyno fleet init`: its members, its scheduler's address and its certificates.
+"""The folder of a fleet, created by `dyno fleet init`: its members, its scheduler's address and its certificates.
 
-It has `fleet.toml`, `hosts.toml` if nodes were started over SSH, `authority.pem`, `authority.key`, `controller/`,
-`scheduler/` and `nodes/<name>/`; each of these directories has a certificate. A node needs only its own folder under
-`nodes/`.
+The folder has `fleet.toml`, `hosts.toml` if nodes were started over SSH, `authority.pem`, `authority.key`,
+`controller/`, `scheduler/` and `nodes/<name>/`; each of these directories has a certificate. A node needs only its
+own folder under `nodes/`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FleetFolder:
 
     @classmethod
     def open(cls, path: Path) -> FleetFolder:
-        """Return the fleet in a folder. Raises UserError if `dyno fleet init` did not make it."""
+        """Return the fleet in a folder. Raises UserError if the folder is not that of a fleet."""
         try:
             found = tomllib.loads((path / FLEET).read_text(encoding="utf-8"))
             return cls(path, str(found["name"]), str(found["at"]), tuple(map(str, found["nodes"])))
@@ -85,7 +85,7 @@ class NodeFolder:
 
 
 def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = False) -> FleetFolder:
-    """Make a fleet's folder, or with `renew` new certificates for an existing fleet. Raises UserError."""
+    """Create a fleet's folder, or with `renew` new certificates for an existing fleet. Raises UserError."""
     problems = [
         f"{name!r} is not a valid node name: use lower-case letters, digits, dots and hyphens"
         for name in nodes
@@ -94,7 +94,7 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
     if len(set(nodes)) < len(nodes):
         problems.append("two nodes have the same name")
     if roles := sorted({CONTROLLER, SCHEDULER}.intersection(nodes)):
-        # The name in a certificate says what its holder may do.
+        # The name in a certificate decides what its holder may do.
         problems.append(f"{' and '.join(roles)}: this name is reserved, so choose another one for the node")
     if not nodes:
         problems.append("a fleet needs at least one node")
@@ -124,7 +124,7 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
 
 
 def _with_port(at: str) -> str:
-    """Return host and port. The host is an address, or a name that every node resolves alike. Raises ValueError."""
+    """Return host and port. The host is an address, or a name that nodes can resolve. Raises ValueError."""
     host, port = host_and_port(at)
     try:
         address = ipaddress.ip_address(host)

@@ -1,8 +1,8 @@
-"""A group of levels that end when their work is done, on the nodes of a fleet or in this process.
+"""Run a group of levels that end when their work is done, on the nodes of a fleet or in this process.
 
 All clients wait for each other at gates: before each step, and at the beginning and end of each level. A gate is
-opened once all nodes have reached it. Levels begin at a time that each node gets in its own clock, and nodes report
-durations since then. The data plane does the work between two gates, and `run/steps.py` takes samples there.
+opened once all nodes have reached it. Each node gets the start time of a level in its own clock, and reports
+durations since the start. The data plane does the work between two gates, and `run/steps.py` takes samples there.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from serverdyno.servers import waiting
 from serverdyno.units import NS_PER_S
 
 NOTICE_HERE_NS = 2_000_000
-"""As `fleet.NOTICE_NS`, within one process: its threads look at the gate every 0.2 ms."""
+"""Time from the opening of a gate to the start within one process, whose threads check the gate every 0.2 ms."""
 END_S = 10.0
-"""Longest wait for the end of a group that was stopped, including the removal of its files."""
+"""Time limit for the end of a stopped group, including the removal of its files."""
 BEGIN, END = "begin", "end"
-"""Kinds of gates. The third kind, between levels, needs no name here."""
+"""Kinds of gates at which this module acts. The third kind is between levels."""
 AtGate = Callable[[str], None]
 """Called with the kind of a gate while all clients wait there."""
 
 
 class ThisProcess:
-    """This process as a node: it performs a request when its answer is read."""
+    """This process as a node. It performs a request when the answer is read."""
 
     name, lost, look_s = "this process", False, TICK_S
     on_this_clock = on_this_machine = True
@@ -55,7 +55,7 @@ class ThisProcess:
         self._request = do, arguments
 
     def answered(self, _timeout_s: float) -> bool:
-        """Return true, because reading the answer waits for it."""
+        """Return true, because `answer` performs the request."""
         return True
 
     def answer(self) -> Any:
@@ -64,7 +64,7 @@ class ThisProcess:
         return getattr(self._worker, do)(**arguments)
 
     def cpu_s(self) -> float:
-        """Return 0, because the CPU time of this process is counted elsewhere."""
+        """Return 0, because `LoadSetup.generator_cpu_s` adds the CPU time of this process."""
         return 0.0
 
     def end(self) -> None:
@@ -78,7 +78,7 @@ def in_this_process(target: _native.Target, cpus: Sequence[int]) -> Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The counts of a level: over all nodes, and per participating node."""
+    """The counts of a level, in total and per participating node."""
 
     result: Counted
     nodes: Sequence[NodeFigures]
@@ -86,11 +86,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The request to each node.
+    """The levels of a group, for the requests to nodes.
 
-    `job` is the document of the data plane (`crates/engine/src/job.rs`) without a node's part. `clients` is the most
-    of any level, `names` are those of its steps, for errors, and `local` has the sizes of local files by name, in
-    bytes.
+    `job` is the document for the data plane (`crates/engine/src/job.rs`) without a node's part. `clients` is the
+    largest number of clients of a level, `names` has the names of the steps for error messages, and `local` has the
+    sizes of local files in bytes, by name.
     """
 
     job: Mapping[str, Any]
@@ -100,7 +100,7 @@ class Group:
 
 
 class GroupLoad:
-    """A group under way. `begun_unix_s` has the time when the levels of each phase began, by this machine's clock."""
+    """A running group. `begun_unix_s` has the start times of the levels by this machine's clock."""
 
     def __init__(self, fleet: Fleet, group: Group) -> None:
         self.begun_unix_s: list[float] = []
@@ -114,10 +114,10 @@ class GroupLoad:
         self._asked: set[Node] = set()
 
     def carry_out(self, at_gate: AtGate) -> list[Level | None]:
-        """Return what was counted of each level. Raises DynoError.
+        """Run the group and return the counts of each level. Raises DynoError.
 
-        However it ends, the load ends and each node removes the files it made. After a ServerEndedError nothing is
-        removed.
+        Even after an error, the load is ended and each node removes the files that it created. After a
+        ServerEndedError, no files are removed.
         """
         try:
             try:
@@ -126,7 +126,7 @@ class GroupLoad:
                     self._pass_gate(at_gate)
                     self._look()
             except ServerError:
-                waiting.look()  # the error of a client may mean that the server has ended
+                waiting.look()  # if the server has ended, raise this instead of the client's error
                 raise
             return self._levels()
         except BaseException as error:
@@ -151,10 +151,10 @@ class GroupLoad:
             self._take(node, look)
 
     def _look(self) -> None:
-        """Ask each node that waits at no gate for its state, and wait briefly for the answers."""
+        """Request the state of each node that is not at a gate, and wait briefly for the answers."""
         for node in self._nodes:
             look = self._looks[node]
-            # If a node is lost while it waits at a gate, asking it tells why.
+            # If a node is lost while it waits at a gate, a request raises the reason.
             is_due = not look["ended"] and (look["gate"] is None or node.lost)
             if node not in self._asked and is_due:
                 node.ask("look_at_group", timeout_s=node.look_s)
@@ -173,7 +173,7 @@ class GroupLoad:
         self._looks[node] = look
 
     def _pass_gate(self, at_gate: AtGate) -> None:
-        """Open the next gate once no node is on the way to it. Nodes beyond it are not affected."""
+        """Open the next gate once all nodes have reached a gate. Nodes at a later gate keep waiting."""
         at = [look["gate"] for look in self._looks.values() if not look["ended"]]
         if not at or None in at:
             return
@@ -216,7 +216,7 @@ class GroupLoad:
         ]
 
     def _stop(self, *, at_once: bool) -> None:
-        """Stop all remaining nodes, and wait until they have removed their files."""
+        """Stop the group on all remaining nodes, and wait until they have removed their files."""
         until_s = time.monotonic() + END_S
         for node in self._nodes:
             with contextlib.suppress(DynoError, RuntimeError, OSError, ValueError):

@@ -1,6 +1,6 @@
-"""How long a node stays with its controller after the last message from it. `node.py` says what it does then."""
+"""The lease of a controller on a node. `node.py` acts at its end."""
 
 from __future__ import annotations
 
 LEASE_S = 5.0
-"""A node without a message from its controller for this long ends the load and is free for another."""
+"""If a node gets no message from its controller for this time, it ends the load and is free for another controller."""

@@ -1,6 +1,6 @@
-"""Check a scheduler before connecting: whether it can be reached, speaks TLS, and accepts our certificate.
+"""Check a scheduler before connecting: whether it can be reached, uses TLS, and accepts this certificate.
 
-Dask would report all of these as a timeout; this gives each its own message.
+Dask would report every problem as a timeout; this module has a message for each.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ TRY_AGAIN_S = 0.1
 
 
 class NobodyThere(FleetError):  # noqa: N818  # the field's word for it is no error
-    """Nothing answers at the scheduler's address yet."""
+    """Nothing accepts connections at the scheduler's address yet."""
 
 
 def context(folder: Path) -> ssl.SSLContext:
     """Return a TLS context with the certificate in a folder. Raises UserError if it can't be used."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # The authority is the fleet's own, and nodes are found by their addresses.
+    # Trust only the fleet's own authority. The host name is not checked, because nodes are found by their
+    # addresses.
     made.check_hostname, made.verify_mode = False, ssl.CERT_REQUIRED
-    # In TLS 1.3 a client learns only after its handshake, at an unknown time, that its certificate was refused (RFC
-    # 8446, section 4.4.2.4); in TLS 1.2 the handshake fails. The fleet's own connections use the newest version.
+    # In TLS 1.3, a client is told only after the handshake, at an unknown time, that its certificate was
+    # refused (RFC 8446, section 4.4.2.4); in TLS 1.2, the handshake fails. The fleet's other connections use
+    # the newest version.
     made.maximum_version = ssl.TLSVersion.TLSv1_2
     try:
         made.load_verify_locations(folder / certificates.AUTHORITY)
@@ -77,7 +79,7 @@ def check(at: str, folder: Path) -> None:
 
 
 def wait_for(at: str, folder: Path, patience_s: float, is_alive: Callable[[], bool] = lambda: True) -> None:
-    """Wait until the scheduler answers. Raises as `check` does; NobodyThere once it has ended or time is up."""
+    """Wait until the scheduler answers. Raises DynoError as `check` does; NobodyThere if it has ended or time is up."""
     until = time.monotonic() + patience_s
     while True:
         try:

@@ -9,7 +9,7 @@ from serverdyno import _native
 from serverdyno.fleet.fleet import Fleet
 from serverdyno.plan.model import Bounds, GeneratorPlan, Suite
 
-REMOVAL_TIMEOUTS = 2  # of an operation
+REMOVAL_TIMEOUTS = 2  # in timeouts of an operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class LoadSetup:
 
     @property
     def removal_s(self) -> float:
-        """The time allowed for removing all that clients left on a server."""
+        """The time limit for the removal of all files that clients left on a server."""
         return REMOVAL_TIMEOUTS * self.suite.timeout_s
 
     def generator_cpu_s(self) -> float:
-        """Return the CPU seconds so far of this process and of all processes that make its load."""
+        """Return the CPU seconds so far of this process and of all nodes on this machine."""
         return time.process_time() + (self.fleet.cpu_s() if self.fleet else 0.0)
 
     def workspaces_begun(self) -> bool:
-        """Return whether any client has ever begun to make a workspace."""
+        """Return whether any client has started to create a workspace."""
         return self.fleet.begun() if self.fleet else self.workspaces.begun()

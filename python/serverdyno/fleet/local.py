@@ -16,27 +16,27 @@ from serverdyno.plan.model import Mix
 from serverdyno.servers import waiting
 
 TICK_S = 0.25
-STOP_WAIT_S = 10.0  # a stopped level ends within a moment
+STOP_WAIT_S = 10.0  # a stopped level ends sooner
 OnTick = Callable[[float, "_native.Snapshot"], None]
 
 
 def stream_seed(seed: int, repetition: int, mix: int) -> int:
-    """Return the seed of one level, which is the same for every configuration so that all get the same requests.
+    """Return the seed of one level. It is the same for every configuration, so that all get the same requests.
 
-    For file servers, all levels of a run have that of level 0: clients keep the order of their operations, so that a
-    curve's levels differ only in the number of clients.
+    For file servers, all levels of a run have the seed of level 0: clients keep the order of their operations, so
+    that the levels of a curve differ only in the number of clients.
     """
     digest = hashlib.sha256(f"{seed}/{repetition}/{mix}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
 
 
 def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> Counted:
-    """Run one level to its end and return what was counted.
+    """Run one level to its end and return its counts.
 
-    `on_tick` is called at its start, as soon as the window opens and closes, at its end, and a few times per second
-    in between. It gets the seconds since the start and the state of the level; for a fleet, as its nodes last
-    reported. Raises UserError for a level that can't be run here, and ServerEndedError once the server has ended. If
-    anything interrupts the level, its load ends.
+    `on_tick` is called at the start and the end of the level, when the window opens and closes, and a few times per
+    second in between. It gets the seconds since the start and the state of the level; for a fleet, the state that the
+    nodes last reported. Raises UserError if the level can't be run on this machine, and ServerEndedError once the
+    server has ended. If the call is interrupted, the load ends.
     """
     try:
         load = _started(mix, setup, seed)
@@ -65,9 +65,9 @@ def remove_workspaces(
     on_start: Callable[[], None],
     on_left: Callable[[Sequence[_native.LeftOver]], None],
 ) -> None:
-    """Remove what the clients of all levels so far have made on the server, within `setup.removal_s`.
+    """Remove the files that the clients of all levels so far have created on the server, within `setup.removal_s`.
 
-    `on_left` is called with what remains, also after an interruption; it is not called if nothing remains.
+    `on_left` is called with the remaining files, also after an interruption, but not if no files remain.
     """
     if not setup.workspaces_begun():
         return
@@ -95,7 +95,7 @@ def _impossible(mix: Mix, error: Exception) -> UserError:
 def need(setup: LoadSetup, mixes: Sequence[Mix]) -> tuple[list[int], int]:
     """Return the clients of the largest level on each share of a file server, and the bytes that each needs."""
     shares = _shares(setup)
-    if setup.suite.ends_when_done:  # all of its clients use the first share
+    if setup.suite.ends_when_done:  # all clients of the suite use the first share
         work = setup.suite.work
         return [setup.suite.clients[0], *[0] * (shares - 1)], work.workspace_bytes(setup.suite.settings(work))
     most = max([clients_of_check(setup), *(mix.clients for mix in mixes)])
@@ -105,18 +105,18 @@ def need(setup: LoadSetup, mixes: Sequence[Mix]) -> tuple[list[int], int]:
 
 
 def _shares(setup: LoadSetup) -> int:
-    """Return the number of shares among which clients are distributed, 1 if a target has none."""
+    """Return the number of shares among which clients are distributed; 1 if the target has none."""
     return len(setup.target.facts.get("shares", [None]))
 
 
 def clients_of_check(setup: LoadSetup) -> int:
-    """Return the clients of the check before load: one, or one per share."""
+    """Return the number of clients of the check before load: one, or one per share."""
     shares = _shares(setup)
     return min(shares, setup.bounds.max_clients if setup.bounds else shares)
 
 
 def _elapsed_s(load: _native.Load | FleetLoad) -> float:
-    """Return the time since the start. The last report of a fleet's nodes may be some time old."""
+    """Return the time since the start of the level. A fleet computes it: the last report of a node may be old."""
     return load.elapsed_s if isinstance(load, FleetLoad) else load.snapshot()["elapsed_s"]
 
 
@@ -135,7 +135,8 @@ def _started(mix: Mix, setup: LoadSetup, seed: int) -> _native.Load | FleetLoad:
 def _removal(mix: Mix, setup: LoadSetup) -> _native.Removal | FleetRemoval | None:
     if not setup.fleet or (lost := setup.fleet.lost_clients()):
         if setup.fleet:
-            # Nobody knows what the clients of a lost process made, so everything that may exist is removed by name.
+            # It is not known what the clients of a lost process created, so everything that may exist is
+            # removed by name.
             setup.workspaces.assume_standing(lost)
         return _prepared(mix, setup, seed=0).remove_workspaces(setup.removal_s)
     return setup.fleet.remove_workspaces(mix_document(mix, setup, seed=0), setup.removal_s)

@@ -1,4 +1,4 @@
-"""The files of this machine that the steps of a scenario copy. The data plane copies them."""
+"""Create the local files that the steps of a scenario copy. The data plane copies them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from serverdyno.errors import UserError
 from serverdyno.probes.abandoned import private_directory
 
-_POOL_BYTES = 1_048_573  # a prime, so that no two blocks of a file are equal
+_POOL_BYTES = 1_048_573  # a prime, so that the pool's repetitions don't make blocks of a file equal
 
 
 @contextmanager

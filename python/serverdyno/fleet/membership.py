@@ -1,7 +1,7 @@
-"""Check which nodes take part in an experiment: every node of the fleet, with equal version, build and settings.
+"""Check the nodes of an experiment: every node of the fleet must join, with equal version, build and settings.
 
-An experiment keeps the nodes with which it began, because others would make its load differently. `cluster.py`
-reaches them.
+An experiment keeps the nodes with which it began, because other nodes would generate its load differently.
+`cluster.py` connects to the nodes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ PATIENCE_S = 20.0
 CHECK_FREE_S = 0.5
 """Time between two checks whether the nodes are free."""
 SETTINGS = ("sysctls", "limits")
-"""Facts of the machine that affect the load that a node makes."""
+"""Facts of the machine that affect the load of a node."""
 
 
 def all_nodes(cluster: Cluster, wanted: Sequence[str], patience_s: float | None = None) -> list[DaskNode]:
-    """Return these nodes, proven to be of this version and alike. Raises DynoError that names all that are not."""
+    """Return these nodes after checking their version, build and settings. Raises DynoError with all differences."""
     there = backend.wait_for(cluster, wanted, PATIENCE_S if patience_s is None else patience_s)
     if missing := [name for name in wanted if name not in there]:
         raise FleetError(
@@ -58,7 +58,7 @@ def all_nodes(cluster: Cluster, wanted: Sequence[str], patience_s: float | None 
 
 
 def free_again(cluster: Cluster, there: dict[str, str]) -> dict[str, dict[str, Any] | None]:
-    """Return the nodes' facts, after a short wait for nodes whose last controller was killed."""
+    """Return the nodes' facts. Wait a short time for nodes whose last controller was killed."""
     until = time.monotonic() + 2 * LEASE_S
     while True:
         told = cluster.facts(there, max(PATIENCE_S, FACTS_S))
@@ -68,7 +68,7 @@ def free_again(cluster: Cluster, there: dict[str, str]) -> dict[str, dict[str, A
 
 
 def differences(told: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield what keeps nodes out: a different version or build, or settings unlike the first node's."""
+    """Yield the reasons that exclude nodes: another version or build, or settings that differ from the first node's."""
     here = facts.build()
     first_name, first = next(iter(told.items()))
     for name, one in told.items():
@@ -88,7 +88,7 @@ def differences(told: Mapping[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def disclosed(folder: FleetFolder, nodes: list[DaskNode]) -> dict[str, Any]:
-    """Return what an experiment records of its fleet, without secrets and without what changes from run to run."""
+    """Return the facts of a fleet that an experiment records, without secrets and facts that change from run to run."""
     return {
         "fleet": folder.name,
         "nodes": [disclosed_node(node) for node in nodes],
@@ -127,10 +127,10 @@ def fleet_at(  # noqa: PLR0913 (what a load is made with)
     *,
     load_file: str | None = None,
 ) -> Iterator[Fleet]:
-    """Yield the fleet of a folder, after each node has opened the target.
+    """Yield the fleet of a folder, of which each node has opened the target.
 
-    `generator` has the threads and weights of the nodes. `apart` names nodes that serve and make no load. `load_file`
-    is packed. Raises DynoError.
+    `generator` has the threads and weights of the nodes. `apart` names nodes that run servers and generate no load.
+    `load_file` is packed. Raises DynoError.
     """
     folder = FleetFolder.open(path)
     with backend.connected(folder) as cluster:
@@ -147,9 +147,9 @@ def fleet_at(  # noqa: PLR0913 (what a load is made with)
 
 
 def load_nodes(folder: FleetFolder, apart: Collection[str]) -> list[str]:
-    """Return the names of the nodes that make the load.
+    """Return the names of the nodes that generate load.
 
-    Raises UserError if servers are on unknown nodes, or on all.
+    Raises UserError if servers are on unknown nodes, or on all nodes.
     """
     check_known(folder, apart)
     if not (names := [name for name in folder.nodes if name not in apart]):
@@ -183,7 +183,7 @@ def server_nodes(path: Path, names: Sequence[str]) -> Iterator[dict[str, ServerN
 
 
 def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
-    """Raise UserError if a loopback target would be another machine for a node."""
+    """Raise UserError if a target on loopback would be another machine or network namespace for a node."""
     here = facts.place()
     far = [
         node.short_name
@@ -199,7 +199,7 @@ def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
 
 
 def _open(nodes: list[DaskNode], target: _native.Target, wanted: dict[str, Any]) -> None:
-    """Have each node check for itself that the target consents to load. Raises the errors of all nodes in one."""
+    """Let each node check by itself that the target consents to load. Raises one error with those of all nodes."""
     _, problems = ask_each(nodes, "open", [wanted] * len(nodes))
     if not problems:
         return
@@ -212,7 +212,7 @@ def _open(nodes: list[DaskNode], target: _native.Target, wanted: dict[str, Any])
 
 
 def weights(nodes: Sequence[DaskNode], stated: Mapping[str, int]) -> list[int]:
-    """Return the clients' weights: those in the plan, or CPUs. Raises UserError if the plan does not have all."""
+    """Return each node's weight: that in the plan, or its number of CPUs. Raises UserError if the plan lacks a node."""
     names = [node.short_name for node in nodes]
     if not stated:
         return [len(node.facts["cpus"]) for node in nodes]
@@ -226,7 +226,7 @@ def weights(nodes: Sequence[DaskNode], stated: Mapping[str, int]) -> list[int]:
 
 
 def _cpus(nodes: list[DaskNode], threads: int) -> list[tuple[int, ...]]:
-    """Return the first CPUs of a node that is alone on its machine. Nodes that share a machine are not pinned."""
+    """Return each node's CPUs: the first ones if it is alone on its machine; empty (not pinned) if it is not."""
     boots = [node.facts["place"]["boot"] for node in nodes]
     chosen = []
     for node, boot in zip(nodes, boots, strict=True):

@@ -1,9 +1,9 @@
 """A node of a fleet on Dask distributed, run by `dyno node`.
 
-It only answers the holder of the controller's certificate.
+It answers only requests from the holder of the controller's certificate.
 
-It answers one controller at a time, for as long as it hears from it, and then ends the load by itself. `worker.py`
-performs the requests.
+It serves one controller at a time. If the controller is silent for too long, the node ends the load and is free for
+another. `worker.py` performs the requests.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from serverdyno.probes import abandoned
 
 JOIN_S = 20.0
 AGAIN_S = 2.0
-"""Time after a failed attempt to join, which may fail again with the same message."""
+"""Pause after an attempt to join that was refused or failed."""
 LOOK_S = 0.5
-"""Time between two looks for a scheduler that is not there."""
+"""Time between two attempts to reach a scheduler that is not running."""
 BEGINNINGS = frozenset({"open", "serve"})
-"""Requests with which a controller begins. All others follow one of these."""
+"""Requests with which a controller begins. All other requests follow one of these."""
 
 
 class FleetNode(FleetServer):
@@ -70,14 +70,15 @@ class FleetNode(FleetServer):
         self._end, self._say = end, say
         self._refused = refused
         self._place = Worker()
-        # One request after another, in the order of arrival; Dask's own thread stays free for pings.
+        # A thread that performs one request after another, in the order of arrival. Dask's own thread stays
+        # free for pings.
         self._requests = ThreadPoolExecutor(1, "requests")
         self._controller: str | None = None
         self._silence = Silence(LEASE_S, time.monotonic())
         self._lateness = Lateness(time.monotonic())
 
     async def dyno(self, request: bytes, controller: str) -> dict[str, Any]:
-        """Answer one packed request of `pipe.py`."""
+        """Answer one packed request; `pipe.py` defines the requests."""
         heard_ns = self._place.clock()
         if self._is_in_use() and controller != self._controller:
             return {"refused": "it is in use by another controller"}
@@ -100,15 +101,16 @@ class FleetNode(FleetServer):
         loop = asyncio.get_running_loop()
         answer, blob = await loop.run_in_executor(self._requests, self._place.perform, asked)
         if asked["do"] == "serve" and "told" in answer:
-            # The person who runs the node learns for whom the machine consents to load.
+            # Tell the person who runs the node to whose load its machine consents.
             url, server = answer["told"]["access"]["url"], asked["with"]["server"]
             self._say(f"{self.name} runs {server} at {url}, and consents to load from {controller}")
         return self._answer(heard_ns, answer, blob)
 
     def _answer(self, heard_ns: int, answer: dict[str, Any], blob: bytes | None = None) -> dict[str, Any]:
-        """Return an answer with the node's lateness (s), and when the request was heard and answered.
+        """Return an answer with the node's lateness in s, and the times at which the request arrived and was answered.
 
-        These times are in ns of the node's clock. Like a ping, an answer shows that the node is alive.
+        The times are in ns of the node's monotonic clock. The controller treats an answer as a sign of life, as it
+        does a ping.
         """
         late_s = self._lateness.lately_s(time.monotonic())
         told = packed(answer, blob)
@@ -128,7 +130,7 @@ class FleetNode(FleetServer):
         return {"facts": json.dumps(told)}
 
     async def dyno_release(self, controller: str) -> dict[str, str]:
-        """Release the node for another controller, and end what this one has under way."""
+        """End the work of this controller, and release the node for another one."""
         if controller == self._controller:
             await self.abandon()
         return {}
@@ -139,7 +141,7 @@ class FleetNode(FleetServer):
 
     async def watch(self) -> None:
         """End the load of a controller that has been silent for too long."""
-        self._lateness = Lateness(time.monotonic())  # joining does not count as a look
+        self._lateness = Lateness(time.monotonic())  # the time of joining does not count as lateness
         while True:
             await asyncio.sleep(LISTENER_LOOK_S)
             now_s = time.monotonic()
@@ -150,7 +152,7 @@ class FleetNode(FleetServer):
                 await self.abandon()
 
     async def abandon(self) -> None:
-        """End everything that is under way, after the request that is being answered."""
+        """End all work, after the current request."""
         self._controller = None
         self._place.hurry()
         loop = asyncio.get_running_loop()
@@ -161,9 +163,9 @@ class FleetNode(FleetServer):
 
 
 def run(folder: NodeFolder, say: Callable[[str], None]) -> None:
-    """Be a node until SIGINT or SIGTERM: join, and join again when the scheduler has gone.
+    """Run a node until SIGINT or SIGTERM. It joins the scheduler, and joins again after the scheduler was restarted.
 
-    Raises DynoError if its certificate can't be used, or if the scheduler refuses it at first.
+    Raises DynoError if the node's certificate can't be used, or if the scheduler refuses it at the first attempt.
     """
     refused = dask_settings.prepare()
     try:
@@ -187,7 +189,7 @@ async def _stay(
             await asyncio.to_thread(link.check, folder.at, folder.path)
             await _join(folder, refused, end, say)
         except link.NobodyThere:
-            pass  # it may come later
+            pass  # the scheduler may be started later
         except (DynoError, OSError, TimeoutError) as error:
             say(f"not joined: {error}")
             again_s = AGAIN_S
@@ -200,7 +202,7 @@ async def _stay(
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """Yield a directory for Dask. Its mark lets a later process remove it if this node is killed."""
+    """Yield a directory for Dask. Its owner file lets a later process remove the directory if this node is killed."""
     directory = Path(tempfile.gettempdir()) / f"serverdyno-node-{secrets.token_hex(8)}"
     directory.mkdir(mode=0o700)
     try:
@@ -216,7 +218,7 @@ async def _join(
     end: asyncio.Event,
     say: Callable[[str], None],
 ) -> None:
-    """Be a member until the scheduler goes or `end` is set."""
+    """Join, and be a member until the scheduler ends or `end` is set."""
     with _scratch() as scratch:
         async with FleetNode(folder.name, scratch, refused, end, say) as node:
             peers = frozenset({CONTROLLER})
@@ -255,7 +257,7 @@ async def _membership(folder: NodeFolder, at: str) -> PlainComm:
 
 
 async def _until_gone(membership: PlainComm) -> None:
-    """Wait for the end of a connection that carries no more messages."""
+    """Wait until the scheduler closes the connection, which carries no more messages."""
     with contextlib.suppress(OSError):
         await membership.read()
 

@@ -1,7 +1,7 @@
-"""A team whose members are on several nodes, as one server: the front on one node, the servers behind it on others.
+"""A team with members on several nodes, as one server: the front on one node, the servers behind it on others.
 
 Each member is started, proven, measured and stopped on its own node (`serving.py`). The front's node proves that each
-server behind it makes the page that clients request from the front. `servers/team.py` has the fronts.
+server behind it generates the page that clients request from the front. `servers/team.py` has the fronts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServerNode:
-    """A node that serves: its address for servers, and what is disclosed of it."""
+    """A node that runs servers: their address on the node, and the node's facts for the disclosure."""
 
     node: Node
     address: str
@@ -51,7 +51,7 @@ class NodeTeam(Members):
 
     @property
     def is_here(self) -> bool:
-        """Whether a member takes CPU time of this machine."""
+        """Whether a member uses CPU time of this machine."""
         return any(node.on_this_machine for node, _, _ in self.places)
 
     @property
@@ -59,7 +59,7 @@ class NodeTeam(Members):
         return self.front.url
 
     def access(self) -> Access:
-        """Return the front's access; over TLS, that of the member that speaks it."""
+        """Return the front's access. Trust and TLS URL are those of the member that terminates TLS."""
         if not self.settings.tls_at_the_back:
             return self.front.access()
         behind = next(iter(self.backs.values())).access()
@@ -76,13 +76,13 @@ class NodeTeam(Members):
     def describe(self) -> Description:
         """Return one description of all members."""
         backs = [of_member(name, back.describe()) for name, back in self.backs.items()]
-        # The front's node has named the member that it describes.
+        # The front's node has already added the member's name to its description.
         return together([self.front.describe(), *backs], "team", self.settings.model_dump())
 
     def requests_served(self) -> int | None:
         """Return the front's own count; None if clients use TLS with a server behind it.
 
-        In that case no server counts all requests.
+        Then no server counts all requests.
         """
         return None if self.settings.tls_at_the_back else self.front.requests_served()
 

@@ -1,6 +1,6 @@
 """Measure the CPU time of other programs on a node during the window of a level.
 
-The tally has the node's own CPU time.
+The node's own CPU time is in the tally.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from serverdyno.probes.noise import CpuTime, machine_cpu, used_by_others
 
 
 class NodeWindow:
-    """Two samples, near both borders of a window. `cpus` are those on which the node makes its load; empty: any."""
+    """Two samples, near both borders of a window. `cpus` are those of the node's load; empty: any."""
 
     def __init__(self, window: dict[str, float], cpus: Sequence[int]) -> None:
         self._opens_s = window.get("ramp_up_s", 0.0)
@@ -24,15 +24,15 @@ class NodeWindow:
         self._samples: list[tuple[CpuTime, float]] = []
 
     def until_due_s(self, elapsed_s: float) -> float:
-        """Return the time until the next sample; infinite once both are taken."""
+        """Return the time until the next sample is due; infinite once both are taken."""
         return max(0.001, self._due_s[0] - elapsed_s) if self._due_s else math.inf
 
     def look(self, elapsed_s: float) -> None:
-        """Take the sample that is due this long after the start of the level.
+        """Take the sample that is due `elapsed_s` after the start of the level, if any.
 
-        If the first one comes in the second half of the window, none is taken.
+        If the first sample would be in the second half of the window, no sample is taken.
         """
-        # The time of a level is 0 or less before its start.
+        # `elapsed_s` is 0 or less before the start of the level.
         if not self._due_s or elapsed_s <= 0 or elapsed_s < self._due_s[0]:
             return
         if not self._samples and elapsed_s >= (self._opens_s + self._closes_s) / 2:
@@ -42,7 +42,7 @@ class NodeWindow:
         del self._due_s[0]
 
     def told(self) -> dict[str, Any]:
-        """Return the CPU seconds of others and of steal in the window, and the number of CPUs; None: not known."""
+        """Return CPU seconds used by others and stolen in the window, and the number of CPUs; None: not known."""
         if len(self._samples) < 2:
             return {"others_cpu_s": None, "steal_cpu_s": None, "cpus": None}
         (before, used_before), (after, used_after) = self._samples

@@ -1,7 +1,7 @@
-"""Messages between controller and node: deflated JSON (RFC 1951), with optional bytes after it.
+"""Messages between controller and node: JSON and optional bytes, compressed with DEFLATE (RFC 1951).
 
-Both sides know the usual words beforehand (nodes of another build are refused), so a short message is mostly its
-figures. `pipe.py` defines the messages.
+Both sides have the same preset dictionary of usual words (nodes of another build are refused), so a short message
+consists mostly of its figures. `pipe.py` defines the messages.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 from serverdyno import _native
 
 RAW = -zlib.MAX_WBITS
-"""Without header and checksum, because TLS has one."""
+"""Raw DEFLATE, without header and checksum, because TLS protects the messages."""
 END_OF_WORDS = b"\0"
-"""Never occurs in JSON."""
+"""Separator of JSON and bytes. It never occurs in JSON."""
 MOST_REQUEST_BYTES = 3 << 29
-"""Inflated size.
+"""Maximum size of a request after decompression.
 
-The longest request has a load file: 1 GiB that does not deflate, in base64. That leaves 170 MiB for the rest.
+The longest request has a load file: 1 GiB of incompressible data in base64. 170 MiB are left for the rest.
 """
 MOST_ANSWER_BYTES = 1 << 28
-"""Inflated size; as much as a level's record may have in the store.
+"""Maximum size of an answer after decompression, equal to the maximum size of a level's record in the store.
 
-The longest answer is a tally: some 30 MB for 100,000 clients with an outage each, and for the seconds of a day.
+The longest answer is a tally: about 30 MB for 100,000 clients with an outage each and a day of seconds.
 """
 SAID_OFTEN = (
     '"refused": "why": "hint": {"do": "stop", "with": {}} {"do": "start", "with": {"document": {"clients": 1, "seed": '
@@ -36,11 +36,11 @@ SAID_OFTEN = (
     '"bytes_in": 0, "bytes_moved": 0, "errors": 0, "clients_active": 1, "p99_ms": null}, "link_down": null, '
     '"window": {"others_cpu_s": 0.0, "steal_cpu_s": 0.0, "cpus": 2}}}'
 )
-"""Frequent parts of requests and answers. A missing one costs only some bytes."""
+"""Frequent parts of requests and answers. A missing part only makes messages slightly longer."""
 
 
 def _as_in_tallies(told: Mapping[str, Any]) -> bytes:
-    """Return the names with the values that most levels have, encoded as in CBOR (RFC 8949)."""
+    """Return names and the values that most levels have, encoded in CBOR (RFC 8949) as in tallies."""
     known = b""
     for name, value in told.items():
         known += bytes([0x60 + len(name)]) + name.encode()
@@ -57,16 +57,16 @@ KNOWN = _as_in_tallies(_native.merge([])) + SAID_OFTEN.encode()
 
 
 def packed(words: Any, blob: bytes | None = None) -> bytes:
-    """Pack a message with the bytes that follow it, if there are any."""
+    """Compress a message and the bytes that follow it, if any."""
     packer = zlib.compressobj(wbits=RAW, zdict=KNOWN)
     plain = json.dumps(words).encode() + (b"" if blob is None else END_OF_WORDS + blob)
     return packer.compress(plain) + packer.flush()
 
 
 def unpacked(message: bytes, most_bytes: int) -> tuple[Any, bytes | None]:
-    """Return the message and its bytes. Raises ValueError, with a message, for anything malformed.
+    """Decompress a message and its bytes. Raises ValueError for malformed data.
 
-    A short message can inflate to a long one, so at most `most_bytes` are inflated.
+    A short message can decompress to a long one, so at most `most_bytes` are accepted.
     """
     unpacking = zlib.decompressobj(wbits=RAW, zdict=KNOWN)
     try:

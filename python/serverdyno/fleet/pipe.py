@@ -1,8 +1,8 @@
 """The messages between a node and its controller, and the pipe that carries them between processes of one machine.
 
-A request is `{"number": N, "do": NAME, "with": {...}}`. The answer has the same number: `{"told": ...}`, for a tally
-followed by its bytes, or `{"refused": KIND, "why": [...]}`, with the `hint` of a DynoError. `worker.py` performs the
-requests.
+A request is `{"number": N, "do": NAME, "with": {...}}`. The answer has the same number. It is `{"told": ...}`,
+followed by bytes if there is a tally, or `{"refused": KIND, "why": [...]}`, with the `hint` of a DynoError.
+`worker.py` performs the requests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REFUSALS: dict[str, type[Exception]] = {
     "system": OSError,
     "runtime": RuntimeError,
 }
-"""Kinds of errors that a worker reports to its parent, subclasses first."""
+"""Kinds of errors that a node reports to its controller, subclasses first."""
 LENGTH_BYTES = 8
 PIECE_BYTES = 1 << 20
 
@@ -34,8 +34,8 @@ PIECE_BYTES = 1 << 20
 class MessagePipe:
     """One end of a socket pair. Each message is preceded by its length.
 
-    The other end may stop in the middle of a message, so every call looks at it while it waits. Partly sent or
-    received data is kept, so that an interrupted call does not harm the next one.
+    The other process may be stopped in the middle of a message, so every call calls `look` while it waits. Partly
+    sent or received data are kept, so that an interrupted call does not affect the next one.
     """
 
     def __init__(
@@ -43,14 +43,15 @@ class MessagePipe:
     ) -> None:
         """Create the pipe.
 
-        `look` is called whenever nothing has moved for `look_s` (None: never), and may raise to end the call.
+        `look` is called whenever no data could be sent or received for `look_s` (None: never). It may raise an
+        exception to end the call.
         """
         end.setblocking(False)
         self._end, self._look_s, self._look = end, look_s, look
         self._unsent, self._received = bytearray(), bytearray()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for something to read. Return whether something arrived."""
+        """Wait up to `timeout_s` for data. Return whether data have arrived."""
         return bool(self._received) or self._moves(select.POLLIN, timeout_s)
 
     def send(self, message: bytes) -> None:
@@ -60,7 +61,7 @@ class MessagePipe:
             if not self._moves(select.POLLOUT, self._look_s):
                 self._look()
                 continue
-            with contextlib.suppress(BlockingIOError):  # not enough room for the rest
+            with contextlib.suppress(BlockingIOError):  # no room in the socket for now
                 del self._unsent[: self._end.send(self._unsent[:PIECE_BYTES])]
 
     def receive(self) -> bytes:
@@ -86,7 +87,7 @@ class MessagePipe:
             self._received += piece
 
     def _moves(self, event: int, timeout_s: float | None) -> bool:
-        watch = select.poll()  # unlike select(2), also for file descriptors from 1024 on
+        watch = select.poll()  # select(2) does not support descriptors from 1024 on
         watch.register(self._end, event)
         return bool(watch.poll(None if timeout_s is None else timeout_s * MS_PER_S))
 
@@ -99,7 +100,7 @@ def refusal(error: Exception) -> dict[str, Any]:
 
 
 def told_or_raised(answer: dict[str, Any], blob: bytes | None) -> Any:
-    """Return the result in an answer, with the bytes that follow it, if there are any.
+    """Return the result in an answer, with the bytes that follow it, if any.
 
     Raises the error with which the request was refused, or KeyError or TypeError for a malformed answer.
     """

@@ -1,4 +1,4 @@
-"""Choose the CPUs of the load and of the server, so that neither takes time from the other unnoticed."""
+"""Choose the CPUs of the generator and of the server, so that neither takes CPU time from the other unnoticed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from serverdyno.probes.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """CPU numbers. The two sets overlap only if there are too few CPUs, or if the plan says so."""
+    """CPU numbers. The two sets overlap only if there are too few CPUs, or if the plan demands it."""
 
     generator: tuple[int, ...]
     server: tuple[int, ...]
@@ -25,10 +25,11 @@ class Placement:
 
 
 def place(generator: GeneratorPlan, named_by_servers: Collection[int] = ()) -> Placement:
-    """Return the generator's CPUs, and those of every server that names none.
+    """Return the generator's CPUs, and the CPUs of every server for which the plan names none.
 
-    A generator that names none gets the first CPUs that no server names, one per thread; servers get all others.
-    Raises UserError if there are fewer CPUs than threads, which would then take each other's time.
+    If the plan names no CPUs for the generator, it gets the first CPUs that no server names, one per thread; servers
+    get all others. Raises UserError if there are fewer CPUs than threads, because the threads would then compete for
+    CPU time.
     """
     available = sorted(os.sched_getaffinity(0))
     threads = generator.threads * generator.processes
@@ -45,10 +46,11 @@ def place(generator: GeneratorPlan, named_by_servers: Collection[int] = ()) -> P
 def of_processors(
     count: int, free: Collection[int], others: Collection[int], topology: Topology | None = None
 ) -> tuple[int, ...]:
-    """Return this many CPUs for a server.
+    """Return `count` CPUs for a server.
 
-    They come from `free`, which the generator does not have, and then from `others`. One CPU of every core comes
-    first, all of one memory node. Raises UserError if there are fewer CPUs.
+    CPUs in `free`, which the generator does not use, come before those in `others`; CPUs of one memory node come
+    together; and in a node, one CPU of every core comes before the second of any. Raises UserError if there are fewer
+    CPUs.
     """
     every = sorted({*free, *others})
     if count > len(every):

@@ -1,8 +1,8 @@
 """The connections of a fleet: TLS with a named certificate on both sides, and messages of plain data.
 
-Dask's own connections unpickle whatever a peer marks as a pickle, and no setting of a server or client prevents that
-(`distributed.protocol.core.loads`). These replace them for the whole process. A message is a msgpack map of texts,
-bytes, numbers, sequences and maps. `answering.py` limits what a peer may request.
+Dask's own connections unpickle any data that a peer marks as a pickle, and no setting of a server or client prevents
+this (`distributed.protocol.core.loads`). The connections of this module replace them in the whole process. A message
+is a msgpack map of texts, bytes, numbers, sequences and maps. `answering.py` limits what a peer may request.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from serverdyno.fleet import certificates
 
 SCHEME = "tls"
 LENGTH = struct.Struct("<Q")
-"""Precedes each message: its length in bytes."""
+"""The length of a message in bytes, sent before the message."""
 COPIED_BYTES = 1 << 16
-"""A message of up to this length is copied, so that it goes out in one packet with its length."""
+"""Shorter messages are copied, so that they are sent in one packet with their length."""
 
 
-class PeerError(FatalCommClosedError):  # type: ignore[misc]  # without types of its own here
-    """The peer is not the expected one, or its message can't be read. Trying again is of no use."""
+class PeerError(FatalCommClosedError):  # type: ignore[misc]  # Dask has no types
+    """The peer is not the expected one, or its message can't be read. A retry would fail as well."""
 
 
-class PlainComm(TLS):  # type: ignore[misc]  # without types of its own here
+class PlainComm(TLS):  # type: ignore[misc]  # Dask has no types
     """One connection. A message that is too long, or not plain data, ends it."""
 
     stream: Any
 
     def __init__(self, *arguments: Any, most_bytes: int, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        # Otherwise the error in a peer's answer would be unpickled (`distributed.core.send_recv`).
+        # If this were set, the error in a peer's answer would be unpickled (`distributed.core.send_recv`).
         self.deserialize = False
         self._most_bytes = most_bytes
 
@@ -62,11 +62,11 @@ class PlainComm(TLS):  # type: ignore[misc]  # without types of its own here
 
     @staticmethod
     def handshake_configuration(local: dict[str, Any], remote: dict[str, Any]) -> dict[str, Any]:
-        """Ignore what a peer proposes."""
+        """Return nothing: the peer's proposals are ignored."""
         return {}
 
     async def read(self, deserializers: object = None) -> dict[str, Any]:
-        """Return the next message. Raises PeerError if it can't be read, CommClosedError if none comes."""
+        """Return the next message. Raises PeerError if it can't be read, CommClosedError if the connection ends."""
         if self.stream is None:
             raise CommClosedError("the connection is closed")
         try:
@@ -104,13 +104,13 @@ class PlainComm(TLS):  # type: ignore[misc]  # without types of its own here
 
 
 def _without_pickles(part: object) -> None:
-    """Drop the pickled exception in an error of Dask's server; its text is sent next to it."""
+    """Replace the pickled exception in an error of Dask's server by None. Its text is sent separately."""
     if not isinstance(part, Serialize):
         raise TypeError(f"{type(part).__name__} is not plain data")
 
 
-class PlainListener(TLSListener):  # type: ignore[misc]  # without types of its own here
-    """A listener for peers whose certificates have one of the given names."""
+class PlainListener(TLSListener):  # type: ignore[misc]  # Dask has no types
+    """A listener that accepts only peers whose certificates have one of the given names."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class PlainListener(TLSListener):  # type: ignore[misc]  # without types of its 
         refused: Any,
         **options: Any,
     ) -> None:
-        """Create the listener. The `count` of `refused` grows with each connection that is refused for its name."""
+        """Create the listener. `refused.count` grows with each connection that is refused because of its name."""
         super().__init__(*arguments, **options)
         self.comm_class = functools.partial(PlainComm, most_bytes=most_bytes)
         self._peers, self._refused = peers, refused
@@ -134,8 +134,8 @@ class PlainListener(TLSListener):  # type: ignore[misc]  # without types of its 
         return stream
 
 
-class PlainConnector(TLSConnector):  # type: ignore[misc]  # without types of its own here
-    """A connector to a peer whose certificate has its name."""
+class PlainConnector(TLSConnector):  # type: ignore[misc]  # Dask has no types
+    """A connector to a peer whose certificate must have a given name."""
 
     async def connect(
         self,
@@ -155,7 +155,7 @@ class PlainConnector(TLSConnector):  # type: ignore[misc]  # without types of it
         return comm
 
 
-class PlainBackend(TLSBackend):  # type: ignore[misc]  # without types of its own here
+class PlainBackend(TLSBackend):  # type: ignore[misc]  # Dask has no types
     _connector_class, _listener_class = PlainConnector, PlainListener
 
 

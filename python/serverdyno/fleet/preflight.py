@@ -1,7 +1,7 @@
-"""The check before load: a few operations by the load's own client show whether the server serves the workload.
+"""The check before load: a few operations by the load's client show whether the server can serve the workload.
 
-It only stops runs that can never work: no answer, or nothing but wrong ones. Otherwise it warns, and the load counts
-the errors. `run/ask.py` checks what a file server says of its shares.
+It only stops runs that can never work: the server gives no answer, or only wrong ones. Otherwise it warns, and the
+load counts the errors. `run/ask.py` checks the state of a file server's shares.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from serverdyno.servers import waiting
 PREFLIGHT_S = 0.3
 MOST_ATTEMPTS = 5
 PAUSE_S = 0.2
-"""Pause between two attempts, unless the rate demands a longer one.
+"""Pause between two attempts, unless the rate limit requires a longer one.
 
-A server with a rate limit forgets a burst meanwhile.
+The pause lets a server with a rate limit recover from a burst.
 """
 FINAL = {
     "connection_refused",
@@ -44,14 +44,14 @@ FINAL = {
     "access_denied",
     "no_space",
 }
-"""Faults that another attempt would repeat. A wrong answer, or a connection that broke, may be an exception."""
+"""Faults that another attempt would repeat. Other faults, such as a broken connection, may occur only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
     """The result of the check. `server` is the name that a web server gives itself.
 
-    `warning` has the error and a remedy if the server did not answer correctly each time; None: it did.
+    `warning` has the error and a remedy if not every answer was correct; None: all were.
     """
 
     results: Sequence[Counted]
@@ -60,18 +60,19 @@ class Preflight:
 
 
 def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
-    """Try until an attempt has no error, at most five times. Raises ServerError if the run can never work."""
+    """Repeat attempts until one has no error, at most five times. Raises ServerError if the run can never work."""
     work = setup.suite.work
     operations = work.check_operations(setup.suite.workload, setup.suite.settings(work))
     calm = _calm(setup, mix)
-    # A single operation may take as long as in the load.
+    # A single operation may take up to the timeout of the load.
     length_s = setup.suite.timeout_s + 1 if operations == 1 else PREFLIGHT_S
     results = [_attempt(calm, mix, operations, length_s)]
     while results[-1].errors and len(results) < MOST_ATTEMPTS:
         _refuse_at_once(setup, results)
         _pause(calm.bounds)
         if operations == 1:
-            # A server may refuse only the first request of each connection. The others share one, as in the load.
+            # A server may refuse only the first request of each connection. So the further requests share one
+            # connection, as in the load.
             results.append(_attempt(_paced(calm), mix, MOST_ATTEMPTS - 1, MOST_ATTEMPTS * length_s))
             break
         results.append(_attempt(calm, mix, operations, length_s, seed=len(results)))
@@ -88,7 +89,7 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
 
 
 def _attempt(setup: LoadSetup, mix: Mix, operations: int | None, length_s: float, seed: int = 0) -> Counted:
-    """Make load for a moment, with one client or one per share."""
+    """Generate load for a short time, with one client or one client per share."""
     short = replace(
         mix,
         clients=local.clients_of_check(setup),
@@ -112,7 +113,7 @@ def _paced(setup: LoadSetup) -> LoadSetup:
 
 
 def _calm(setup: LoadSetup, mix: Mix) -> LoadSetup:
-    """Return the setup limited to the rate of the load, without an outage."""
+    """Return the setup with the rate limit of the load and without an outage."""
     work = setup.suite.work
     suite = setup.suite.with_settings(work, work.undisturbed(setup.suite.settings(work)))
     rates = [setup.bounds.max_rate_per_s] if setup.bounds else []
@@ -129,10 +130,11 @@ def _pause(bounds: Bounds | None) -> None:
 
 
 def _refuse_at_once(setup: LoadSetup, results: Sequence[Counted]) -> None:
-    """Raise ServerError if another attempt would show nothing new."""
+    """Raise ServerError if another attempt would have the same result."""
     served = any(result.operations_total for result in results)
     for error in results[-1].errors:
-        # Each share has a client: the success of one does not make up for another that is refused.
+        # Each share has its own client, so the success of one client does not make up for another that is
+        # refused.
         if error.fault == "session_refused" or (_is_final(error) and not served):
             raise _refusal(setup, results, error)
     worst = _worst(results)
@@ -194,7 +196,7 @@ def _share(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> str
 def _failing_path(
     setup: LoadSetup, calm: LoadSetup, mix: Mix, length_s: float
 ) -> tuple[str, str | None] | None:
-    """Ask for each path of a list, and return the warning of the first that fails."""
+    """Request each path of a list, and return the warning for the first one that fails; None: none fails."""
     work = setup.suite.work
     for path, settings in work.paths_of_check(setup.suite.settings(work)).items():
         if calm.bounds:
@@ -206,7 +208,7 @@ def _failing_path(
 
 
 def _too_slow(setup: LoadSetup, mix: Mix, answer_s: float) -> tuple[str, str] | None:
-    """Return the warning of an answer that took as long as a load level."""
+    """Return a warning if an answer took as long as a load level; None: it was faster."""
     if answer_s < mix.length_s:
         return None
     return (

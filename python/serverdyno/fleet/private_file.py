@@ -17,7 +17,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory and its missing parents, or keep the existing one."""
+    """Create a directory and its missing parents for only this user. Existing ones are kept."""
     for each in (*reversed(directory.parents), directory):
         if not each.exists():
             each.mkdir(DIRECTORY_MODE)

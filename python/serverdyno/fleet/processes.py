@@ -1,6 +1,6 @@
-"""The backend of processes on this machine: each is a worker at the end of a pipe, and ends with this process.
+"""The backend of processes on this machine. Each process answers over a pipe, and ends with this process.
 
-`worker.py` has the work of one process, and `fleet.py` combines them.
+`worker.py` has the work of one process, and `fleet.py` combines the processes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from serverdyno.probes.noise import process_cpu_s
 WORKSPACES_BITS = 32
 STOPPED = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 SLOWEST_ANSWER_S = 60.0
-"""Longer than any request takes. A process that waits for something else for this long no longer answers."""
+"""A process that sleeps without an answer for this time counts as lost. Every request takes less."""
 STOPPED_S = 2.5
-"""A process that is stopped for this long is lost.
+"""A process that is stopped for this time counts as lost.
 
-Stopping it for a moment to look at it does not end a load level.
+A debugger may therefore stop a process for a moment without ending the level.
 """
 LOOK_S = 0.5
 """Time between two looks at a process that does not answer."""
@@ -40,17 +40,17 @@ END_S = 5.0
 
 
 class Standstill:
-    """How long a process has been in one state without an answer, as far as looks at it show.
+    """Measures how long a process has been in one state without an answer, from looks at the state.
 
-    A process that waits for CPU time is waited for. Time in which nobody looked, because this process itself was
-    stopped, counts as one look.
+    A runnable process is never given up, even without CPU time. Time in which this process itself was stopped counts
+    as one look.
     """
 
     def __init__(self) -> None:
         self._state, self._looked_s, self._seen_s = "", 0.0, 0.0
 
     def is_over(self, state: str, now_s: float) -> bool:
-        """Record a look. Return whether the process has stood still for too long. `state` is as in psutil."""
+        """Record a look. Return whether the process has been in `state` (of psutil) for too long."""
         self._seen_s += min(now_s - self._looked_s, LOOK_S)
         if state != self._state:
             self._state, self._seen_s = state, 0.0
@@ -61,7 +61,7 @@ class Standstill:
 
 
 class WorkerProcess:
-    """A generator process, as seen by its parent."""
+    """The parent's view of a generator process."""
 
     look_s = 0.25
 
@@ -93,7 +93,7 @@ class WorkerProcess:
         return True
 
     def ask(self, do: str, **arguments: object) -> None:
-        """Send a request. `answer` returns its result. Raises DynoError if the process has ended or stands still."""
+        """Send a request. `answer` returns its result. Raises DynoError if the process has ended or is stuck."""
         self._number += 1
         self._standstill = Standstill()
         try:
@@ -102,13 +102,13 @@ class WorkerProcess:
             raise self._ended() from error
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait for the answer. Return whether it has begun, or the process has stood still for too long."""
+        """Wait up to `timeout_s` for the answer. Return true if it has begun to arrive or the process is lost."""
         return self._pipe.wait(timeout_s) or self._stands_still()
 
     def answer(self) -> Any:
         """Wait for the answer.
 
-        Raises the error with which the worker refused, or DynoError if it ended or stands still.
+        Raises the error with which the worker refused, or DynoError if the process has ended or is stuck.
         """
         if self.lost and not self._pipe.wait(0.0):
             raise self._lost_still()
@@ -118,7 +118,7 @@ class WorkerProcess:
             except (EOFError, OSError) as error:
                 raise self._ended() from error
             answer = json.loads(head)
-            # An interrupt may have separated an earlier request from its answer.
+            # If an interrupt ended an earlier wait, the answer to the earlier request arrives first: skip it.
             if answer["number"] == self._number:
                 return told_or_raised(answer, blob if answer["bytes"] else None)
 
@@ -134,7 +134,7 @@ class WorkerProcess:
         return self._process.pid
 
     def end(self) -> None:
-        """End the process and whatever it has under way."""
+        """End the process and its work."""
         self._pipe.close()
         try:
             self._process.wait(0.0 if self.lost else END_S)
@@ -147,11 +147,11 @@ class WorkerProcess:
             raise self._lost_still()
 
     def _stands_still(self) -> bool:
-        """Look at a process that gives no answer. Return whether it is lost."""
+        """Look at a process that does not answer. Return whether it is lost."""
         try:
             state = psutil.Process(self._process.pid).status()
         except psutil.NoSuchProcess:
-            return False  # the pipe reports it
+            return False  # the pipe reports the end
         self.lost = self.lost or self._standstill.is_over(state, time.monotonic())
         return self.lost
 

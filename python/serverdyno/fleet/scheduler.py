@@ -1,7 +1,7 @@
-"""The scheduler of a fleet, where nodes register: `python -m serverdyno.fleet.scheduler FOLDER`, started by `up.py`.
+"""The scheduler of a fleet, with which nodes register: `python -m serverdyno.fleet.scheduler FOLDER`.
 
-It knows which nodes are there, and no load passes through it. A node is a member for as long as its connection lasts,
-under the name in its certificate. The scheduler runs until SIGINT or SIGTERM.
+It has the list of nodes; no load passes through it. A node is a member as long as its connection lasts, under the
+name in its certificate. `up.py` starts the scheduler, which runs until SIGINT or SIGTERM.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from serverdyno.fleet.plain_comm import PlainComm
 from serverdyno.fleet.private_file import write_private
 
 MOST_BYTES = 1 << 16
-"""Longest request: a name and an address."""
+"""Maximum size of a request, which has a name and an address."""
 
 
 class FleetScheduler(FleetServer):
-    """The server that keeps the members of a fleet."""
+    """The server that keeps the list of a fleet's members."""
 
     def __init__(self, folder: FleetFolder, refused: dask_settings.RefusedConnections) -> None:
         super().__init__(
@@ -37,27 +37,27 @@ class FleetScheduler(FleetServer):
         self._members: dict[str, str] = {}
 
     async def join(self, comm: PlainComm, name: str, at: str) -> Any:
-        """Keep a node as a member for as long as it stays connected. It listens at `at`, HOST:PORT."""
+        """Keep a node as a member as long as it stays connected. `at` is its listening address, HOST:PORT."""
         if why := self._why_not(comm.peer_name, name, at):
             return {"refused": why}
         self._members[name] = at
         try:
             await comm.write({"joined": name})
-            await comm.read()  # nothing comes but the end
+            await comm.read()  # waits for the end: a member sends nothing more
         finally:
             del self._members[name]
         return Status.dont_reply
 
     async def members(self, comm: PlainComm) -> dict[str, Any]:
-        """Return where each member listens, by name."""
+        """Return the listening address of each member, by name."""
         return _for_controller(comm) or {"members": dict(sorted(self._members.items()))}
 
     async def refused(self, comm: PlainComm) -> dict[str, Any]:
-        """Return how many connections were refused so far."""
+        """Return the number of connections that were refused so far."""
         return _for_controller(comm) or {"refused_connections": self._refused.count}
 
     def _why_not(self, holder: str | None, name: object, at: object) -> str | None:
-        """Return why a node can't join. `holder` is the name in its certificate."""
+        """Return why a node can't join; None: it can. `holder` is the name in its certificate."""
         if holder != name:
             return f"the certificate belongs to {holder}, so it can't be used to join as {name!r}"
         if holder not in self._folder.nodes:
@@ -72,7 +72,7 @@ class FleetScheduler(FleetServer):
 
 
 def _for_controller(comm: PlainComm) -> dict[str, str] | None:
-    """Return a refusal unless the peer is the controller."""
+    """Return a refusal if the peer is not the controller."""
     if comm.peer_name == CONTROLLER:
         return None
     return {
@@ -82,7 +82,7 @@ def _for_controller(comm: PlainComm) -> dict[str, str] | None:
 
 
 async def serve(folder: FleetFolder) -> None:
-    """Listen until the end. Once it listens, its process id is in the folder."""
+    """Run the scheduler until SIGINT or SIGTERM. Once it listens, its process ID is in the folder."""
     refused = dask_settings.prepare()
     end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,7 +1,7 @@
-"""A server on a node of the fleet: its driver runs there, under the same keeper, and the controller asks for figures.
+"""A server on a node of the fleet: driver and keeper run on the node, and the controller requests figures.
 
 `ServerPlace` is the node's side, `NodeServer` the controller's, and `served_by` yields the server for a block. A
-server ends with its node, or when its controller is silent for too long. `node_team.py` has teams on several nodes.
+server ends with its node, or if its controller is silent for too long. `node_team.py` has teams on several nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAMESPACE = re.compile(r"/proc/[1-9][0-9]*/ns/net")
 ASKED = frozenset(
     {"check", "cpu_by_member_s", "cpu_s", "crashes", "requests_served", "rss_bytes", "syncs_served"}
 )
-"""Figures of a running server that the controller may ask for."""
+"""Figures of a running server that the controller may request."""
 
 
 class ServerPlace:
@@ -49,9 +49,10 @@ class ServerPlace:
         address: str,
         team: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Start a server on an address of this node and prove it. Return how to reach it and what to disclose.
+        """Start a server on an address of this node and prove it. Return its number, access and description.
 
-        `team` has the `token` for which it consents and, for the front of a team on several nodes, `backs`.
+        `team` has the `token` with which the server consents to load, and `backs`, the servers behind the front of a
+        team.
         """
         backs = [Behind(host, port) for host, port in team["backs"]]
         with ExitStack() as stack:
@@ -76,7 +77,7 @@ class ServerPlace:
         return getattr(self._servers[number][0], what)()
 
     def stop(self, number: int | None = None) -> None:
-        """End a server if it is there; all servers without a number."""
+        """End a server if it is running; without a number, all servers."""
         with ExitStack() as stack:
             for each in [number] if number is not None else list(self._servers):
                 if each in self._servers:
@@ -89,9 +90,9 @@ class NodeServer:
     def __init__(self, node: Node, told: Mapping[str, Any], machine: Mapping[str, Any], token: str) -> None:
         """Create the server.
 
-        `told` is the result of `ServerPlace.start`, and `machine` what is disclosed of the node.
+        `told` is the result of `ServerPlace.start`, and `machine` has the node's facts for the disclosure.
 
-        `token` is ours. Whatever answers at the address must consent to it.
+        `token` is the consent token of this run, which the server must show.
         """
         self.node, self.machine = node, machine
         self._number = told["number"]
@@ -105,12 +106,12 @@ class NodeServer:
 
     @property
     def places(self) -> list[tuple[Node, str, Mapping[str, Any]]]:
-        """The node with what runs on it and what is disclosed of it."""
+        """The node, its part of the server, and its facts for the disclosure."""
         return [(self.node, "the server", self.machine)]
 
     @property
     def is_here(self) -> bool:
-        """Whether the server takes CPU time from this machine."""
+        """Whether the server uses CPU time of this machine."""
         return self.node.on_this_machine
 
     @property
@@ -151,7 +152,7 @@ class NodeServer:
         return None if found is None else int(found)
 
     def pids(self) -> list[int]:
-        """Return none, because process ids of the node mean nothing here."""
+        """Return none, because process IDs of the node are not valid on this machine."""
         return []
 
     def data_directories(self) -> list[Path]:
@@ -172,10 +173,10 @@ class NodeServer:
 
 
 def _check_is_there(node: Node, access: Mapping[str, Any], address: str) -> None:
-    """Raise DynoError if a node would send load elsewhere than to the address at which it is to serve.
+    """Raise DynoError if a node reports its server at an address other than the expected one.
 
-    That a node is on this machine is its own claim, as is the port. Consent (`token`) is what proves that the server
-    is there for this load, in whichever namespace.
+    The node only claims the port, and that it is on this machine. Consent (`token`) proves that the server is meant
+    for this load, whatever its network namespace.
     """
     hosts = {urlsplit(url).hostname for url in (access["url"], access["secure_url"]) if url is not None}
     namespace = access["network_namespace"]
@@ -188,7 +189,7 @@ def _check_is_there(node: Node, access: Mapping[str, Any], address: str) -> None
 
 @contextmanager
 def named(node: Node) -> Iterator[None]:
-    """Add the node's name to what it says of its server."""
+    """Add the node's name to a ServerError."""
     try:
         yield
     except ServerError as error:
@@ -205,7 +206,7 @@ def served_by(
 ) -> Iterator[NodeServer]:
     """Yield a server on a node, ready for load. Raises DynoError with the node's own message.
 
-    `machine` is what is disclosed of the node. `team` is as in `ServerPlace.start`; None: there is no team.
+    `machine` has the node's facts for the disclosure. `team` is that of `ServerPlace.start`; None: there is no team.
     """
     team = team or {"token": secrets.token_hex(TOKEN_BYTES), "backs": []}
     wanted = {

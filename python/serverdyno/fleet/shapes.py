@@ -1,6 +1,6 @@
-"""The forms of a node's answers to each request. Anything else is refused before it is used.
+"""The types of a node's answers to each request. Any other answer is refused before it is used.
 
-A node's figures can still be wrong. `packing.py` and `plain_comm.py` read the messages.
+The values of figures are not checked. `packing.py` and `plain_comm.py` read the messages.
 """
 
 from __future__ import annotations
@@ -124,12 +124,12 @@ _NOTHING: TypeAdapter[Any] = TypeAdapter(None)
 
 
 def check_answer(do: str, told: object) -> None:
-    """Raise ValueError, with a message, unless this is an answer to such a request."""
+    """Raise ValueError if `told` does not have the type of an answer to the request `do`."""
     _check(_ANSWERS.get(do, _NOTHING), told)
 
 
 def check_facts(told: object) -> None:
-    """Raise ValueError, with a message, unless these are facts of a node."""
+    """Raise ValueError if `told` does not have the type of a node's facts."""
     _check(_FACTS, told)
 
 

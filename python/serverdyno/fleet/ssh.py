@@ -1,7 +1,7 @@
-"""Start a fleet's nodes over SSH, with the user's own program, keys and configuration, and remove them again.
+"""Start a fleet's nodes over SSH, with the user's ssh program, keys and configuration, and remove their certificates.
 
-A node's certificate is sent over the same connection into its own directory. The node stays when the connection ends,
-and joins the scheduler here (`up.py`).
+A node's certificate is sent over SSH to a directory of the node. The node keeps running when the connection ends, and
+joins the scheduler on this machine (`up.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Destination = Annotated[str, Spelled(r"[^-\s][^\s]*", "an ssh destination such a
 
 
 class SshHost(Model):
-    """A machine that is to be a node."""
+    """A machine on which a node is started."""
 
     name: Name = Field(description="The node's name.")
     ssh: Destination = Field(description="Destination for `ssh`: me@a.example, or a Host of ~/.ssh/config.")
@@ -46,7 +46,7 @@ class SshHost(Model):
 
 
 class SshHosts(Model):
-    """The file that `dyno fleet up HOSTS.toml` takes."""
+    """The file HOSTS.toml of `dyno fleet up HOSTS.toml`."""
 
     at: str = Field(description="HOST or HOST:PORT at which every node can reach this machine.")
     days: float = Field(default=90, gt=0, le=MOST_DAYS, description="Validity of the certificates, in days.")
@@ -77,9 +77,9 @@ def read_hosts(path: Path) -> SshHosts:
 
 
 def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
-    """Return the folder of the fleet, `lab` for `lab.toml`, made at first use.
+    """Return the folder of the fleet, `lab` for `lab.toml`. It is created at first use.
 
-    Raises UserError if it has other nodes.
+    Raises UserError if the existing folder has other nodes.
     """
     folder = path.with_suffix("")
     names = [host.name for host in hosts.hosts]
@@ -97,7 +97,7 @@ def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
 
 
 def start_nodes(folder: FleetFolder, hosts: SshHosts) -> None:
-    """Start a node on every host without waiting for it. Raises DynoError that names every host where it failed."""
+    """Start a node on every host, without waiting for it to join. Raises DynoError that names the failed hosts."""
 
     def start(host: SshHost) -> None:
         there = _directory(folder, hosts, host)
@@ -109,7 +109,7 @@ def start_nodes(folder: FleetFolder, hosts: SshHosts) -> None:
             f"umask 077 && mkdir -p {place} && tar -x -C {place}",
             _packed(folder.node(host.name)),
         )
-        # With setsid the node leaves this session, and stays when the connection ends.
+        # With setsid, the node leaves the SSH session, so it keeps running when the connection ends.
         _run(hosts, host, f"setsid {command} >{place}/node.log 2>&1 </dev/null & echo started")
 
     _each(hosts, start, "can't be started")
@@ -123,7 +123,7 @@ def words_of(folder: FleetFolder, hosts: SshHosts, name: str) -> str:
 
 
 def remove_certificates(folder: FleetFolder, hosts: SshHosts) -> None:
-    """Remove what `start_nodes` put on the hosts. Raises DynoError that names every host where it remains."""
+    """Remove the nodes' folders from the hosts. Raises DynoError that names the hosts where it failed."""
 
     def remove(host: SshHost) -> None:
         _run(hosts, host, f"rm -rf {shlex.quote(_directory(folder, hosts, host))}")

@@ -1,4 +1,4 @@
-"""The status of a fleet for people. `membership.py` decides which nodes may take part in an experiment."""
+"""The status of a fleet for `dyno fleet status`. `membership.py` decides which nodes may take part in an experiment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from serverdyno.fleet.membership import differences
 
 
 def status_of(path: Path) -> dict[str, Any]:
-    """Return a row per node, what keeps nodes from taking part, and what the scheduler refused. Raises DynoError."""
+    """Return a row per node, the reasons that exclude nodes, and the count of refused connections. Raises DynoError."""
     folder = FleetFolder.open(path)
     with backend.connected(folder) as cluster:
         there = cluster.members()

@@ -1,7 +1,7 @@
-"""The network link by which a node reaches its target, and whether it is up. A pulled cable causes no error.
+"""Check the network link by which a node reaches its target, because a pulled cable causes no error.
 
-Packets are repeated until a client's timeout, and a stalled level looks like a slow server. For a link to the
-controller, silence means loss (`cluster.py`).
+Packets are sent again until a client's timeout, so a level without a link looks like one of a slow server.
+`cluster.py` handles the loss of the link to the controller.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import psutil
 from serverdyno.fleet.address import host_and_port
 
 CHECK_LINK_S = 0.5
-"""Least time between two checks of the link."""
+"""Minimum time between two checks of the link."""
 
 
 class TargetLink:
-    """A network interface. `name` is None if the route to the target is not known, as for a directory."""
+    """A network interface. `name` is None if there is no known route to the target, for example for a directory."""
 
     def __init__(self, address: str) -> None:
-        """Find the interface. `address` is the target's, with its port. No packet is sent."""
+        """Find the interface. `address` is the target's address with its port. No packet is sent."""
         self.name: str | None = None
         self._looked_s, self._is_down = 0.0, False
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Start a fleet's scheduler on this machine, or a whole fleet, and end one.
+"""Start and end a fleet's scheduler on this machine, or a whole fleet.
 
 `scheduler.py` is the scheduler, and `ssh.py` reaches the hosts.
 """
@@ -25,11 +25,11 @@ START_S = 60.0
 JOIN_S = 60.0
 END_S = 10.0
 CHECK_ENDED_S = 0.1
-"""Time between two checks whether a process has ended."""
+"""Time between two checks of whether a process has ended."""
 
 
 def start_scheduler(folder: FleetFolder) -> int:
-    """Start the scheduler and return its process id. It stays when this process ends.
+    """Start the scheduler and return its process ID. It keeps running when this process ends.
 
     Raises DynoError with the scheduler's own message.
     """
@@ -65,9 +65,9 @@ def start_scheduler(folder: FleetFolder) -> int:
 
 
 def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
-    """Start the scheduler and, over SSH, every node that a file names. Return their names once all have joined.
+    """Start the scheduler and, over SSH, the nodes of a file of hosts. Return the nodes' names once all have joined.
 
-    Raises DynoError, after everything that was started has been ended again.
+    Raises DynoError after ending everything that was started.
     """
     hosts = ssh.read_hosts(path)
     folder = ssh.folder_of(path, hosts)
@@ -91,7 +91,7 @@ def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
 
 
 def scheduler_process(folder: FleetFolder) -> psutil.Process | None:
-    """Return this fleet's scheduler on this machine, found by the process id that it left and by its command line."""
+    """Return the fleet's scheduler on this machine, found by the process ID in the folder and its command line."""
     try:
         process = psutil.Process(int((folder.path / RUNNING).read_text()))
         words = process.cmdline()
@@ -122,7 +122,7 @@ def end_all(folder: FleetFolder) -> Iterator[str]:
 
 
 def _has_ended(process: psutil.Process) -> bool:
-    """Wait for the end of a process that is not our child; its parent may not have reaped it yet."""
+    """Wait for the end of a process that is not a child. A zombie counts as ended. Return whether it has ended."""
     until = time.monotonic() + END_S
     while time.monotonic() < until:
         try:

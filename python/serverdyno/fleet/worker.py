@@ -1,8 +1,8 @@
 """The work of a node, for every backend, and the generator process of this machine.
 
-`fleet/processes.py` starts `python -m serverdyno.fleet.worker FD`, which ends with its parent. A node opens and
-proves the target itself, keeps its clients' workspaces for as long as it lives, gets documents and answers with
-tallies. The controller decides everything.
+`fleet/processes.py` starts `python -m serverdyno.fleet.worker FD`, which ends with its parent. A node opens the
+target and checks its consent itself, keeps the clients' workspaces as long as it runs, gets level documents and
+answers with tallies. All decisions are the controller's.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 TICK_S = 0.25
-"""The longest pause within a look, after which a dead link and a missing controller are noticed."""
+"""Longest pause within a look. A link that is down or a missing controller is noticed after it."""
 READY_LOOK_S, READY_LOOK_SHARE = 0.01, 0.05
-"""The first pause in waiting for ready clients, and later the share of the time that they have taken."""
+"""The first pause while clients get ready, and later pauses as a share of the time waited so far."""
 REQUESTS = frozenset(
     {
         "begin_group",
@@ -62,7 +62,7 @@ ROOM_HINT = "Check that the directory is writable and has enough free space for 
 
 
 class Worker:
-    """The state of one process: a target, its workspaces, a level or a removal under way, and a server."""
+    """The state of one process: a target, workspaces, the running level, job or removal, and servers."""
 
     def __init__(self, target: _native.Target | None = None) -> None:
         """Create the worker, with a target if one is open already."""
@@ -93,7 +93,7 @@ class Worker:
         return {"told": words}, blob
 
     def abandon(self) -> None:
-        """End all running work and close the target, because the controller is gone."""
+        """End all running work and close the target, because the controller has ended."""
         self._hurry.clear()
         if self._load is not None:
             self._load.stop()
@@ -117,7 +117,7 @@ class Worker:
         workspaces: int,
         load_file: str | None,
     ) -> None:
-        """Open the target and prove in this process that it consents to load. `load_file` is packed."""
+        """Open the target and check its consent to load. `load_file` is packed."""
         identity = tuple(secrets.get("identity") or ()) or None
         self._target = _native.Target.open(protocol, json.dumps(section), **{**secrets, "identity": identity})
         self._link = TargetLink(self._target.address)
@@ -129,9 +129,9 @@ class Worker:
             self._load_file = unpacked(load_file)
 
     def start(self, document: dict[str, Any], anew: bool, timeout_s: float) -> Look:
-        """Prepare a level and its clients, and wait for a moment until they are ready. `go` starts it.
+        """Prepare a level, and wait up to `timeout_s` until its clients are ready. `go` starts the level.
 
-        `document` has only what changed since the last level, unless it is `anew`.
+        Unless `anew` is set, `document` has only the parts that changed since the last level.
         """
         self._document = document if anew else self._document | document
         self._window = NodeWindow(self._document["window"], self._document["engine"]["cpus"])
@@ -146,10 +146,10 @@ class Worker:
         return self.look(timeout_s)
 
     def look(self, timeout_s: float) -> Look:
-        """Wait for a moment until the level ends or its clients are ready, and return its state.
+        """Wait up to `timeout_s` until the level ends or its clients are ready, and return its state.
 
-        Once it has ended, the state includes its tally and what others used of this node's CPUs in the window. A link
-        to the target that is down ends the wait, and so does `hurry`.
+        Once the level has ended, the state includes its tally and the use of this node's CPUs by others in the
+        window. The wait also ends if the link to the target is down, or at `hurry`.
         """
         load, began_s, pause_s = self._running(), time.monotonic(), 0.0
         while True:
@@ -163,7 +163,7 @@ class Worker:
             pause_s = min(timeout_s - waited_s, self._pause_s(waited_s, snapshot["elapsed_s"]))
 
     def hurry(self) -> None:
-        """End the current wait within a moment, because `stop` follows. Called by another thread."""
+        """End the current wait soon, because `stop` follows. Another thread calls this."""
         self._hurry.set()
 
     def serve(
@@ -174,19 +174,19 @@ class Worker:
         address: str,
         team: dict[str, Any],
     ) -> dict[str, Any]:
-        """Start a server here; see `serving.ServerPlace`."""
+        """Start a server on this node; see `serving.ServerPlace`."""
         from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (those that make load start without it)
 
         self._serving = self._serving or ServerPlace()
         return self._serving.start(server, settings, cpus, address, team)
 
     def server(self, number: int, what: str) -> Any:
-        """Return a figure of a server that runs here."""
+        """Return a figure of a server that runs on this node."""
         assert self._serving is not None, "a server is started first"
         return self._serving.ask(number, what)
 
     def end_server(self, number: int | None = None) -> None:
-        """End a server that runs here; all servers without a number."""
+        """End a server that runs on this node; without a number, all servers."""
         if self._serving is not None:
             self._serving.stop(number)
 
@@ -197,7 +197,7 @@ class Worker:
             self._load.stop()
 
     def tally(self) -> tuple[dict[str, Any], bytes]:
-        """Return what others used of this node's CPUs in the window, and the level's tally.
+        """Return the use of this node's CPUs by others in the window, and the level's tally.
 
         Raises the level's error.
         """
@@ -230,9 +230,9 @@ class Worker:
         return self.look_at_group(timeout_s)
 
     def look_at_group(self, timeout_s: float) -> Look:
-        """Wait for a moment until the group's clients are at a gate or have ended, and return the group's state.
+        """Wait up to `timeout_s` until the group's clients are at a gate or have ended, and return the group's state.
 
-        Once it has ended, the state includes what it counted. Raises ServerError with the group's error.
+        Once the group has ended, the state includes its counts. Raises ServerError with the group's error.
         """
         assert self._group is not None, "a group is begun first"
         until_s = time.monotonic() + timeout_s
@@ -253,9 +253,9 @@ class Worker:
             raise ServerError(f"{self._names[step]}: {words}", hint=advice or ROOM_HINT) from error
 
     def stop_group(self, at_once: bool, timeout_s: float) -> dict[str, Any]:
-        """Stop the group, and wait for its end for a moment.
+        """Stop the group, and wait up to `timeout_s` for its end.
 
-        `at_once`: its server is gone, and nothing is removed.
+        `at_once`: the server has ended, so no files are removed.
         """
         if self._group is None:
             return {"ended": True}
@@ -266,7 +266,7 @@ class Worker:
         return {"ended": ended}
 
     def begun(self) -> bool:
-        """Return whether any workspace was ever begun."""
+        """Return whether any workspace was started."""
         return self._workspaces.begun()
 
     def remove(self, document: dict[str, Any], most_s: float) -> None:
@@ -274,13 +274,13 @@ class Worker:
         self._removal = self._prepared(document).remove_workspaces(most_s)
 
     def removing(self, timeout_s: float) -> dict[str, Any]:
-        """Wait for the end of the removal for a moment, and return what remains."""
+        """Wait up to `timeout_s` for the end of the removal, and return the remaining files."""
         if self._removal is None:
             return {"ended": True, "left": []}
         return {"ended": self._removal.wait(timeout_s), "left": self._removal.left()}
 
     def stop_removing(self) -> None:
-        """Give the removal up."""
+        """Stop the removal early."""
         if self._removal is not None:
             self._removal.stop()
 
@@ -292,13 +292,13 @@ class Worker:
         return snapshot["clients_prepared"] >= int(self._document["part"]["clients"])
 
     def _pause_s(self, waited_s: float, elapsed_s: float) -> float:
-        """Return the next pause: the longer clients take to get ready, the longer it is."""
+        """Return the length of the next pause. It grows with the time that clients take to get ready."""
         if self._is_going:
             return min(TICK_S, self._window.until_due_s(elapsed_s))
         return min(TICK_S, max(READY_LOOK_S, waited_s * READY_LOOK_SHARE))
 
     def _told(self, look: dict[str, Any]) -> Look:
-        """Add the tally of a level that has ended. If it failed, asking for its tally tells why."""
+        """Add the tally of a level that has ended. If the level failed, a later `tally` raises its error."""
         if look["ended"]:
             with contextlib.suppress(OSError, RuntimeError):
                 window, tally = self.tally()
@@ -312,7 +312,7 @@ class Worker:
 
 @contextlib.contextmanager
 def _on(cpus: Sequence[int]) -> Iterator[None]:
-    """Run this thread on these CPUs, which threads that it starts inherit."""
+    """Run this thread on these CPUs. Threads that it starts inherit them."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus or before)
     try:
@@ -324,7 +324,8 @@ def _on(cpus: Sequence[int]) -> Iterator[None]:
 def main() -> None:
     """Serve requests until the pipe is closed."""
     _end_with_parent()
-    # An interrupt of the command interrupts its main process, which ends the level in order.
+    # A signal from the terminal also reaches the command's main process, which ends the level in an orderly
+    # way.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     worker = Worker()
@@ -337,14 +338,14 @@ def main() -> None:
 
 
 def _answer(pipe: MessagePipe, worker: Worker, request: dict[str, Any]) -> None:
-    """Send a line of JSON, followed by the bytes."""
+    """Perform a request and send its answer: a line of JSON, followed by the bytes."""
     answer, blob = worker.perform(request)
     head = {"number": request["number"], "bytes": blob is not None, **answer}
     pipe.send(json.dumps(head).encode() + b"\n" + (blob or b""))
 
 
 def _end_with_parent() -> None:
-    """Have the kernel end this process when its parent ends; the pipe is also closed then."""
+    """Let the kernel kill this process when its parent ends."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     if os.getppid() == 1:
         sys.exit(1)

@@ -18,7 +18,7 @@ OF_THE_USER = {"name", "title", "servers"}
 def against(loaded: LoadedPlan, base: LoadedPlan, settings_types: SettingsTypes) -> LoadedPlan:
     """Return a plan with the servers of both plans, those of `base` first because it is the baseline.
 
-    Raises UserError if the plans differ in more than their servers, or have too many servers together.
+    Raises UserError if the plans differ in anything but their servers, or if they have too many servers together.
     """
     plan = loaded.plan
     own, other = (_all_but_servers(each) for each in (loaded, base))

@@ -1,6 +1,6 @@
 """The axis of a suite: the quantity that grows from level to level, and its names in records, tables and charts.
 
-It is the number of clients of closed load, or the offered rate of open load. `expand.py` makes a suite's levels.
+The axis is the number of clients of closed load, or the offered rate of open load.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Axis:
         return f"{level}_{self.mix_suffix}"
 
     def words(self, level: int) -> str:
-        """Return a level as in a sentence: `8 clients` or `1,000 requests/s offered`."""
+        """Return a level as text for a sentence: `8 clients` or `1,000 requests/s offered`."""
         return wording.plural(level, self.noun, self.nouns)
 
 

@@ -10,7 +10,7 @@ from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import MAX_CLIENTS, OF_LEVELS_IN_TIME, Suite
 from serverdyno.plan.protocols.bonnie import MOST_SESSIONS
 
-# A shorter window shows momentary noise of the machine rather than the server.
+# A shorter window shows momentary noise of the machine instead of the server's speed.
 MIN_WINDOW_S = 1.0
 
 
@@ -35,7 +35,7 @@ def suite_problems(suite: Suite) -> list[Problem]:
 
 
 def scale_problems(suite: Suite, scale: float) -> list[Problem]:
-    """Return the problem of a window that scaling makes too short. Levels that end when done have none."""
+    """Return a problem if scaling makes the window too short. Levels that end when done have no window."""
     window_s = mixes(suite, scale)[0].window_s
     if window_s >= MIN_WINDOW_S or suite.ends_when_done:
         return []
@@ -74,7 +74,7 @@ def _time_problems(suite: Suite) -> list[Problem]:
 
 
 def _step_problems(suite: Suite) -> list[Problem]:
-    """Return the settings that levels can't have if they end when their work is done."""
+    """Return the settings that have no effect because levels end when their work is done."""
     if not suite.ends_when_done:
         return []
     found = [
@@ -97,7 +97,7 @@ def _step_problems(suite: Suite) -> list[Problem]:
 
 
 def _operations_problems(suite: Suite) -> list[Problem]:
-    """Return what conflicts with `operations`, the number of operations after which a level ends."""
+    """Return the settings that conflict with `operations`, the number of operations after which a level ends."""
     if suite.operations is None:
         return []
     most = max(mix.clients * mix.threads for mix in mixes(suite))
@@ -113,7 +113,7 @@ def _operations_problems(suite: Suite) -> list[Problem]:
 
 
 def _work_problems(suite: Suite) -> list[Problem]:
-    """Return the problems that the kind of work finds in its own settings."""
+    """Return the problems that the kind of work finds in the suite's settings."""
     one_thread = suite.threads == 1 and not suite.threads_from
     settings = suite.settings(suite.work)
     paced = suite.work.operations_per_client_s(settings) is not None
@@ -123,7 +123,7 @@ def _work_problems(suite: Suite) -> list[Problem]:
 
 
 def _open_problems(suite: Suite) -> list[Problem]:
-    """Return what conflicts with open load."""
+    """Return the settings that conflict with open load."""
     if suite.open is None:
         return [Problem(("axis",), "rate requires a suite with [open]")] if suite.axis == "rate" else []
     problems = [

@@ -23,9 +23,9 @@ from serverdyno.plan.locate import KeyPath, key_lines, line_of
 M = TypeVar("M", bound=BaseModel)
 MOST_BYTES = 1 << 20
 MOST_KNOWN = 20
-"""Number of known names that a message lists even if it has a suggestion."""
+"""Maximum number of known names that a message lists if it also has a suggestion."""
 DEEPEST = 32
-"""Deepest nesting of tables and arrays, and most parts of a key. A plan needs six."""
+"""Maximum nesting of tables and arrays, and maximum number of parts of a key. A plan needs six."""
 _TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep"
 # A key stands at the start of a line or in an inline table.
 _PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
@@ -46,7 +46,7 @@ def read_text(path: Path) -> str:
     """Return the text of a document of at most MOST_BYTES. Raises UserError if it can't be read."""
     try:
         if not path.is_file():
-            # Opening a path that is not a file names the problem; reading a pipe would block.
+            # If the path can't be read, `stat` raises the error to report. Reading a pipe would block.
             path.stat()
             raise UserError(f"can't read {path}: it is not a file", hint=None if path.is_dir() else NO_PIPE)
         with path.open("rb") as file:
@@ -119,11 +119,11 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         "the name of this table is taken: a table with several entries is [[NAME]]",
     ),
 )
-"""For mistakes in TOML: how the line looks, what the parser says, and the cause."""
+"""Mistakes in TOML: a pattern of the line, a pattern of the parser's message, and the cause."""
 
 
 def _cause(text: str, message: str) -> str | None:
-    """Return the probable cause of a parser's message from the line that it names."""
+    """Return the probable cause of a parser's error, judged by the line that the message names; None: not known."""
     if text.lstrip().startswith(("{", "<")):
         return f"this file looks like JSON or XML, and {_TOML}"
     found = _AT_LINE.search(message)
@@ -167,7 +167,7 @@ def check_model(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
 
 
 def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
-    """Return one pydantic error in words, with the refused value or the names that are known."""
+    """Return one pydantic error in words, with the refused value or the known names."""
     if error["type"] == "extra_forbidden":
         return f"not known here{_suggestion(str(error['loc'][-1]), _fields_at(model, error['loc'][:-1]))}"
     if error["type"] == "missing":
@@ -176,7 +176,7 @@ def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _other_kind(error: ErrorDetails) -> str:
-    """Say how to write a value of another kind than was given, where that is what was meant."""
+    """Return advice on how to write a value that was given as another type; empty if the intention is unclear."""
     name, value = error["loc"][-1] if error["loc"] else "", error["input"]
     match error["type"], value:
         case "list_type", dict():
@@ -196,7 +196,7 @@ def _other_kind(error: ErrorDetails) -> str:
 
 
 def _scalar(value: object) -> str | None:
-    """Return a number or a truth value in a text as TOML writes it; None: the text holds another value."""
+    """Return the number or Boolean in a text in TOML's notation; None: the text contains something else."""
     text = value.strip() if isinstance(value, str) else ""
     return text.lower() if re.fullmatch(r"-?\d+(?:\.\d+)?|true|false", text, re.IGNORECASE) else None
 

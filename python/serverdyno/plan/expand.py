@@ -14,7 +14,7 @@ from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
 
 def configurations(plan: Plan, settings_types: SettingsTypes) -> list[Configuration]:
-    """Return every combination of factor levels of every server, in the order of the document.
+    """Return a configuration for each combination of factor levels of each server, in the order of the document.
 
     The last factor varies fastest. `settings_types` has the settings model of every known server, by name.
     """
@@ -22,7 +22,7 @@ def configurations(plan: Plan, settings_types: SettingsTypes) -> list[Configurat
 
 
 def configurations_of(server: ServerPlan, settings_types: SettingsTypes) -> list[Configuration]:
-    """Return every combination of factor levels of one server, as `configurations` does."""
+    """Return a configuration for each combination of factor levels of one server; see `configurations`."""
     return [
         Configuration(
             name=configuration_name(server, levels),
@@ -41,7 +41,7 @@ def configurations_of(server: ServerPlan, settings_types: SettingsTypes) -> list
 
 
 def levels_by_configuration(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return the level of each factor, by configuration name. The inner mapping is empty if nothing varies."""
+    """Return the level of each factor, by configuration name. The inner mapping is empty if there are no factors."""
     return {
         configuration_name(server, levels): levels
         for server in plan.servers
@@ -50,7 +50,7 @@ def levels_by_configuration(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def combinations(server: ServerPlan) -> Iterator[dict[str, Any]]:
-    """Yield every combination of factor levels; one empty combination if nothing varies."""
+    """Yield every combination of factor levels; one empty combination if there are no factors."""
     for levels in itertools.product(*server.factors.values()):
         yield dict(zip(server.factors, levels, strict=True))
 
@@ -58,7 +58,7 @@ def combinations(server: ServerPlan) -> Iterator[dict[str, Any]]:
 def configuration_name(server: ServerPlan, levels: dict[str, Any]) -> str:
     """Return a name such as `apache-access-log-off-mpm-event`.
 
-    It has only characters of [a-z0-9.-], because it names folders and is printed in charts.
+    The name contains only characters of [a-z0-9.-], because it names folders and is printed in charts.
     """
     parts = [
         server.name or server.server,
@@ -70,9 +70,9 @@ def configuration_name(server: ServerPlan, levels: dict[str, Any]) -> str:
 def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
     """Return the levels of a suite, with its length, both ramps and the start delay multiplied by `scale`.
 
-    All these times shrink alike, so that the measured share of a level stays the same. Clients, threads, rate and
-    think time are the load and do not change. Levels that end when their work is done have no ramps and their length
-    is only a bound; `with_scaled_work` scales their work.
+    All these times are scaled alike, so that the measured share of a level stays the same. Clients, threads, rate and
+    think time are the load and do not change. Levels that end when their work is done have no ramps, and their length
+    is only an upper bound; `with_scaled_work` scales their work.
     """
     if steps := suite.work.planned_steps(suite.settings(suite.work), suite.clients[0]):
         return [
@@ -127,14 +127,14 @@ def with_scaled_work(suite: Suite, scale: float) -> Suite:
 
 
 def as_run(suite: Suite, scale: float) -> Suite:
-    """Return the suite with its work scaled and a digest of every file from which its load is made."""
+    """Return the suite with its work scaled, and a digest of every file from which its load is generated."""
     return with_scaled_work(suite, scale).with_noted_inputs()
 
 
 def _delay_s(suite: Suite, scale: float) -> float:
-    """Return the stated start delay, or else the time over which thinking clients start.
+    """Return the suite's start delay; if it has none, return the time over which clients with a think time start.
 
-    Such clients start apart so that they do not stay in step.
+    Clients with a think time start at different times, so that they do not stay in step.
     """
     if suite.delay_s or suite.open is not None:
         return _scaled(suite.delay_s, scale)
@@ -158,7 +158,7 @@ def _name(suite: Suite, index: int, level: int) -> str:
 
 
 def _levels(suite: Suite) -> list[tuple[int, int | None]]:
-    """Return the clients of each level, and its rate if the load is open. A search starts at its lowest rate."""
+    """Return the clients of each level, and its rate if the load is open. A search begins with the lowest rate."""
     if suite.open is None:
         return [(clients, None) for clients in suite.clients]
     if suite.open.percent_of_peak:
@@ -178,7 +178,7 @@ def threads_at(suite: Suite, clients: int) -> int:
 def suite_shortened(scale: float) -> str | None:
     """Return `shortened to 2 % of its full length` for tables and figures, or None at full length.
 
-    The text does not say "published length", because the length of some suites was never published.
+    The text does not say "published length", because the lengths of some suites were not published.
     """
     return None if scale == 1 else f"shortened to {scale * 100:.4g} % of its full length"
 

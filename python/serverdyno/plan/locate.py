@@ -1,7 +1,7 @@
 """Find the line of a key in the text of a TOML document, so that an error can name it.
 
-`tomllib` gives no positions, so this parses the document again, one statement at a time. Keys inside an inline table
-and elements of an array have the line on which their statement begins.
+`tomllib` reports no positions, so this module parses the document again, one statement at a time. Keys inside an
+inline table and elements of an array have the line on which their statement begins.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 KeyPath = tuple[str | int, ...]
 MOST_READ = 2_000_000
-"""Most characters to read, over all attempts to parse a statement."""
+"""Maximum number of characters to parse, summed over all attempts to parse a statement."""
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
@@ -33,7 +33,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
-    """Return the line of `path` or of its nearest parent in the text; None for the document itself."""
+    """Return the line of `path` or of its nearest parent in the text; None: no part of the path has a line."""
     while path:
         if path in lines:
             return lines[path]
@@ -44,9 +44,10 @@ def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
 def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield every `key = value` and every table header, with its line.
 
-    A statement ends at the first line end where it is valid TOML: line ends stand only between statements, inside
-    brackets and inside multi-line strings, and an unfinished one of these is invalid. A statement of very many lines
-    would be parsed very often, so reading stops after MOST_READ characters and later statements have no line.
+    A statement ends at the first line end up to which it is valid TOML: line ends occur only between statements,
+    inside brackets and inside multi-line strings, and an unclosed bracket or string is invalid. Each further line of
+    a statement means another attempt to parse it, so reading stops after MOST_READ characters; later statements have
+    no line.
     """
     pending = ""
     read = 0
@@ -74,7 +75,7 @@ def _is_valid(statement: str) -> bool:
 
 
 def _table_path(document: dict[str, Any], last_index: dict[KeyPath, int], *, opens_element: bool) -> KeyPath:
-    """Return the path of the table that a header opens. The name of an array of tables means its last element."""
+    """Return the path of the table that a header opens. The name of an array of tables refers to its last element."""
     path: KeyPath = ()
     node: Any = document
     while isinstance(node, dict) and node:

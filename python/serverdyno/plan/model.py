@@ -52,20 +52,20 @@ Order = Literal["interleaved", "sequential", "random"]
 MAX_CLIENTS = 100_000
 MOST_SUITES = 20
 FEWEST_UNTIL = 6
+"""Repetitions before the precision is computed for the first time; see `analysis.precision`."""
 EQUIVALENCE_PERCENT = 5.0
-"""Repetitions before precision is looked at for the first time; see `analysis.precision`."""
 MAX_LENGTH_S = 24 * 3600
 OF_LEVELS_IN_TIME = ("threads", "threads_from", "ramp_up_s", "ramp_down_s", "delay_s", "think_time_s")
-"""Parameters of suites that mean nothing if levels end when their work is done."""
+"""Parameters that have no effect in suites whose levels end when their work is done."""
 MAX_RUNS = 10_000
 MAX_LEVELS = 10_000
-"""Most load levels of all runs together. A report of this many takes a minute and 1 GB of memory."""
+"""Maximum number of load levels of all runs together. A report on this many takes a minute and 1 GB of memory."""
 MAX_URL = 1 << 16  # characters
 NOT_OF_THE_LOAD = {"name", "title", "source", "description", "axis", "certainty"}
 
 
 def titled(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with its name as the title if it has none."""
+    """Return the document with its name as its title if it has no title."""
     return (
         data if "title" in data or not isinstance(data.get("name"), str) else {**data, "title": data["name"]}
     )
@@ -81,11 +81,11 @@ class ThreadStep(Model):
 class Suite(Model):
     """An ordered list of levels with a growing number of clients.
 
-    `source` says where the parameters were published, and `description` what the suite is and is not. `certainty`
-    says for each parameter (`length_s`, `http.version`) why and how it is known: *seen* in the published report,
-    *derived* from what is published, from *memory* of the literature, or our own *choice*. `axis` is the quantity
-    that grows from level to level. `sections` has the settings of protocols and of the kind of work, which are tables
-    of their own in a file.
+    `source` says where the parameters were published, and `description` what the suite measures and what it does not.
+    `certainty` says for each parameter (`length_s`, `http.version`) why and how it is known: *seen* in the published
+    report, *derived* from what is published, from *memory* of the literature, or our own *choice*. `axis` is the
+    quantity that grows from level to level. `sections` has the settings of protocols and of the kind of work, each of
+    which is a table in a file.
     """
 
     name: Name = Field(description="The suite's name. Every report shows it.")
@@ -164,7 +164,7 @@ class Suite(Model):
     def _are_complete(
         cls, sections: dict[str, SectionModel], info: ValidationInfo
     ) -> dict[str, SectionModel]:
-        workload = info.data.get("workload")  # absent if it is not valid
+        workload = info.data.get("workload")  # absent if the workload is invalid
         return sections if workload is None else completed(sections, workload)
 
     @model_validator(mode="wrap")
@@ -196,7 +196,7 @@ class Suite(Model):
         for key in ("open", "operations"):
             if getattr(self, key) is None:
                 own.pop(key, None)
-        # An empty table means its defaults, as a missing one does.
+        # An empty table means the defaults, as a missing table does.
         return {**own, **{name: table for name, table in tables.items() if table}}
 
     @classmethod
@@ -216,7 +216,7 @@ class Suite(Model):
 
     @property
     def ends_when_done(self) -> bool:
-        """Whether its levels end when their work is done instead of at a given time."""
+        """Whether the suite's levels end when their work is done instead of at a given time."""
         return bool(self.work.planned_steps(self.settings(self.work), 1))
 
     @property
@@ -229,7 +229,7 @@ class Suite(Model):
         return section if isinstance(section, of.settings_type) else of.settings_type()
 
     def with_noted_inputs(self) -> Suite:
-        """Return the suite with a digest of every file from which its load is made. Raises UserError."""
+        """Return the suite with a digest of every file from which its load is generated. Raises UserError."""
         return self.with_settings(self.work, self.work.with_noted_inputs(self.settings(self.work)))
 
     def with_settings(self, of: HasSettings[SettingsT], settings: SettingsT) -> Self:
@@ -263,8 +263,8 @@ class Mix:
     `index` is its place in the experiment, from 1; `last` marks the last level of its suite.
 
     `rate_per_s` is the rate of open load; None: each client waits for its answer before its next operation.
-    `operations` ends the level after this many; None: only its length ends it. `suite` is None in experiments before
-    format 9, which have one suite.
+    `operations` is the number of operations after which the level ends; None: it ends only after its length. `suite`
+    is None in experiments before format 9, which have one suite.
 
     `step` is the name of a level that ends when its work is done, and `state` is cold, warm or a phase; None: the
     level ends at its time. All levels of a suite that end when done share files or sessions, so they are repeated as
@@ -290,17 +290,17 @@ class Mix:
 
     @property
     def planned_s(self) -> float:
-        """The planned duration; 0 if the level ends when its work is done."""
+        """The planned duration of the level; 0 if it ends when its work is done."""
         return self.length_s if self.step is None else 0.0
 
     @property
     def window_s(self) -> float:
-        """The length of the measured part."""
+        """The length of the level's measured part."""
         return self.length_s - self.ramp_up_s - self.ramp_down_s
 
 
 class GeneratorPlan(Model):
-    """Where and how the load is made. `cpus` empty: the tool chooses CPUs apart from the server's.
+    """Where and how the load is generated. `cpus` empty: dyno chooses CPUs that the server does not use.
 
     `threads` is per process, or per node of the `fleet`. The clients are distributed among all threads.
     """
@@ -352,7 +352,7 @@ class Bounds(Model):
 class ServerPlan(Model):
     """A server under test, its fixed settings, and the factors that vary it.
 
-    Every combination of factor levels is a configuration. `cpus` empty: the tool chooses.
+    Every combination of factor levels is a configuration. `cpus` empty: dyno chooses the CPUs.
     """
 
     server: str = Field(description="A name that `dyno servers` lists.")
@@ -395,13 +395,13 @@ class ServerPlan(Model):
 
 
 class Plan(Model):
-    """Suites x configurations x repetitions. The title defaults to the name.
+    """A plan: suites x configurations x repetitions. The title defaults to the name.
 
-    The suites of a run follow one another on one server, in the order of the plan; each run starts its server anew.
+    A run starts its server anew and runs the suites on it one after another, in the order of the plan.
 
-    `minimum_effect_percent` is the smallest difference that matters, as the percentage by which the faster exceeds
-    the slower; 0: any difference. `until_percent`: pairs of repetitions are added, after the first six, until half of
-    the widest interval is at most this wide, or `most_repetitions` is reached.
+    `minimum_effect_percent` is the smallest difference that matters, as the percentage by which the faster
+    configuration exceeds the slower one; 0: any difference. `until_percent`: pairs of repetitions are added, after
+    the first six, until half of the widest interval is at most this wide, or `most_repetitions` is reached.
     """
 
     name: Name = Field(description="Name of the plan and of the experiment's folder.")
@@ -522,7 +522,7 @@ class Plan(Model):
 class Configuration:
     """One combination of factor levels of one server. `protocol` is None if not recorded (before format 3).
 
-    `node` is the fleet's node on which it runs, and None means this machine; `address` is where it listens there.
+    `node` is the fleet's node on which the server runs; None: this machine. `address` is its address on that node.
     `back_nodes` are the nodes of the servers behind a team's front, in turn; empty: the front's own node.
     """
 
@@ -539,7 +539,7 @@ class Configuration:
 
     @property
     def nodes(self) -> list[str]:
-        """Every node that serves, each once; empty if the server is on this machine.
+        """The nodes that run the server, each once; empty if the server is on this machine.
 
         The node in the clients' URL is first.
         """

@@ -1,8 +1,8 @@
 """An objective of open load: the longest response time and the most failed requests that are allowed.
 
 `p99<50ms` holds if 99 % of all requests got a correct answer within 50 ms. A request that failed, was dropped or got
-no answer does not count as one of them, so a bound on a percentile also bounds failures; `failed<0.1%` can bound them
-more strictly. `<` and `<=` mean the same, because no clock can tell them apart.
+no answer does not count as correct, so a bound on a percentile also bounds failures; `failed<0.1%` can bound them
+more strictly. `<` and `<=` mean the same, because no clock can distinguish them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOWEST_PERCENTILE = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """A bound on a percentile of the response time. `name` is as written: `p99`."""
+    """An upper bound on a percentile of the response time. `name` is the percentile as written: `p99`."""
 
     name: str
     quantile: float
@@ -28,7 +28,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Bounds on percentiles, and the largest share of failures; None: as many as the percentiles allow."""
+    """Bounds on percentiles, and on the share of failures; None: as many failures as the percentiles allow."""
 
     tails: tuple[Tail, ...]
     failed_share: float | None

@@ -15,9 +15,10 @@ MAX_RATE_PER_S = 10_000_000
 
 
 class OpenLoad(Model):
-    """Operations that arrive at a given rate, even if earlier ones have no answer yet.
+    """Operations that arrive at a given rate, even if earlier operations have no answer yet.
 
-    The suite's `clients` is then one number: the connections that carry them, each with the suite's threads.
+    The suite's `clients` is then one number: the connections that carry the operations, each with the suite's
+    threads.
     """
 
     rate_per_s: Annotated[

@@ -35,7 +35,7 @@ from serverdyno.plan.quick_http import SECRET, HttpOptions, addresses_of
 from serverdyno.plan.validate import cpu_problems, goes_to_loopback, is_loopback, size_problem, url_problem
 
 NAME = "load"
-RAMP_SHARE = 0.1  # of the length, at each end
+RAMP_SHARE = 0.1  # share of the length, for each of the two ramps
 SEARCHED_RATES = [100, 200_000]
 """Range of the search with --objective but without --rate, in requests/s."""
 STAND_INS = {"clients": [1], "length": MIN_WINDOW_S, "rate": [1]}
@@ -46,7 +46,7 @@ USUAL = {"clients": "1,4,16,64", "length": "1.5s", "repetitions": "1"}
 OPEN, TRIAL = {"clients": "64", "length": "10s"}, {"clients": "64", "length": "5s"}
 """Defaults with --rate, and with --objective."""
 COUNTED = {"clients": "16", "length": "10m"}
-"""Defaults with --requests, where the length is only a bound."""
+"""Defaults with --requests. The length is then only an upper bound."""
 SHOWN = {
     "clients": f"{USUAL['clients']}; with --rate or --objective {OPEN['clients']}; "
     f"with --requests {COUNTED['clients']}",
@@ -64,7 +64,7 @@ _PLACES: tuple[tuple[type[BaseModel], type[BaseModel], KeyPath], ...] = (
     (Suite, RequestSettings, (HTTP.section, "request")),
     (Suite, TlsSettings, (HTTP.section, "tls")),
 )
-"""Models whose fields may be options, each with its document and its place there."""
+"""Models whose fields may be options. Each is listed after its document, with its path in the document."""
 
 
 _WITHOUT_SCHEME = re.compile(
@@ -111,7 +111,7 @@ def fields() -> dict[str, FieldInfo]:
 
 
 def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
-    """Return the plan, its suite, and the command as the plan's text. `given` has the texts of options, by name.
+    """Return the plan, its suite, and the command as the plan's text. `given` has the options' texts by name.
 
     Raises PlanError with every mistaken option.
     """
@@ -123,7 +123,7 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     own = {"objective": TRIAL, "rate": OPEN, "requests": COUNTED}
     usual = USUAL | next((texts for name, texts in own.items() if name in given), {})
     texts = {name: {**usual, **given}[name] for name in fields() if name in given or name in usual}
-    if "objective" in texts and "rate" in texts:  # the range of a search, not a list of rates
+    if "objective" in texts and "rate" in texts:  # the range of the search, not rates
         texts["rate"] = re.sub(r"^\s*(\w+)-(\w+)\s*$", r"\1,\2", texts["rate"])
     values, problems = read_all(texts, fields())
     if "objective" in texts and "rate" not in texts:
@@ -165,7 +165,7 @@ def _try_secrets(settings: HttpSettings) -> None:
 
 
 def _searched(bound: float | None) -> list[int]:
-    """Return the range of the search. It ends at half of the bound, because a rate closer to it would be delayed."""
+    """Return the range of the search. It ends at half of the bound: closer to the bound, requests would be delayed."""
     if bound is None:
         return SEARCHED_RATES
     highest = max(2, min(SEARCHED_RATES[1], int(bound / 2)))
@@ -203,7 +203,7 @@ def _suite(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[st
 
 
 def _ramp_s(values: Mapping[str, Any], options: HttpOptions) -> float:
-    """Return a tenth of the length, or less so that a window remains; 0 if every request counts."""
+    """Return a tenth of the length, or less so that the window is long enough; 0 if every request counts."""
     if options.ramp is not None:
         return options.ramp
     if "requests" in values:
@@ -238,7 +238,7 @@ def _plan(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[str
 
 
 def _at(server: Mapping[str, Any], address: str) -> dict[str, Any]:
-    """Return the server at one address of its host."""
+    """Return the server's table of the plan, changed to connect to one address of its host."""
     settings = {**server.get("settings", {}), "connect_to": address}
     name = "-".join(re.findall("[0-9a-z]+|[.]", address.lower())).replace("-.-", ".")
     return {**server, "name": f"target-{name}", "settings": settings}
@@ -281,7 +281,7 @@ def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> I
 
 
 def _stays_here(url: str, connect_to: str | None) -> bool:
-    """Return whether the load stays on this machine, which may need a look-up of the host. Raises UserError."""
+    """Return whether the load stays on this machine. This may look up the host. Raises UserError."""
     if connect_to is not None or is_loopback(url):
         return goes_to_loopback(url, connect_to)
     return all(goes_to_loopback(url, address) for address in addresses_of(url))
@@ -315,7 +315,7 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
 
 
 def _by_option(problems: Iterable[Problem]) -> Iterator[str]:
-    """Yield problems of the suite and the plan, under the names of the options that caused them."""
+    """Yield problems of the suite and the plan with the names of the options that caused them."""
     for problem in problems:
         depth = next(
             (depth for depth in range(len(problem.path), 0, -1) if problem.path[:depth] in _OPTIONS), 0

@@ -1,4 +1,4 @@
-"""Options of `dyno load` that set no field of a suite or plan directly: files, trust, and where to connect."""
+"""Options of `dyno load` that set no field of a suite or plan directly: files, trust, and address to connect to."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class HttpOptions(Model):
             yield f"--resolve: {found['host']}:{found['port']} is not the URL's host, {parts.hostname}:{port}"
 
     def documents(self, url: str) -> dict[str, Any]:
-        """Return what goes into a suite's section `documents`: the paths or steps in a file. Raises UserError."""
+        """Return a suite's section `documents`: the paths or steps in a file. Raises UserError."""
         if self.session is not None:
             return {"steps": _steps(self.session)}
         if self.urls is None:
@@ -107,17 +107,17 @@ class HttpOptions(Model):
         return {"paths": read_url_list(self.urls, url)}
 
     def headers(self) -> list[str]:
-        """Return the headers that have their own options."""
+        """Return the headers that the user set by their own options."""
         given = {"Content-Type": self.content_type, "Cookie": self.cookie}
         return [f"{name}: {value}" for name, value in given.items() if value is not None]
 
     def server_settings(self) -> dict[str, Any]:
-        """Return the settings for trust and for where to connect."""
+        """Return the settings for trust and for the address to connect to."""
         place = self.connect_to()
         return self._trust() | ({} if place is None else {"connect_to": place})
 
     def each_address(self, url: str) -> list[str]:
-        """Return each address of the URL's host, or none if one is enough. Raises UserError."""
+        """Return each address of the URL's host, or none if only one is to be loaded. Raises UserError."""
         return [] if self.addresses == "one" else addresses_of(url)
 
     def _trust(self) -> dict[str, Any]:

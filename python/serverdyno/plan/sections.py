@@ -1,7 +1,7 @@
 """The tables of a suite's file that belong to a protocol or a kind of work: `[http]`, `[smb]`, `[files]`.
 
-In a file they are at the top level; in a `Suite` they are one field, `sections`. The table of protocols has their
-models.
+In a file the tables are at the top level; in a `Suite` they are in one field, `sections`. Their models are in
+`protocols.sections()`.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def gathered(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[InitErrorDet
 
 
 def completed(sections: Mapping[str, SectionModel], workload: str) -> dict[str, SectionModel]:
-    """Return the tables, completed with the defaults of every missing one that shapes the load."""
+    """Return the tables, with defaults for every missing table that shapes the load."""
     shaping = protocols.sections_for(protocols.work_of(workload))
     defaults = {each.section: each.settings_type() for each in shaping if each.section is not None}
     return {**defaults, **sections}
 
 
 def as_initial(found: ErrorDetails, *place: str) -> InitErrorDetails:
-    """Return a pydantic finding, moved below `place`, in the form from which a new error is raised."""
-    is_ours = found["type"] == SPELLING  # pydantic knows the messages of its own types only
+    """Return a pydantic error in the form for a new ValidationError, with its location moved below `place`."""
+    is_ours = found["type"] == SPELLING  # pydantic knows only the messages of its own error types
     return InitErrorDetails(
         type=PydanticCustomError(SPELLING, SPELLED, found["ctx"]) if is_ours else found["type"],
         loc=(*place, *found["loc"]),

@@ -1,6 +1,7 @@
 """The data of a plan's testbed: hosts in network namespaces of this machine, in subnets whose links have rates.
 
-`testbed/` creates it. Each host is a node of the testbed's own fleet; the server has an interface in every subnet.
+`fleet/testbed/` creates the testbed. Each host is a node of the testbed's own fleet; the server has an interface in
+every subnet.
 """
 
 from __future__ import annotations
@@ -92,9 +93,9 @@ class Testbed(Model):
         return self
 
     def host_names(self) -> list[str]:
-        """Return the names of all hosts, taking one from each subnet in turn, so that neighbours share no subnet.
+        """Return the names of all hosts, taken from each subnet in turn.
 
-        Clients are distributed in this order, so that every subnet gets its share of any number of clients.
+        Clients are distributed in this order, so that any number of clients is divided evenly among the subnets.
         """
         columns = [subnet.host_names() for subnet in self.subnets]
         return [

@@ -37,17 +37,17 @@ PACKED = (
     (b"BZh", "bzcat"),
     (b"PK", "unzip -p"),
 )
-"""First bytes of packed files, as logs are rotated, and the program that prints them."""
+"""First bytes of compressed files, such as rotated logs, and the program that prints the contents."""
 OF_REFERRERS = ("referer", "referrer", "http_referer")
 OTHERS = "for requests with other methods, headers or bodies, use a session, see docs/sessions.md"
 
 
 class _OtherFormatError(ValueError):
-    """A file of another format, which one line shows."""
+    """A line shows that the file has a format that can't be used."""
 
 
 def read_url_list(file: Path, url: str) -> list[str]:
-    """Return `/path weight` for each path in the file, for the server of `url`.
+    """Return `/path weight` for each path in the file. URLs in it must name the server of `url`.
 
     Raises UserError, or PlanError with every line that can't be used.
     """
@@ -134,7 +134,7 @@ def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
 
 
 def _of_format(line: str) -> str | None:
-    """Return what to do with a file of another format, if this line shows it."""
+    """Return how to convert a file of another format; None: the line does not show another format."""
     if line.startswith("#Fields:"):
         return _of_fields(line.split()[1:])
     if line[:1] in ("{", "[", "<") and not _LOGGED.search(line):
@@ -148,7 +148,7 @@ def _of_format(line: str) -> str | None:
 
 
 def _of_fields(fields: list[str]) -> str:
-    """Return what to do with a log whose columns are named: IIS's, or another in W3C's extended format."""
+    """Return how to convert a log in W3C's extended format, such as IIS's, whose columns are `fields`."""
     names = {name: f"${place}" for place, name in enumerate(fields, start=1)}
     path, method = names.get("cs-uri-stem", names.get("cs-uri", "$5")), names.get("cs-method", "$4")
     return (
@@ -158,7 +158,7 @@ def _of_fields(fields: list[str]) -> str:
 
 
 def _of_document(line: str) -> str:
-    """Return what to do with a document in JSON or XML."""
+    """Return how to extract the paths from a document in JSON or XML."""
     if line.startswith("<"):
         return (
             "XML (such as a sitemap) or HTML; keep only the URLs, one per line: "
@@ -172,7 +172,7 @@ def _of_document(line: str) -> str:
 
 
 def _stated_at(value: Any, key: str = "") -> str | None:
-    """Return the filter of jq for the first text that is a path, a URL or a request; None: there is none."""
+    """Return a jq filter that selects the first text that is a path, a URL or a request; None: there is none."""
     if isinstance(value, str):
         return (key or ".") if _STATED.fullmatch(value) else None
     if isinstance(value, list):
@@ -188,7 +188,7 @@ def _path(target: str, url: str) -> str:
     if not target.startswith("/"):
         target = _below(target, url)
     path = target.partition("#")[0]  # a fragment is never sent
-    # Characters that are already escaped stay so.
+    # `%` is safe, so characters that are already escaped stay escaped.
     return quote(path, safe="".join(map(chr, range(0x21, 0x7F))))
 
 

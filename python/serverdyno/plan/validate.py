@@ -50,7 +50,7 @@ MOUNTED = {
     "ceph": "mount -t ceph",
     "glusterfs": "mount -t glusterfs",
 }
-"""Programs that mount file systems whose URLs people write and dyno does not speak."""
+"""Programs that mount the file systems of URL schemes that users write but dyno does not support."""
 UNIX_SOCKET = "a Unix socket is given by --unix-socket FILE, together with http://HOST/PATH"
 _NO_URLS = (
     (r"(?:http\+)?unix:.*", UNIX_SOCKET),
@@ -58,12 +58,12 @@ _NO_URLS = (
     (r"(:\d+(?:/.*)?)", "write http://127.0.0.1{0}"),
     (r"(?:wss?|grpcs?)://.*", "dyno speaks HTTP/1 and HTTP/2, no WebSocket and no gRPC"),
 )
-"""Spellings of other tools, with what to write."""
+"""Patterns of URLs as other tools spell them, with what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """The context of a check of a plan's server. `mixes` and `suites` contain the known ones."""
+    """The context for checking the servers of a plan. `mixes` and `suites` contain those that are known."""
 
     settings_types: SettingsTypes
     machine_cpus: Collection[int]
@@ -98,7 +98,7 @@ def check_plan(
         problems += _server_problems(("servers", index), server, context)
     problems += _name_problems(servers)
     problems += _testbed_problems(frame, servers, context)
-    # Invalid parts were left out, so findings about their places can't be trusted.
+    # Invalid parts were left out, so ignore further problems with them or their parents.
     doubtful = {found.path[:depth] for found in unsound for depth in range(len(found.path) + 1)}
     return plan, [*unsound, *(found for found in problems if found.path not in doubtful)]
 
@@ -106,7 +106,7 @@ def check_plan(
 def _suites_of(
     data: Mapping[str, Any], frame: Plan, known: Sequence[Suite]
 ) -> tuple[list[Suite], list[Problem]]:
-    """Return the suites of a plan, and the problems with their names and with scaling them."""
+    """Return the suites of a plan, and the problems with their names and their scaling."""
     by_name = {suite.name: suite for suite in known}
     found: list[Suite] = []
     problems: list[Problem] = []
@@ -131,7 +131,7 @@ def _suites_of(
 
 
 def precision_problem(suite: Suite) -> str | None:
-    """Say why a suite's averages have no precision to reach; None: they have."""
+    """Return why the precision of a suite's averages has no meaning; None: it has."""
     if suite.open is None:
         return None
     return (
@@ -141,9 +141,10 @@ def precision_problem(suite: Suite) -> str | None:
 
 
 def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
-    """Say why a URL can't be a target; None: it can. Its consent is checked when load starts.
+    """Return why `url` can't be a target; None: it can.
 
-    `schemes` are the allowed ones; None: those of every protocol.
+    `schemes` are the allowed ones; None: those of every protocol. Whether the server consents to load is checked only
+    when the load starts.
     """
     allowed = schemes or [scheme for protocol in protocols.known() for scheme in protocol.schemes]
     if (wrong := _text_problem(url)) is not None:
@@ -167,7 +168,7 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
 
 
 def other_spelling(place: str) -> str | None:
-    """Return the URL of a share or an export written as in Windows or for mount(8); None: it is neither."""
+    """Return the URL of a share or export that is written as in Windows or for mount(8); None: it is neither."""
     if found := re.fullmatch(r"(smb|cifs|nfs):/?([^/\\].*)", place):
         return f"{found[1].replace('cifs', 'smb')}://{found[2]}"
     if found := re.fullmatch(r"(?:cifs:|smb:)?(?://|\\\\)([^/\\]+)[/\\](.+)", place):
@@ -178,7 +179,7 @@ def other_spelling(place: str) -> str | None:
 
 
 def _meant(url: str, allowed: Sequence[str]) -> str | None:
-    """Say how to write a URL that is spelled in another convention, or which command takes it."""
+    """Return how to write a URL that is spelled in another convention, or which command accepts it."""
     for pattern, advice in _NO_URLS:
         if found := re.fullmatch(pattern, url):
             return advice.format(*found.groups())
@@ -211,7 +212,7 @@ def _text_problem(url: str) -> str | None:
 
 
 def _written_otherwise(url: str) -> str:
-    """Say how to write letters beyond ASCII; in a host name, by IDNA (RFC 5891)."""
+    """Return how to write non-ASCII letters: in a host name by IDNA (RFC 5891), elsewhere as %XX."""
     with contextlib.suppress(ValueError):
         host = urlsplit(url).hostname or ""
         if host.isprintable() and not host.isascii():
@@ -247,7 +248,7 @@ def _host_problem(url: str, parts: SplitResult, host: str) -> str | None:
 
 
 def _is_host(name: str) -> bool:
-    """Return whether a name can be looked up at all (RFC 1035, 2.3.4), or is an address in brackets."""
+    """Return whether a name is an address in brackets, or short enough to be looked up (RFC 1035, 2.3.4)."""
     if ":" in name:
         return True
     whole = name.removesuffix(".")
@@ -255,7 +256,7 @@ def _is_host(name: str) -> bool:
 
 
 def _is_unspecified(host: str) -> bool:
-    """Return whether a host is 0.0.0.0 or ::, which servers print as the place where they listen."""
+    """Return whether a host is 0.0.0.0 or ::, which servers print as their listening address."""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_unspecified
     return host == "0"
@@ -268,9 +269,10 @@ def is_loopback(url: str) -> bool:
 
 
 def goes_to_loopback(url: str, connect_to: str | None) -> bool:
-    """Return whether load stays on this machine, as far as a plan can tell.
+    """Return whether load stays on this machine, judged by the plan only.
 
-    `connect_to` is an address or a socket that replaces the URL's host. `fleet/consent.py` checks the address in use.
+    `connect_to` is an address or a Unix socket that replaces the URL's host. `fleet/consent.py` checks the address
+    that is actually used.
     """
     if connect_to is None:
         return is_loopback(url)
@@ -280,7 +282,7 @@ def goes_to_loopback(url: str, connect_to: str | None) -> bool:
 
 
 def _frame(data: Mapping[str, Any], unsound: Collection[str | int]) -> Plan:
-    """Return the plan around its servers, with stand-ins for missing or invalid parts."""
+    """Return the plan without its servers, with stand-ins for missing or invalid parts."""
     stand_ins: dict[str, Any] = {"name": "stand-in", "title": ""}
     sound = {key: value for key, value in data.items() if key in Plan.model_fields and key not in unsound}
     if isinstance(sound.get("suites"), list):
@@ -312,7 +314,7 @@ def _first_keys(problems: list[Problem]) -> set[str | int]:
 
 
 def size_problem(servers: Mapping[int, ServerPlan], repetitions: int, levels: int = 0) -> Problem | None:
-    """Return the problem of too many runs or load levels, counted before anything is expanded."""
+    """Return a problem if there are too many runs or load levels. They are counted before anything is expanded."""
     count = sum(math.prod(map(len, server.factors.values())) for server in servers.values()) * repetitions
     if count > MAX_RUNS:
         return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: use fewer factors or levels")
@@ -385,7 +387,7 @@ def _problems_with(
 
 
 def _processor_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
-    """Yield a problem if the server is given more processors than CPUs."""
+    """Yield a problem if the server's setting `processors` exceeds the number of usable CPUs."""
     usable = len(server.cpus or context.machine_cpus)
     for levels in combinations(server):
         count = {**server.settings, **levels}.get("processors")
@@ -399,7 +401,7 @@ def _processor_problems(path: tuple[str, int], server: ServerPlan, context: _Con
 def _settings_problems(
     path: tuple[str, int], server: ServerPlan, settings_type: type[BaseModel]
 ) -> Iterator[Problem]:
-    """Yield each problem that the server's own model finds in any combination of factor levels, once."""
+    """Yield each problem that the settings model finds in any combination of factor levels, once."""
     seen: set[Problem] = set()
     for levels in combinations(server):
         try:
@@ -456,7 +458,7 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
 
 
 def cut_problem(server: ServerPlan, cut: Cut, settings_type: type[BaseModel]) -> str | None:
-    """Return why a server can't have an outage in the middle of a level; None: it can."""
+    """Return why the suite's outage is not possible with a server; None: it is."""
     ways: frozenset[str] = getattr(settings_type, "cuts", frozenset()) if server.node is None else frozenset()
     if cut.how in ways:
         return None
@@ -488,7 +490,7 @@ def _node_problems(path: tuple[str, int], server: ServerPlan, context: _Context)
 
 
 def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Problem]:
-    """Yield a problem for each use of `back_nodes` without a front that has servers behind it."""
+    """Yield a problem for each use of `back_nodes` with a server that has no servers behind it."""
     if not server.back_nodes:
         return
     place = (*path, "back_nodes")
@@ -509,7 +511,7 @@ def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Proble
 
 
 def _testbed_problems(frame: Plan, servers: Mapping[int, ServerPlan], context: _Context) -> Iterator[Problem]:
-    """Yield what the hosts of a testbed can't have or can't reach."""
+    """Yield the options that the hosts of a testbed can't have, and the servers that they can't reach."""
     if frame.testbed is None:
         return
     if frame.generator.fleet is not None or frame.generator.processes > 1 or frame.generator.cpus:
@@ -528,9 +530,9 @@ def _reachable(context: _Context) -> str:
 
 
 def _listens_elsewhere(settings_type: type[BaseModel]) -> bool:
-    """Return whether a server can listen on another address than loopback.
+    """Return whether a server can listen on an address other than loopback.
 
-    The model of a third-party package may not say so, and then it can't.
+    If the settings model of a third-party package does not say so, the server can't.
     """
     return bool(getattr(settings_type, "listens_elsewhere", False))
 
@@ -550,7 +552,7 @@ def _bounds_problems(path: tuple[str | int, ...], bounds: Bounds, planned: list[
     if clients > bounds.max_clients:
         message = f"{bounds.max_clients}, but the suite has up to {clients} clients"
         yield Problem((*path, "max_clients"), message)
-    # A level that ends when its work is done is ended at this bound.
+    # Levels that end when their work is done are not checked: they are stopped at this bound.
     length_s = max(mix.planned_s for mix in planned)
     if length_s > bounds.max_length_s:
         yield Problem((*path, "max_length_s"), f"{bounds.max_length_s:g} s, but a mix takes {length_s:g} s")

@@ -1,1 +1,1 @@
-"""Observe the machine without changing it: what it is (`host.py`) and what else used it (`noise.py`)."""
+"""Observe the machine without changing it: its facts (`host.py`) and its use by other programs (`noise.py`)."""

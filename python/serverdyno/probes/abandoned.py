@@ -1,9 +1,10 @@
 """Private directories below the temporary folder.
 
-Directories that a killed tool left are removed when the next is made.
+Directories that a killed tool left are removed when the next private directory is created.
 
-A directory is removed only if its name and its owner's mark are ours, it belongs to this user, the tool that made it
-has ended, no process works in it or names it, and nothing in it has changed for a while. `keeper.py` ends servers.
+A directory is removed only if it has a name and an owner file of dyno, it belongs to this user, the process that
+created it has ended, no process works in it or names it, and nothing in it has changed for a minute. `keeper.py` ends
+servers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import psutil
 
 from serverdyno.probes.process_start import has_ended, own_identity
 
-OWNER = ".owner"  # in a private directory: process id, start and PID namespace of the tool
+OWNER = ".owner"  # file in a private directory: process ID, start time and PID namespace of the tool
 NAME = re.compile(r"serverdyno-[a-z][a-z-]*-[0-9a-z_]{8,16}")
 MOST_MARK_BYTES = 100
 AGE_S = 60.0  # a keeper takes at most fifteen seconds to end its server
@@ -50,12 +51,12 @@ def private_directory(what: str, at: Path | None = None) -> Iterator[Path]:
 
 @functools.cache
 def sweep_once() -> None:
-    """Sweep the temporary folder, at the first private directory or server start of this process."""
+    """Sweep the temporary folder once per process, before its first private directory or server."""
     sweep(Path(tempfile.gettempdir()))
 
 
 def sweep(temporary: Path, age_s: float = AGE_S) -> list[Path]:
-    """Remove every abandoned directory in `temporary` and return them. What can't be read or removed stays."""
+    """Remove the abandoned directories in `temporary` and return them. Those that can't be read or removed stay."""
     swept = []
     with contextlib.suppress(OSError):
         for directory in temporary.iterdir():
@@ -76,14 +77,14 @@ def _is_abandoned(directory: Path, age_s: float) -> bool:
         pid, started, namespace = map(int, owner.read_text().split())
         changed_s = max(path.lstat().st_mtime for path in (directory, *directory.iterdir()))
     except (OSError, ValueError):
-        return False  # without a mark it may be anybody's
+        return False  # without an owner file, another program may have created it
     return time.time() - changed_s > age_s and has_ended(pid, started, namespace) and not _is_used(directory)
 
 
 def _is_used(directory: Path) -> bool:
-    """Return whether a process, such as a server or keeper, works in it or has its name as an argument.
+    """Return whether a process (a server, a keeper) works in the directory or has its name in an argument.
 
-    Volumes elsewhere share the name.
+    Volumes in another place have a directory of the same name.
     """
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):

@@ -1,7 +1,7 @@
-"""The block devices below a file system, from sysfs, and whether each passes a sync on (`queue/write_cache`).
+"""The block devices below a file system, from sysfs, and whether each forwards a sync (`queue/write_cache`).
 
-Partitions, device mapper and software RAID are resolved to the devices below them. Unknown kinds of devices end the
-search. `medium.py` handles file systems.
+Partitions, device mapper and software RAID are resolved to the devices below them. The search ends at a device of an
+unknown kind. `medium.py` handles file systems.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 BLOCK_DEVICES = Path("/sys/dev/block")
 MOST_DEVICES = 64
 LEAST = re.compile(r"(?:sd|hd|vd|xvd)[a-z]+\d*|(?:nvme\d+n|mmcblk|pmem)\d+(?:p\d+)?|z?ram\d+")
-"""Devices with nothing visible below them: disks, and memory, which `analysis` judges."""
+"""Devices without visible devices below them: disks and memory. `analysis` judges them."""
 LOOP = re.compile(r"loop\d+")
 RAID = re.compile(r"md\w+")
 PASSED_ON = ("LVM-", "CRYPT-", "mpath-", "part")
-"""Kinds of device mapper targets (by their UUIDs) that pass syncs on. Others may drop them (flakey, zero)."""
+"""Kinds of device mapper targets (by their UUIDs) that forward syncs. Others may drop syncs (flakey, zero)."""
 LOOP_GET_STATUS64 = 0x4C05  # linux/loop.h
 LOOP_STATUS_BYTES = 232
 BTRFS_IOC_FS_INFO = 0x8400941F  # linux/btrfs.h
@@ -29,7 +29,7 @@ BTRFS = Path("/sys/fs/btrfs")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A block device by its kernel name. `write_cache` is "write back", "write through", or None: not known."""
+    """A block device and its kernel name. `write_cache` is "write back" or "write through"; None: not known."""
 
     name: str
     write_cache: str | None
@@ -39,7 +39,7 @@ class Device:
 class Stack:
     """The devices below a file system, from top to bottom. `loops` has the numbers of loop devices among them.
 
-    `unfollowed` says why the devices below one of them are not known; empty: all are known.
+    `unfollowed` says why the devices below a device are not known; empty: all are known.
     """
 
     devices: tuple[Device, ...] = ()
@@ -49,7 +49,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """The file behind a loop device: its file system's number, its inode, and its path when it was attached."""
+    """The file behind a loop device: the number of its file system, its inode, and its path when it was attached."""
 
     number: str
     inode: int
@@ -63,7 +63,7 @@ def name_of(number: str) -> str | None:
 
 
 def below(numbers: list[str]) -> Stack:
-    """Return these devices and all below them."""
+    """Return the devices with these numbers, and all devices below them."""
     pending = [(BLOCK_DEVICES / number).resolve() for number in numbers]
     seen: dict[str, Device] = {}
     loops, unfollowed = [], ""
@@ -97,7 +97,7 @@ def _text(path: Path) -> str | None:
 
 
 def backing(number: str) -> Backing | None:
-    """Return the file behind the loop device `number`; None: the kernel does not tell, as without root."""
+    """Return the file behind the loop device `number`; None: not known, for example without root."""
     name = name_of(number)
     path = _text(BLOCK_DEVICES / number / "loop" / "backing_file")
     if name is None or path is None:

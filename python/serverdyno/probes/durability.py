@@ -1,11 +1,11 @@
-"""Count the calls by which a server's processes ask for durability, and measure the cost of a sync.
+"""Count the calls by which a server's processes request durability, and measure the cost of a sync.
 
-`FsyncCounter` counts system calls, and syncs by io_uring, through its own tracefs instances, including those for the
-server's own bookkeeping. What it can't count it does not guess, but gives the reason. Not seen are requests to sync
-without such a call: files opened with O_SYNC or O_DSYNC, RWF_SYNC, and servers inside the kernel.
+`FsyncCounter` counts system calls, and syncs by io_uring, through its own tracefs instances. The counts include calls
+for the server's own bookkeeping. If calls can't be counted, it reports the reason. It does not see synchronous writes
+without these calls (O_SYNC, O_DSYNC, RWF_SYNC), nor servers inside the kernel.
 
-`disk_fsync_s` measures the disk itself. A flush that is answered much faster has not waited for the disk. Because a
-disk with a protected cache can be equally fast, this is only a hint if the calls can't be counted.
+`disk_fsync_s` measures the disk itself. A flush that is answered much faster has not waited for the disk. If the
+calls can't be counted, this is only a hint, because a disk with a protected cache can be equally fast.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from typing import Self
 from serverdyno.probes import processes
 from serverdyno.probes.process_start import has_ended, own_identity
 
-# Some architectures call this one sync_file_range2.
+# Some architectures have sync_file_range2 instead of sync_file_range.
 CALLS = ("fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "sync_file_range2", "msync")
 NEEDED = ("fsync", "fdatasync")
 IO_URING = "io_uring_fsync"
-"""The name under which syncs by io_uring are counted."""
-IO_URING_EVENTS = ("io_uring_submit_req", "io_uring_submit_sqe")  # since Linux 6.3, and before
+"""Name in the counts for syncs by io_uring."""
+IO_URING_EVENTS = ("io_uring_submit_req", "io_uring_submit_sqe")  # names since Linux 6.3, and before 6.3
 IORING_OP_FSYNC = 3  # linux/io_uring.h
 INSTANCE = re.compile(r"serverdyno-(\d+)-(\d+)-(\d+)-[0-9a-f]+-\w+")
-# Small, because overwritten events are counted too.
+# The buffer can be small, because overwritten events are counted, too.
 BUFFER_KIB = 16
 SETTLED_LOOKS = 50
 BLOCK_BYTES = 4096
@@ -49,14 +49,14 @@ LIBRARIES_FOR_ALL = Path("/etc/ld.so.preload")
 
 
 class Unavailable(Exception):  # noqa: N818 (it is an answer)
-    """Calls can't be counted here, for the given reason."""
+    """Calls can't be counted on this machine. The message is the reason."""
 
 
 class FsyncCounter:
-    """Counts calls that request durability, by processes, their threads, and all that they start from now on.
+    """Counts the calls that request durability, of processes, their threads and all that these start from now on.
 
-    As a context manager: `counts` returns the counts so far, or None with a `reason`. Leftovers in the kernel of a
-    killed counter are removed first.
+    It is a context manager. In its block, `counts` returns the counts so far; None: not known, see `reason`. Leftover
+    tracefs instances of killed counters are removed first.
     """
 
     def __init__(self, pids: Iterable[int]) -> None:
@@ -90,8 +90,8 @@ class FsyncCounter:
     def counts(self, until_s: float = math.inf) -> dict[str, int] | None:
         """Return the calls since the start by name, including those with 0; None: not known, see `reason`.
 
-        A call is counted when it is entered, whatever its result. `until_s` leaves out calls after this time of the
-        monotonic clock, unless the kernel has overwritten some of them.
+        A call is counted when it is entered, whatever its result. Calls after `until_s` of the monotonic clock are
+        not counted, unless the kernel has overwritten some of their events.
         """
         if self._reason is not None or not self._instances:
             return None
@@ -128,7 +128,7 @@ class FsyncCounter:
         self._before = {call: _count(instance) for call, instance in self._instances.items()}
 
     def _arm(self, call: str, event: str) -> None:
-        """Prepare the instance for one kind of call, still without processes."""
+        """Prepare the instance for one kind of call, without processes to follow."""
         instance = self._instances[call]
         if call == IO_URING:
             (instance / event / "filter").write_text(f"opcode == {IORING_OP_FSYNC}")
@@ -139,9 +139,10 @@ class FsyncCounter:
         (instance / event / "enable").write_text("1")
 
     def _check_that_calls_are_seen(self) -> None:
-        """Check with a call of our own that calls are seen.
+        """Check that a call of this process is counted.
 
-        In a PID namespace the kernel has other process ids than we do, and would count none.
+        In a PID namespace, the kernel's process IDs differ from those that this process sees, so it would count
+        nothing.
         """
         instance = self._instances["fsync"]
         (instance / "set_event_pid").write_text(str(threading.get_native_id()))
@@ -154,9 +155,9 @@ class FsyncCounter:
             raise Unavailable("the kernel uses other process IDs than this PID namespace shows")
 
     def _follow(self) -> None:
-        """Follow all threads of the processes instead of ours, and look again until no new one appears.
+        """Follow all threads of the processes instead of this thread, and look again until no new thread appears.
 
-        A thread that starts while the list is written may be the child of a thread that was not followed yet.
+        A thread that starts while the list is written may have been started by a thread that was not followed yet.
         """
         followed: set[int] = set()
         for _ in range(SETTLED_LOOKS):
@@ -191,9 +192,9 @@ def _events(events: Path) -> dict[str, str]:
 
 
 def preloaded(pid: int) -> list[str]:
-    """Return libraries loaded before all others into a process (ld.so(8)), which may answer its syncs themselves.
+    """Return the libraries preloaded into a process (ld.so(8)), which may answer its syncs themselves.
 
-    Those of its environment are missing if that can't be read.
+    Libraries in LD_PRELOAD are missing if the environment of the process can't be read.
     """
     found: list[str] = []
     with contextlib.suppress(OSError):
@@ -206,9 +207,9 @@ def preloaded(pid: int) -> list[str]:
 
 
 def _mount_tracefs() -> int:
-    """Return a file descriptor of a tracefs that is mounted nowhere. Raises Unavailable.
+    """Return a file descriptor of a tracefs mount without a mount point. Raises Unavailable.
 
-    It ends with this process, and changes nothing that is visible.
+    The mount ends with this process and is not visible to other processes.
     """
     library = ctypes.CDLL(None, use_errno=True)
     if not hasattr(library, "fsopen"):
@@ -229,7 +230,7 @@ def _checked(result: int) -> int:
 
 
 def remove_abandoned() -> None:
-    """Remove what counters of killed processes left in the kernel, as far as this user may."""
+    """Remove the tracefs instances that counters of killed processes left, as far as this user may."""
     with contextlib.suppress(OSError, Unavailable):
         mount = _mount_tracefs()
         try:
@@ -248,30 +249,31 @@ def remove_stale(instances: Path) -> None:
 
 
 def _remove(instance: Path) -> None:
-    """Remove an instance, in the same way as an empty directory."""
+    """Remove an instance: tracefs allows rmdir(2) although the directory has files."""
     instance.rmdir()
 
 
 def _count(instance: Path, until_s: float = math.inf) -> int:
-    """Return the events written to the instance until then. Raises Unavailable if some were lost."""
+    """Return the number of events written to an instance until `until_s`. Raises Unavailable if some were lost."""
     total = 0
     for statistics in (instance / "per_cpu").glob("cpu*/stats"):
         found = {name: int(value) for name, value in STATISTIC.findall(statistics.read_text())}
         if any(found.get(name, 0) for name in LOST):
             raise Unavailable("the kernel lost events")
-        # In an unread instance, "entries" are those still there and "overrun" those overwritten.
+        # In an unread instance, "entries" counts the events still in the buffer, and "overrun" the
+        # overwritten ones.
         total += sum(found.get(name, 0) for name in COUNTED)
-    # Before Linux 5.9, nothing is counted while the trace is read.
+    # Before Linux 5.9, reading the trace pauses tracing, so don't read it.
     if until_s == math.inf or not total or not (instance / "options" / "pause-on-trace").exists():
         return total
     return _counted_until(until_s, (instance / "trace").read_text(), total)
 
 
 def _counted_until(until_s: float, trace: str, total: int) -> int:
-    """Return the number of events written until then, or `total` if it can't be determined.
+    """Return the number of events written until `until_s`, or `total` if it can't be determined.
 
-    `trace` begins with the number of events in the buffers and the number of all written. Events in the buffers
-    follow in order of time, and then those that came while it was read.
+    `trace` begins with the number of events in the buffers and the number of all written events. The events in the
+    buffers follow in order of time, then the events that were written while the trace was read.
     """
     if not (head := TRACED.search(trace)):
         return total
@@ -279,15 +281,15 @@ def _counted_until(until_s: float, trace: str, total: int) -> int:
     events = [(cpu, float(at_s)) for cpu, at_s in EVENT.findall(trace)[:held]]
     first_s = dict(reversed(events))
     if len(events) < held or (held < written and any(at_s > until_s for at_s in first_s.values())):
-        return total  # some events after that time are overwritten
+        return total  # some events after `until_s` may be overwritten
     return written - sum(at_s > until_s for _, at_s in events)
 
 
 def disk_fsync_s(directory: Path, count: int = 100) -> list[float]:
-    """Return the times of `count` fsync(2) calls in order, in s. A file of its own grows by 4 KiB before each.
+    """Return the times of `count` fsync(2) calls in order, in s. A temporary file grows by 4 KiB before each call.
 
-    So each call writes data and the file's new size, as the flush of a saved document does. The write itself is not
-    included. The file is removed. Raises OSError.
+    So each call writes data and the file's new size, as a program that saves a document does. The time of write(2) is
+    not included. Raises OSError.
     """
     block = os.urandom(BLOCK_BYTES)
     taken_s = []

@@ -1,4 +1,4 @@
-"""The facts of this machine for the disclosure: all that a reader needs to judge or repeat a measurement.
+"""The facts of this machine for the disclosure, with which a reader can judge or repeat a measurement.
 
 Facts are read, never guessed; a fact that can't be read is None. `noise.py` observes what happens during a level.
 """
@@ -68,14 +68,14 @@ KERNEL_PARAMETERS = {
 
 
 KEY_LOG = "SSLKEYLOGFILE"
-"""The environment variable that names the file for TLS session keys; the data plane reads it."""
+"""The environment variable with the path of the file for TLS session keys, which the data plane reads."""
 
 MOMENTARY = {"cpu.frequency_mhz", "memory.available_bytes", "load_average", "limits.open_files_soft"}
-"""Facts that change from moment to moment. The soft limit is raised to the hard one when load starts."""
+"""Facts that change from moment to moment. The soft limit is raised to the hard limit when load starts."""
 
 
 def machine_facts() -> dict[str, object]:
-    """Return the facts of the machine alone, in groups."""
+    """Return the facts of only the machine, in groups."""
     return {
         "cpu": _cpu(),
         "virtualisation": _virtualisation(),
@@ -113,7 +113,7 @@ def host_facts(documents: Path | None = None) -> dict[str, object]:
 
 
 def tls_keys_logged() -> bool:
-    """Return whether this process writes the keys of its TLS sessions into a file."""
+    """Return whether this process writes the keys of its TLS sessions to a file."""
     return KEY_LOG in os.environ
 
 
@@ -157,7 +157,7 @@ def whole(text: str | None) -> int | None:
 
 
 def _same(values: Iterable[str | None]) -> str | None:
-    """Return the one value, or all different ones, because the CPUs of a machine may differ."""
+    """Return the distinct values, joined by commas, because the CPUs of a machine may differ; None: there are none."""
     return ", ".join(sorted({value for value in values if value is not None})) or None
 
 
@@ -206,9 +206,9 @@ def _cpu() -> dict[str, object]:
 
 
 def _cpu_quota() -> str | None:
-    """Return the CPU limit of our control group, which a container may have.
+    """Return the CPU limit of this process's control group, as in a container; None: not known.
 
-    It is `cpu.max` of version 2: quota and period in us.
+    The text is that of `cpu.max` in cgroup v2: quota and period in us.
     """
     group = next((line[3:] for line in _lines(Path("/proc/self/cgroup")) if line.startswith("0::")), None)
     return None if group is None else read(Path("/sys/fs/cgroup", group.lstrip("/"), "cpu.max"))
@@ -221,7 +221,7 @@ def _caches() -> dict[str, str | None]:
 
 
 def _virtualisation() -> dict[str, object]:
-    """Return the machine's hints of virtualisation. None of them proves bare metal."""
+    """Return signs of virtualisation. Their absence does not prove that the machine is physical."""
     dmi = Path("/sys/class/dmi/id")
     flags = _cpu_info("flags")
     return {
@@ -268,7 +268,7 @@ def _kernel_parameters() -> list[str]:
 def _file_system(directory: Path) -> dict[str, object] | None:
     """Return the mount that contains `directory`.
 
-    It is the last of those with the longest mount point, because that hides the others.
+    Of the mounts with the longest mount point, it is the last one, because that hides the others.
     """
     real = directory.resolve()
     mounts = [mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)]

@@ -1,7 +1,7 @@
 """Find the sockets that listen on a port, and the processes that hold them.
 
-The kernel is asked by netlink for its listening sockets alone (sock_diag(7)): /proc/net/tcp has every connection, and
-reading it takes 5 ms even if there are none.
+The kernel reports only listening sockets by netlink (sock_diag(7)). /proc/net/tcp lists every connection, and reading
+it takes 5 ms even if there are none.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ RECEIVED_BYTES = 1 << 16
 def listening_sockets(port: int, inside: int | None = None) -> list[tuple[str, str]]:
     """Return address and inode of each TCP socket that listens on a port.
 
-    In this network namespace, or in that of the process `inside`.
+    Sockets are those of this network namespace, or of the namespace of the process `inside`.
     """
     if inside is None:
-        # Kernels without tcp_diag, and sandboxes without netlink, refuse it.
+        # Kernels without tcp_diag, and sandboxes without netlink, refuse the request: read /proc then.
         with contextlib.suppress(OSError):
             return [
                 (address, inode)
@@ -47,7 +47,7 @@ def listening_sockets(port: int, inside: int | None = None) -> list[tuple[str, s
 
 
 def owners(inodes: set[str]) -> dict[str, list[int | None]]:
-    """Return the processes that hold each inode's socket, as far as we may look at them."""
+    """Return the processes that hold each inode's socket, as far as this user may inspect them."""
     holders: dict[str, list[int | None]] = {}
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     for pid in filter(str.isdigit, os.listdir("/proc") if inodes else ()):
@@ -85,7 +85,7 @@ def _by_netlink(family: int) -> Iterator[tuple[str, int, str]]:
 
 
 def _by_table(port: int, inside: int | None) -> list[tuple[str, str]]:
-    """Return what /proc/net/tcp says; it may have 30,000 closed connections."""
+    """Return the listening sockets in /proc/net/tcp, which may also have 30,000 closed connections."""
     # proc(5): number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode
     line = re.compile(
         rf"^ *\d+: (\w+):{port:04X} \w+:\w+ {LISTEN:02X}" + r"(?: +\S+){5} +(\d+)", re.MULTILINE

@@ -1,9 +1,9 @@
-"""The layers below a server's files, from file system to device: the farthest that a sync can reach.
+"""The layers below a server's files, from the file system to the devices, which a sync can reach.
 
-They are read from proc(5) in the mount namespace of the server's processes. Each step down uses a number from the
-kernel, never only a path, because another directory may be at that path now: an image is found through its loop
-device, and an overlay's directory by a file that is made in it. If a step fails, the reason is kept and nothing is
-guessed. `analysis/medium.py` judges the layers.
+The layers are read from proc(5) in the mount namespace of the server's processes. Each step down uses a number from
+the kernel, never only a path, because another directory may be at the path now: an image is found through its loop
+device, and an overlay's upper directory by a file that is created in the overlay. If a step fails, the reason is
+recorded and nothing is guessed. `analysis/medium.py` judges the layers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ROOT_OF_PROCESS = re.compile(r"/proc/\d+/root(?=/)")
 
 @dataclass(frozen=True, slots=True)
 class LayerReading:
-    """A mounted file system. `options` has those of the mount and of the file system, each once.
+    """A mounted file system. `options` has the options of the mount and of the file system, each once.
 
     `device` is its source, a block device by its kernel name ("loop0"). `devices` are all block devices below it,
-    from the top. `unfollowed` says why what is below is not known; empty: it is the next layer, or there are only the
-    devices.
+    from the top. `unfollowed` says why the layers below are not known; empty: the next layer is known, or only the
+    devices are below.
     """
 
     file_system: str
@@ -42,7 +42,7 @@ class LayerReading:
 
 @dataclass(frozen=True, slots=True)
 class _Mount:
-    """A mount: `root` is the directory of the file system that is mounted `at`."""
+    """A mount. `root` is the directory of the file system that is mounted at the path `at`."""
 
     layer: LayerReading
     number: str
@@ -52,9 +52,9 @@ class _Mount:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A directory that we can open; None: only its `number` is known.
+    """A place in a file system. `directory` can be opened; None: only the file system's `number` is known.
 
-    `mountinfo` is the mount list of the process that mounts it.
+    `mountinfo` is the mount list of a process in the same mount namespace.
     """
 
     mountinfo: Path
@@ -65,7 +65,7 @@ class _Place:
 def medium(directory: Path, pid: int) -> list[LayerReading]:
     """Return the file system of `directory`, as mounted by the process `pid`, and those below it; empty: not known.
 
-    In an overlay a file is created for a moment.
+    In an overlay, a file is created for a moment.
     """
     layers: list[LayerReading] = []
     place: _Place | None = _Place(Path(f"/proc/{pid}/mountinfo"), directory)
@@ -119,7 +119,10 @@ def _numbers(mount: _Mount, place: _Place) -> list[str]:
 
 
 def _image_place(backing: block_device.Backing) -> _Place:
-    """Return the image's directory, but only if it contains that very file."""
+    """Return the directory of a loop device's image, or only the number of its file system.
+
+    The directory is returned if the file at the image's path is still the attached one.
+    """
     own = Path("/proc/self/mountinfo")
     with contextlib.suppress(OSError):
         found = _mount_of(_Place(own, backing.path))
@@ -129,9 +132,9 @@ def _image_place(backing: block_device.Backing) -> _Place:
 
 
 def _written_directory(mount: _Mount, place: _Place) -> _Place | str:
-    """Return where an overlay keeps written files: a file created above must appear there.
+    """Return an overlay's upper directory: a file created in the overlay must appear there.
 
-    Otherwise, return why not.
+    If it is not known, return the reason.
     """
     upper = next((each for each in mount.layer.options if each.startswith("upperdir=")), None)
     if upper is None or place.directory is None:
@@ -163,7 +166,7 @@ def _made_file(directory: Path) -> Iterator[str]:
 
 
 def _mount_of(place: _Place) -> _Mount | None:
-    """Return the mount, by the number that the kernel gives an open file. Raises OSError."""
+    """Return the mount of a place, found by the mount ID of the open directory. Raises OSError."""
     mounts = place.mountinfo.read_text(errors="surrogateescape").splitlines()
     if place.directory is None:
         parsed = (_parsed(line) for line in mounts)
@@ -196,5 +199,5 @@ def _parsed(line: str) -> _Mount:
 
 
 def _plain(text: str) -> str:
-    r"""Decode spaces and the like, which are written as `\040`."""
+    r"""Decode characters that mountinfo escapes, such as a space as `\040`."""
     return ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)

@@ -1,6 +1,6 @@
 """Measure the use of some CPUs during a level by other processes and by the hypervisor (steal).
 
-The CPU time of server and generator is measured where they run, and passed to `used_by_others`.
+The caller measures the CPU time of server and generator, and passes it to `used_by_others`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _CPU_CLOCK = 2
 
 @dataclass(frozen=True, slots=True)
 class CpuTime:
-    """The use of some CPUs since boot, in CPU seconds, at one time of the monotonic clock.
+    """The use of some CPUs since boot, in CPU seconds, read at one time of the monotonic clock.
 
-    `busy_s` is that of all processes and the kernel, without `steal_s`, which the hypervisor gave to others.
+    `busy_s` is the use by all processes and the kernel. `steal_s`, which the hypervisor gave to others, is not part
+    of it.
     """
 
     at_s: float
@@ -38,7 +39,7 @@ class CpuTime:
 
 @dataclass(frozen=True, slots=True)
 class OthersUse:
-    """CPU seconds between two times: `others_s` of everybody but us, `steal_s` taken by the hypervisor.
+    """CPU seconds between two times: `others_s` used by other programs, `steal_s` taken by the hypervisor.
 
     The two do not overlap and may be added.
     """
@@ -49,11 +50,11 @@ class OthersUse:
 
 
 def machine_cpu(cpus: Collection[int] = ()) -> CpuTime:
-    """Return the use of these CPUs since boot, or of all if none is given.
+    """Return the use of these CPUs since boot. `cpus` empty: all CPUs.
 
-    The unit is a nanosecond if the kernel has the root group of cpuacct, or /proc/schedstat
-    (Documentation/scheduler/sched-stats.rst, field 7 of a CPU), whose times include what was stolen while a process
-    ran. Otherwise it is a tick of /proc/stat. Steal is always in ticks.
+    The resolution is a nanosecond if the kernel has the root group of cpuacct, or /proc/schedstat
+    (Documentation/scheduler/sched-stats.rst, field 7 of a CPU), whose times include time that was stolen while a
+    process ran. Otherwise it is a tick of /proc/stat. The resolution of steal is always a tick.
     """
     ticks = psutil.cpu_times(percpu=True)
     chosen = sorted(set(cpus) & set(range(len(ticks)))) or list(range(len(ticks)))
@@ -69,7 +70,7 @@ def machine_cpu(cpus: Collection[int] = ()) -> CpuTime:
 
 
 def _accounted_ns() -> list[int]:
-    """Return the machine's use per CPU; empty if the root group is not visible, as within a container."""
+    """Return the machine's use per CPU; empty if the root group is not visible, as in a container."""
     try:
         if not (CPUACCT / "release_agent").exists():  # exists only in the root group
             return []
@@ -87,10 +88,10 @@ def _run_ns() -> dict[int, int]:
 
 
 def used_by_others(before: CpuTime, after: CpuTime, own_cpu_s: float) -> OthersUse:
-    """Return the CPU time of other programs between two times; never below 0. Ours used `own_cpu_s` seconds.
+    """Return the CPU time of other programs between two times, at least 0. `own_cpu_s` is that of server and generator.
 
-    Kernels that account interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING) charge our network interrupts to no
-    process, so that they count as the others'.
+    Kernels that account interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING) charge network interrupts to no process,
+    so they count as use by others.
     """
     return OthersUse(
         interval_s=after.at_s - before.at_s,
@@ -102,7 +103,8 @@ def used_by_others(before: CpuTime, after: CpuTime, own_cpu_s: float) -> OthersU
 def process_cpu_s(pid: int) -> float:
     """Return the CPU seconds of a process so far, with its ended threads but without its children.
 
-    They come from its CPU clock, in nanoseconds (clock_getcpuclockid(3)). Raises psutil.NoSuchProcess.
+    They are read from the CPU clock of the process, in nanoseconds (clock_getcpuclockid(3)). Raises
+    psutil.NoSuchProcess.
     """
     try:
         return time.clock_gettime_ns((~pid << 3) | _CPU_CLOCK) / NS_PER_S
@@ -113,7 +115,7 @@ def process_cpu_s(pid: int) -> float:
 def io_wait_s() -> float | None:
     """Return the seconds since boot in which a process waited for a disk (`some`, Documentation/accounting/psi.rst).
 
-    None if the kernel does not tell.
+    None if the kernel does not report them.
     """
     try:
         return float(IO_PRESSURE.read_text().split("total=", 2)[1].split()[0]) / US_PER_S

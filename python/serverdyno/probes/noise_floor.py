@@ -1,8 +1,8 @@
 """The noise floor of this machine: the results of `dyno selftest`, kept for later experiments.
 
-They are in one small file below the user's state directory, with the latest selftests of each machine that shares it.
-An unreadable file counts as none, because it only makes sentences more careful and plans better. A selftest that
-found the machine unfit is not kept.
+One small file below the user's state directory has the latest selftests of each machine that shares the directory. An
+unreadable file counts as no selftest: the results only refine conclusions and plans. A selftest that found the
+machine unfit is not kept.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from serverdyno.probes.host import machine_facts
 
 MOST_KEPT = 30
 LATEST = 3
-"""Number of selftests of which the largest floor counts, because one quiet minute does not make a quiet machine."""
+"""Number of latest selftests whose largest floor counts, because one selftest may fall into a quiet minute."""
 FEWEST_TIMES = 3
-"""Fewest selftests, an hour apart, that show how much experiments at different times differ."""
+"""Minimum number of selftests, at least an hour apart, from which the variation between times is computed."""
 BETWEEN_TIMES = timedelta(hours=1)
 
 
 class Selftest(BaseModel):
-    """One selftest. `percent` is the bound on the difference of a server from itself.
+    """One selftest. `percent` is the upper bound on the measured difference of a server from itself.
 
-    `scatter_percent` is the standard deviation of equal runs, and `operations_s` the mean of all runs. `load` is what
-    was run; only selftests with equal loads are compared.
+    `scatter_percent` is the standard deviation of equal runs, and `operations_s` the mean of all runs. `load`
+    describes the load; only selftests with equal loads are compared.
     """
 
     model_config = ConfigDict(defer_build=True)
@@ -57,7 +57,7 @@ class _Kept(BaseModel):
 class NoiseFloor:
     """The results of the latest selftests.
 
-    `between_times_percent` is the relative standard deviation of their means at `times` times; None: too few.
+    `between_times_percent` is the relative standard deviation of the means of `times` selftests; None: too few.
     """
 
     percent: float
@@ -95,7 +95,7 @@ def load() -> NoiseFloor | None:
 
 
 def prepare() -> Path:
-    """Make the directory for selftests, and return the file in it. Raises UserError if it can't be written."""
+    """Create the directory for selftests, and return the file in it. Raises UserError if it can't be written."""
     try:
         path = _path()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ def _group(facts: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 
 def _times(found: list[Selftest]) -> list[Selftest]:
-    """Return the selftests with the latest one's load that are at least an hour apart."""
+    """Return the selftests that have the load of the latest one and are at least an hour apart."""
     times: list[Selftest] = []
     for each in found:
         if each.load == found[-1].load and (not times or each.made - times[-1].made >= BETWEEN_TIMES):

@@ -1,6 +1,6 @@
 """Find the distribution's package of a program, because its version does not say what the distribution changed.
 
-Only Debian's packages are found, by dpkg-query(1).
+Only Debian packages are found, by dpkg-query(1).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ QUERY_S = 30
 
 
 def package_of(program: Path) -> str | None:
-    """Return a text such as `nginx 1.22.1-9+deb12u11`; None if no package has the program."""
+    """Return name and revision, such as `nginx 1.22.1-9+deb12u11`; None if no package contains the program."""
     path = program.resolve()
     return _package_of(path, path.stat().st_mtime_ns if path.exists() else 0)
 
 
 @functools.cache
 def _package_of(path: Path, _changed_ns: int) -> str | None:
-    """Query once per version of a program. A query takes 0.1 s, and every run of an experiment asks."""
+    """Return the package of a program, cached by its modification time: a query takes 0.1 s, and every run asks."""
     # Packages older than the /usr merge list their programs without /usr.
     for place in (path, Path("/", *path.parts[2:]) if path.is_relative_to("/usr") else path):
         owner = _asked("--search", f"{place}")
@@ -31,7 +31,7 @@ def _package_of(path: Path, _changed_ns: int) -> str | None:
 
 
 def _asked(*arguments: str) -> str | None:
-    """Return the first line of the answer; None without one."""
+    """Return the first line of dpkg-query's output; None if there is none."""
     try:
         done = subprocess.run(
             ["dpkg-query", *arguments], capture_output=True, text=True, timeout=QUERY_S, check=False

@@ -1,4 +1,4 @@
-"""Identify a process, and find out whether it has ended. Process ids are reused, but not with the same start time."""
+"""Identify a process, and find out whether it has ended. Process IDs are reused, but not with the same start time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ STAT_STARTED = 19  # proc(5): field 22 of /proc/PID/stat, counted after the name
 
 
 def own_identity() -> tuple[int, int, int]:
-    """Return the id, the start and the PID namespace of this process, for `has_ended`."""
+    """Return the ID, the start time and the PID namespace of this process, for `has_ended`."""
     started = started_ticks(os.getpid())
-    assert started is not None  # it runs
+    assert started is not None  # this process runs
     return os.getpid(), started, _pid_namespace()
 
 
 def has_ended(pid: int, started: int, pid_namespace: int) -> bool:
-    """Return whether a process has ended; False for one in another PID namespace, because that can't be seen."""
+    """Return whether a process has ended; False if it is in another PID namespace, where it can't be seen."""
     return pid_namespace == _pid_namespace() and started_ticks(pid) != started
 
 
@@ -25,7 +25,7 @@ def _pid_namespace() -> int:
 
 
 def started_ticks(pid: int) -> int | None:
-    """Return when a process started, in ticks since boot; None: there is no such process."""
+    """Return when a process started, in ticks since boot; None: there is no process with this ID."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

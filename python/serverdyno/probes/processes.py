@@ -1,7 +1,6 @@
-"""Find the processes that a process has started, and what they use.
+"""Find the descendants of a process, and measure their CPU time and memory.
 
-The kernel's own lists of children (/proc/PID/task/TID/children) are an option that many kernels lack. So all of /proc
-is read, once for each question.
+Many kernels are built without lists of children (/proc/PID/task/TID/children), so each call reads all of /proc.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ READINGS = 20
 
 
 def descendants(pids: Iterable[int]) -> list[int]:
-    """Return the ids of all processes that descend from any of `pids`, zombies included, without `pids`.
+    """Return the IDs of all descendants of `pids`, zombies included, without `pids`.
 
-    The ids of processes that have ended and of those that nobody has are ignored.
+    IDs of processes that have ended are ignored.
     """
     roots = set(pids)
     parents = {}
     for _ in range(READINGS):
         parents = _parents()
-        # A parent that ended during the reading hides its children from us: they have another parent by now.
+        # If a parent ended during the reading, its children have another parent by now: read again.
         if all(parent in parents for parent in parents.values() if parent):
             break
     return sorted(_below(roots, parents) - roots)
 
 
 def threads(pids: Iterable[int]) -> set[int]:
-    """Return the ids of the threads of processes and of all their descendants."""
+    """Return the IDs of all threads of processes and of their descendants."""
     roots = [*pids]
     return {thread for pid in (*roots, *descendants(roots)) for thread in _numbers(f"/proc/{pid}/task")}
 
@@ -41,9 +40,10 @@ def threads(pids: Iterable[int]) -> set[int]:
 def cpu_s(reapers: Sequence[int], living: Sequence[int]) -> float:
     """Return the CPU seconds, user and system, of the processes `living` and of the ended children of `reapers`.
 
-    Living processes are read from their CPU clocks, in nanoseconds; ended ones from `cutime` and `cstime` of their
-    parents in /proc/PID/stat, in ticks of 10 ms. Ended ones are read first, so that none is counted twice. Time of a
-    child is lost if its parent ignores SIGCHLD. Raises psutil.NoSuchProcess if one of them ends before it is read.
+    The CPU time of living processes is that of their CPU clocks, in nanoseconds; that of ended children is `cutime`
+    and `cstime` of their parents in /proc/PID/stat, in ticks of 10 ms. Ended children are read first, so that no time
+    is counted twice. The time of a child is lost if its parent ignores SIGCHLD. Raises psutil.NoSuchProcess if a
+    process ends before it is read.
     """
     ended_s = sum(sum(psutil.Process(pid).cpu_times()[2:4]) for pid in reapers)
     return float(ended_s + sum(process_cpu_s(pid) for pid in living))
@@ -53,7 +53,8 @@ def memory_bytes(pids: Sequence[int]) -> int:
     """Return the memory of processes in bytes.
 
     Proportional set size (shared pages are divided among n processes; /proc/PID/smaps_rollup) if every process is
-    readable, else the sum of resident sets, which counts shared pages once per process. Raises psutil.NoSuchProcess.
+    readable; otherwise the sum of resident sets, which counts shared pages once per process. Raises
+    psutil.NoSuchProcess.
     """
     processes = [psutil.Process(pid) for pid in pids]
     try:
@@ -76,12 +77,12 @@ def _below(roots: Iterable[int], parents: Mapping[int, int]) -> set[int]:
 
 
 def _parents() -> dict[int, int]:
-    """Return the parent of each process that we can see; 0 for a parent outside our PID namespace."""
+    """Return the parent of each visible process; 0 for a parent outside this PID namespace."""
     parents = {}
     for pid in _numbers("/proc"):
         try:
             descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         try:
             # proc(5): number, name in parentheses, state, parent. A name is 64 bytes at most.

@@ -1,6 +1,6 @@
-"""Find out by a trial whether writes to a directory reach the disk at once, because of its mount or attributes.
+"""Test whether writes to a directory reach the disk at once, because of its mount options or attributes.
 
-Then a server keeps its promise without any sync, and their absence proves nothing. `durability.py` counts syncs.
+If they do, written data are durable without a sync, so missing syncs prove nothing. `durability.py` counts syncs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def synchronous(directory: Path) -> bool | None:
     """Return whether a new file in the directory is written at once; None: not known.
 
     The evidence is the attribute (`chattr +S`), which a new file inherits, and the page of a new file, which is clean
-    if it was written at once. The kernel may write a page back by itself at that moment, so there are several trials,
-    and one page that stays dirty shows that writes are not at once.
+    if it was written at once. The kernel may write a page back by itself at that moment, so there are several trials:
+    one page that stays dirty shows that writes are not synchronous.
     """
     try:
         with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
@@ -36,7 +36,7 @@ def synchronous(directory: Path) -> bool | None:
     except OSError:
         return None
     if None in seen:
-        # An older kernel reports only the attribute, so the mount is judged by its options.
+        # A kernel before 6.5 reports only the attribute. False leaves the mount to be judged by its options.
         return None if flags is None else False
     return not any(seen)
 
@@ -51,7 +51,7 @@ def _flags(opened: int) -> int | None:
 
 
 def _dirty_after_write(opened: int) -> bool | None:
-    """Return whether a page is dirty after a write; None: the kernel does not tell, or the file has no page there."""
+    """Return whether a page is dirty after a write; None: the kernel does not report it, or no page is cached."""
     os.pwrite(opened, os.urandom(BLOCK_BYTES), 0)
     wanted = ctypes.create_string_buffer(struct.pack("=QQ", 0, 0))
     told = ctypes.create_string_buffer(8 * CACHESTAT_FIELDS)

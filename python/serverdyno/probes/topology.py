@@ -31,10 +31,10 @@ class Topology:
         return cls(core, node)
 
     def spread(self, candidates: Collection[int]) -> list[int]:
-        """Return the candidates in the order in which a server gets them.
+        """Return the CPUs in the order in which they are assigned to a server.
 
-        They come node by node, starting with the node of most candidates. In each node, one CPU of every core
-        precedes the second of any.
+        The order is node by node, starting with the node that has the most candidates. In each node, one CPU of every
+        core precedes the second CPU of any core.
         """
         nodes: dict[int, list[int]] = {}
         for cpu in sorted(candidates):

@@ -1,4 +1,4 @@
-"""Measure what the server and everybody else used while the window of a level was open."""
+"""Measure the CPU time that the server and other programs use in the window of a level."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from serverdyno.probes.noise import CpuTime, io_wait_s, machine_cpu, used_by_oth
 
 @dataclass(frozen=True, slots=True)
 class WindowUse:
-    """CPU seconds in the window, of others and of steal on the CPUs that make the load or serve it.
+    """CPU seconds in the window. `others` and `steal` are those on the CPUs of the generator and the server.
 
-    `io_wait_s` are the seconds in which some process of the machine waited for a disk. None: not known, as for a
-    user's own server.
+    `io_wait_s` are the seconds in which some process of the machine waited for a disk. None means that a figure is
+    not known, for example for a server that the user runs.
     """
 
     server_cpu_s: float | None
@@ -26,7 +26,7 @@ class WindowUse:
 
 
 MOST_LATE_S = 1.0
-"""A sample that is later than this says nothing about the window, because this process was stopped meanwhile."""
+"""A sample that is later than this is not used: this process was stopped meanwhile."""
 UNKNOWN = WindowUse(None, None, None, None)
 
 
@@ -43,9 +43,10 @@ class _Sample:
 class WindowMeter:
     """Samples near both borders of the window.
 
-    A sample is late by some milliseconds, or by many on a busy machine. Its time is kept, so that the rate between
-    the two samples is exact and can be applied to the window's own length. Syncs are counted up to the border itself.
-    If a sample is later than `MOST_LATE_S`, or the first comes in the second half of the window, nothing is known.
+    A sample is late by a few milliseconds, or by more on a busy machine. Its time is recorded, so that the rate
+    between the two samples is exact and can be applied to the length of the window. Syncs are counted up to the
+    border itself. If a sample is later than `MOST_LATE_S`, or the first one is in the second half of the window, the
+    use is not known.
     """
 
     def __init__(
@@ -61,8 +62,8 @@ class WindowMeter:
 
         `server_cpu_s` returns the CPU seconds of the server so far, `server_syncs` its syncs by name until a time of
         the monotonic clock, and `generator_cpu_s` the CPU seconds of all processes that make the load. `cpus` are
-        those on which both run; empty: any. `server_is_here`: the server runs on this machine; otherwise what others
-        used of its CPUs is not known.
+        those on which both run; empty: any. `server_is_here`: whether the server runs on this machine; if not, the
+        use of its CPUs by others is not known.
         """
         self._generator_cpu_s = generator_cpu_s
         self._server_cpu_s, self._server_syncs = server_cpu_s, server_syncs
@@ -73,7 +74,7 @@ class WindowMeter:
         self._began_s = math.inf
         """The start on the monotonic clock.
 
-        `elapsed_s` is 0 until then, and old when it arrives, so the earliest estimate is the best.
+        `elapsed_s` is 0 before the start, and outdated when it arrives, so the earliest estimate is the best.
         """
 
     def look(self, elapsed_s: float, mix: Mix) -> None:
@@ -120,8 +121,8 @@ class WindowMeter:
         return {name: count - before[name] for name, count in after.items()}
 
     def _sample(self, border_s: float) -> _Sample:
-        # Our own figures and the machine's are read last and in quick succession, because time between them counts as
-        # others'.
+        # Read the figures of this process and of the machine last and in quick succession, because time
+        # between the readings counts as use by others.
         syncs, waited_s, at_s = self._server_syncs(border_s), io_wait_s(), time.monotonic()
         server_s = self._server_cpu_s()
         return _Sample(at_s, server_s, self._generator_cpu_s(), machine_cpu(self._cpus), waited_s, syncs)

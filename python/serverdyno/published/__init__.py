@@ -1,6 +1,6 @@
 """Published reports as data in the neighbouring folders, one per report, with tables, claims and source.
 
-They are copied from the texts of their laboratories. Each `meta.toml` says what is doubtful.
+The data are copied from the laboratories' texts. Each `meta.toml` lists the doubts.
 """
 
 from __future__ import annotations

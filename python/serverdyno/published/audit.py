@@ -3,15 +3,15 @@
 Verdicts:
 
 * `follows`: the rule gives what is printed, within what its words admit (`printed.py`);
-* `follows_with_other_rounding_or_base`: it doesn't, but cutting off or rounding up instead of rounding does, or the
-  same two figures with another base: a decline relative to the lower figure, a gain relative to the higher, a ratio
-  said as if it were the improvement ("300 percent faster" of what is 3 times as fast), "3 times more" of what is 4
-  times as much;
+* `follows_with_other_rounding_or_base`: the rule gives it only by cutting off or rounding up instead of rounding, or
+  with another base for the same two figures: a decline relative to the lower figure, a gain relative to the higher
+  one, a ratio printed as an improvement ("300 percent faster" for 3 times as fast), or "3 times more" for 4 times as
+  much;
 * `contradicts`: none of these;
-* `cannot_be_checked`: the tables don't hold what would be needed; the claim says why.
+* `cannot_be_checked`: the tables lack the required values; the claim says which.
 
-Knows nothing of where tables come from: the claims of a published report and the findings of one's own experiment are
-audited alike.
+The origin of the tables does not matter: the claims of a published report and the findings of the user's own
+experiment are audited in the same way.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A claim with its verdict. `computed`: the result of the rule, which is a number, or words for a comparison."""
+    """A claim with its verdict. `computed` is the result of the rule: a number, or a sentence for a comparison."""
 
     claim: Claim
     report: str
@@ -169,7 +169,7 @@ def _number(number: Printed, rule: Quantity, tables: Tables) -> Judgement:
 
 
 def written(value: float, number: Printed) -> str:
-    """Format a computed value with two digits more than are printed."""
+    """Format a computed value with two more digits than the printed number."""
     places = max(0, len(f"{number.step:.10f}".rstrip("0").partition(".")[2])) + 2
     return f"{value:,.{places}f}".rstrip("0").rstrip(".") if places else f"{value:,.0f}"
 
@@ -190,7 +190,7 @@ def _other_base(number: Printed, rule: Quantity, tables: Tables) -> str:
 
 
 def _bases(rule: Quantity, tables: Tables) -> Iterator[tuple[float, str]]:
-    """Yield the ratio of the same two figures with other bases."""
+    """Yield each value that the same two figures give with another base, and a description."""
     if isinstance(rule, Decline):
         start, end = evaluate.quantity(rule.start, tables), evaluate.quantity(rule.end, tables)
         yield evaluate.improvement(start, end), "relative to the lower figure"
@@ -209,7 +209,7 @@ def _bases(rule: Quantity, tables: Tables) -> Iterator[tuple[float, str]]:
 
 
 def _sources(rule: Quantity) -> str:
-    """Return where numbers of the running text are from."""
+    """Return a text with the places of a rule's numbers from the running text."""
     places = [stated.place for stated in _stated(rule)]
     return f" (from: {'; '.join(places)})" if places else ""
 
@@ -226,7 +226,7 @@ def _stated(rule: BaseModel) -> Iterator[Stated]:
 
 
 def _transposed(number: Printed, shown: str) -> str:
-    """Return a note if two neighbouring digits were swapped."""
+    """Return a note if swapping two neighbouring digits of the claim gives the computed value."""
     claimed, given = (
         "".join(character for character in text if character.isdigit()) for text in (number.text, shown)
     )

@@ -1,7 +1,7 @@
-"""Evaluates a rule on tables: a number, or how many of its comparisons hold.
+"""Evaluate a rule on tables: compute its number, or count how many of its comparisons hold.
 
-It does not know what was claimed. An empty cell raises `NotStatedError`. A rule that names something absent from the
-tables, or one cell where there are several, raises `ClaimError`.
+The result does not depend on the claimed value. An empty cell raises `NotStatedError`. A rule that names something
+absent from the tables, or a single cell if several match, raises `ClaimError`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _(rule: Difference, tables: Tables) -> float:
 
 
 def statement(rule: Statement, tables: Tables) -> Holds:
-    """Return how many of a statement's comparisons hold. Not for `Same`, which needs a tolerance."""
+    """Return how many of a statement's comparisons hold. `Same` is excluded, because it needs a tolerance."""
     if isinstance(rule, Order):
         of = quantity(rule.of, tables)
         others = [quantity(other, tables) for other in rule.than]
@@ -142,7 +142,7 @@ def rows_of(tables: Tables, table: str, columns: Sequence[str], where: Where) ->
 
 
 def described(where: Where) -> str:
-    """Return `server = A, clients = 8`."""
+    """Return a selection as text: `server = A, clients = 8`."""
     return ", ".join(
         f"{column} = {' or '.join(map(str, value)) if isinstance(value, tuple) else value}"
         for column, value in where.items()
@@ -150,7 +150,7 @@ def described(where: Where) -> str:
 
 
 def _averaged(rows: list[Row], column: str, by: Sequence[str]) -> list[tuple[Row, float]]:
-    """Return each row, or each group of rows with equal `by`, with its number; empty cells are left out."""
+    """Return each row, or each group of rows with equal `by`, with its mean. Empty cells are left out."""
     filled = [(row, value) for row in rows if (value := number(row[column])) is not None]
     if not by:
         return filled
@@ -204,7 +204,7 @@ def _(rule: Position, tables: Tables) -> float:
 def _pairs(
     tables: Tables, rule: PairedImprovement | PairedOrder, first: Where, second: Where
 ) -> list[tuple[str, float, float]]:
-    """Return the rows of two selections with equal `pairs_by`: the pair's name and both numbers."""
+    """Return the pairs of rows of two selections with equal `pairs_by`: the pair's name and both numbers."""
     sides: list[dict[tuple[Cell, ...], float]] = []
     for where in (first, second):
         side: dict[tuple[Cell, ...], float] = {}

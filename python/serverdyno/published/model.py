@@ -1,12 +1,12 @@
-"""The claims language, and what a published report is made of: citation, method, hardware, doubts, claims.
+"""The claims language, and the parts of a published report: citation, method, hardware, doubts, claims.
 
-Data only. Tables are in `tables.py`, what a printed value admits in `printed.py`, computing in `evaluate.py`, the
-verdicts in `audit.py`. Not a formula language: nothing here is run as code, and a rule says no more than which
-cells of which tables a statement is about and how they are combined.
+This module has only data. `tables.py` has the tables, `printed.py` the values that a printed value admits,
+`evaluate.py` the computation, and `audit.py` the verdicts. The language has no formulas, and nothing in it is
+executed as code: a rule names only the cells of tables that a statement is about, and how they are combined.
 
 A **claim** is one statement of a text about figures:
 
-    [[claims]]
+[[claims]]
     id = "key-1"                        # unique in its report
     place = "Key findings, 1"           # section, figure or sentence
     says = "Peak of A over B"           # our own paraphrase, never the sentence itself
@@ -40,7 +40,7 @@ Statements (true or not; `claimed` is a word of order, see `printed.py`):
 * `same` (`of`, `as`): two quantities that are said to be equal or nearly so.
 
 And `each_of` (`of`): the printed number or range holds for every quantity of the list; `cannot_be_checked` (`why`):
-the tables don't hold what would be needed.
+the tables lack the required values.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ CELL_KINDS = ("value", "highest", "lowest", "sum", "mean", "count")
 
 
 class Model(BaseModel):
-    """Base of the models: frozen, and without unknown keys."""
+    """Base class of the models, which are frozen and refuse unknown keys."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True, defer_build=True
@@ -64,7 +64,7 @@ class Model(BaseModel):
 
 
 class Cells(Model):
-    """Cells of one column of a table, made one number by `kind`."""
+    """Cells of one column of a table, which `kind` combines into one number."""
 
     kind: Literal["value", "highest", "lowest", "sum", "mean", "count"] = "value"
     table: str
@@ -133,7 +133,7 @@ class Combined(Model):
 
 
 class PairedImprovement(Model):
-    """The extreme of the improvements of rows `of` over their partners among the rows `over`."""
+    """The extreme of the improvements of the rows `of` over the rows `over` with equal `pairs_by`."""
 
     kind: Literal["greatest_percent_improvement", "least_percent_improvement"]
     table: str
@@ -153,7 +153,7 @@ class Order(Model):
 
 
 class PairedOrder(Model):
-    """Statement that the rows `greater` are above their partners among the rows `lower`."""
+    """Statement that the rows `greater` are above the rows `lower` with equal `pairs_by`."""
 
     kind: Literal["greater_in_each"]
     table: str
@@ -198,7 +198,7 @@ class NotChecked(Model):
 
 
 def _kind(node: Any) -> Any:
-    """Return the class for a rule's `kind`; cells need none."""
+    """Return the tag of a rule's class, from its `kind`. A rule without `kind` is about cells."""
     kind = node.get("kind", "value") if isinstance(node, Mapping) else getattr(node, "kind", None)
     return "cells" if kind in CELL_KINDS else GROUPS.get(str(kind), kind)
 
@@ -270,7 +270,7 @@ class Claims(Model):
 
 
 class Citation(Model):
-    """Source of a report. `year_known_from`: what dates it."""
+    """Source of a report. `year_known_from` is the evidence for the year."""
 
     title: str
     laboratory: str
@@ -280,7 +280,7 @@ class Citation(Model):
 
 
 class Method(BaseModel):
-    """The measurement method as stated; a report may have more than the common fields."""
+    """The measurement method as stated. A report may have fields besides the common ones."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -300,7 +300,7 @@ class Method(BaseModel):
 
 
 class Hardware(Model):
-    """The clients in one line, and what is known about each server."""
+    """The clients in one line, and the known facts of each server."""
 
     client: str
     servers: dict[str, dict[str, str]]

@@ -1,6 +1,6 @@
 """The HTML pages of `dyno published show` and `dyno audit`: self-contained, without scripts or network.
 
-Pages only lay out. Drawings come as SVG, with the style of the report.
+The functions only lay out. The caller passes drawings as SVG, and the style of reports.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _render(template: str, **content: object) -> str:
 
 
 def report_page(report: PublishedReport, drawings: Mapping[str, str], style: str) -> str:
-    """Return the page of one published report. `drawings`: SVG by title."""
+    """Return the page of one published report. `drawings` has SVG texts by title."""
     tables = list(report.tables)
     return _render("published.html.j2", report=report, drawings=drawings, tables=tables, style=style)
 

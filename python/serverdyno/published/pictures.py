@@ -1,7 +1,7 @@
-"""Pictures of a published report: curves over clients if its tables have them, else bars.
+"""Pictures of a published report: curves over clients if its tables have them, otherwise bars.
 
-Data only, drawn by charts and the terminal. There is one picture per figure of the report, even if it was printed
-twice. Tables without a figure in a unit (settings, versions) are not drawn.
+This module has only data; charts and the terminal draw them. There is one picture per figure of the report, even if
+the figure is printed twice. Tables without a column in one of `UNITS` (settings, versions) are not drawn.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ UNITS = {
 ALONG = "clients"
 FEWEST_POINTS = 3
 MOST_SERIES = 6
-"""The most series in one picture of curves; more are split into several pictures."""
+"""Maximum number of series in one picture of curves. More series are split into several pictures."""
 
 Row = dict[str, Cell]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve, or one bar, whose only point has no position."""
+    """One curve, or one bar. The only point of a bar has no position."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -45,7 +45,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure of a report. `constant`: what all its lines have in common."""
+    """One figure of a report. `constant` has the values that all its lines share."""
 
     figures: tuple[str, ...]
     kind: Literal["lines", "bars"]
@@ -82,7 +82,7 @@ class Picture:
 
 
 def pictures(report: PublishedReport) -> list[Picture]:
-    """Return all pictures in the order of the tables, each once even if printed twice or part of a curve."""
+    """Return all pictures in the order of the tables, without repeated ones and bars that are points of curves."""
     found: list[Picture] = []
     for picture in (picture for table in report.tables for picture in _of_table(table)):
         content = (picture.lines, picture.unit, picture.constant)
@@ -124,7 +124,7 @@ def _of_table(table: Table) -> list[Picture]:
 
 
 def _of_rows(figure: str, rows: list[Row], value: str) -> list[Picture]:
-    """Return the pictures of one figure; none for a single value, which a sentence says better."""
+    """Return the pictures of one figure; none for a single value, because a sentence shows it better."""
     factors = _factors(list(rows[0]), value)
     curves = ALONG in factors and len({row[ALONG] for row in rows}) >= FEWEST_POINTS
     names = [column for column in factors if not (curves and column == ALONG)]

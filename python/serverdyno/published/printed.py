@@ -4,7 +4,8 @@ A printed number stands for every value that rounds to it: `46` admits 45.5 to 4
 One unit of its last printed digit is its *step*; zeros at the end count as printed digits (`60,000` means 60,000).
 Number words are numbers; `twice`, `double` and `half` are taken as 2.0, 2.0 and 0.5, so their step is 0.1.
 
-Words before a number widen or move what it admits. These tolerances are ours: texts don't say what they mean.
+Words before a number widen or move the range of admitted values. These tolerances are Serverdyno's own: texts don't
+define the words.
 
 | word                                              | admits                                                     |
 |---------------------------------------------------|------------------------------------------------------------|
@@ -39,9 +40,9 @@ NEARLY_SAME_SHARE = 0.02
 WORD_STEP = 0.1
 """Step of twice, double and half."""
 TIE = 1e-6
-"""Tolerance in steps: a tie between two roundings is admitted on both sides."""
+"""Tolerance in steps. A tie between two roundings is admitted on both sides."""
 BINARY = 1e-13
-"""Relative error of binary fractions."""
+"""Relative tolerance for the rounding errors of floating-point numbers."""
 
 
 class Hedge(StrEnum):
@@ -105,7 +106,7 @@ NEARLY_SAME_WORDS = {"approximately the same": NEARLY_SAME_SHARE, "similar": NEA
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A number as printed, in the claim's unit. `high`: the other end of a range, else the number itself."""
+    """A number as printed, in the claim's unit. `high` is the upper end of a range, otherwise the number itself."""
 
     text: str
     hedge: Hedge
@@ -155,12 +156,12 @@ class Printed:
         return self.lowest - slack <= computed <= self.highest + slack
 
     def rounds_to(self, computed: float) -> bool:
-        """Return whether the computed value rounds to the number itself, ignoring words before it."""
+        """Return whether the computed value rounds to the number, ignoring the words before it."""
         slack = self._slack
         return self.value - self.step / 2 - slack <= computed <= self.high + self.step / 2 + slack
 
     def within_a_step(self, computed: float) -> bool:
-        """Return whether cutting off or rounding up, instead of rounding, gives the number."""
+        """Return whether cutting off or rounding up, instead of rounding, could give the number."""
         return self.hedge is not Hedge.RANGE and abs(computed - self.value) < self.step - self._slack
 
     def described(self) -> str:
@@ -195,7 +196,7 @@ def _hedge(text: str) -> tuple[Hedge, str]:
 
 
 def _amount(text: str, unit: str) -> tuple[float, float] | None:
-    """Return value and step of one number, or of several with units of time (`16 min 26.415 s`)."""
+    """Return value and step of one number, or of several numbers with units of time (`16 min 26.415 s`)."""
     total, step, rest = 0.0, 0.0, text
     while rest:
         found = _number(rest)

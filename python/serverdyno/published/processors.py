@@ -1,8 +1,8 @@
 """Figures of a published report by number of processors, as one table per figure.
 
-Data from tables with a column `processors` and without curves over clients; what is printed twice appears once. The
-figures are peaks, and in a table `averages` means over all numbers of clients.
-`pictures.py` has curves and bars.
+The data are from tables with a column `processors` and without curves over clients. Values that are printed twice
+appear once. They are peaks, or, in a table `averages`, means over all numbers of clients. `pictures.py` has curves
+and bars.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from serverdyno.published.tables import Cell, Table, number
 PROCESSORS = "processors"
 AVERAGES = "averages"
 MACHINE = "server"
-"""The column of the hardware, if a report had several machines."""
+"""The column with the server machine, in reports with several machines."""
 
 Row = dict[str, Cell]
 
@@ -33,7 +33,7 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class ByProcessors:
-    """One figure of a report. `constant`: what all its rows have in common."""
+    """One figure of a report. `constant` has the values that all its rows share."""
 
     figures: tuple[str, ...]
     unit: str
@@ -48,7 +48,7 @@ class ByProcessors:
 
 
 def by_processors(report: PublishedReport, unit: str) -> list[ByProcessors]:
-    """Return the figures in a unit, in the order of the tables; empty if there is none."""
+    """Return the figures in a unit, in the order of the tables."""
     found: list[ByProcessors] = []
     for one in (one for table in report.tables for one in _of_table(table, unit)):
         same = next(
@@ -77,7 +77,7 @@ def _of_figure(figure: str, rows: list[Row], value: str, averages: bool) -> ByPr
     columns = list(rows[0])
     names = [name for name in columns[1 : columns.index(value)] if name not in (PROCESSORS, MACHINE)]
     varying = [name for name in names if len({row[name] for row in rows}) > 1]
-    if "web_server" in varying:  # the system is named in the report's tunings
+    if "web_server" in varying:  # the report's tunings name the system
         varying = [name for name in varying if name != "system"]
     constant = [name for name in names if len({row[name] for row in rows}) == 1 and rows[0][name] is not None]
     scaled: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)

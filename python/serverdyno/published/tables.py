@@ -1,7 +1,7 @@
 """Tables for computations: rows of named columns, from CSV files or from records in memory.
 
-Claims see nothing else, so the same code audits published reports and the user's experiments. An empty cell is None:
-not stated, never zero.
+Claims use only these tables, so the same code audits published reports and the user's experiments. An empty cell is
+None: the value is not stated. It never counts as zero.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Cell = Scalar | None
 
 
 class ClaimError(DynoError):
-    """A claim that can't be evaluated: it names what the tables do not have."""
+    """A claim can't be evaluated, because it names something that the tables do not have."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in long form: one value of each value column per row."""
+    """A table of named columns. Each row has one value of each value column."""
 
     name: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
     def select(self, where: Mapping[str, Scalar | tuple[Scalar, ...]]) -> list[dict[str, Cell]]:
-        """Return the rows with a wanted value in every column of `where`."""
+        """Return the rows that have the wanted value in each column of `where`."""
         self.require(where)
         found = set(range(len(self.rows)))
         for column, value in where.items():
@@ -42,7 +42,7 @@ class Table:
 
     @cached_property
     def _places(self) -> dict[str, dict[Scalar, set[int]]]:
-        """Return the rows of each value of each column."""
+        """Return an index: the numbers of the rows with a value, by column and value."""
         places: dict[str, dict[Scalar, set[int]]] = {column: defaultdict(set) for column in self.columns}
         for at, row in enumerate(self.rows):
             for column, cell in zip(self.columns, row, strict=True):
@@ -58,7 +58,7 @@ class Table:
                 )
 
     def only(self, column: str, value: Scalar) -> Table:
-        """Return the rows with a value in a column."""
+        """Return a table with only the rows that have `value` in `column`."""
         self.require([column])
         kept = self._places[column].get(_plain(value), ())
         return Table(self.name, self.columns, tuple(self.rows[at] for at in sorted(kept)))
@@ -93,7 +93,7 @@ def of_columns(name: str, columns: Mapping[str, Sequence[Cell]]) -> Table:
 
 
 def of_csv(name: str, text: str) -> Table:
-    """Parse CSV text with a head line. Raises ClaimError for rows whose length differs from the head's."""
+    """Parse CSV text with a header line. Raises ClaimError if the length of a row differs from the header's."""
     head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
     for row in rows:
         if len(row) != len(head):
@@ -112,7 +112,7 @@ def number(cell: Cell) -> float | None:
 
 
 def _plain(cell: Cell) -> Scalar:
-    """Return a comparable value: a number if possible (2 is 2.0), else text; empty text for an empty cell."""
+    """Return a comparable value: a number if possible (2 is 2.0), otherwise text; empty text for an empty cell."""
     if cell is None:
         return ""
     try:

@@ -1,8 +1,8 @@
 """Apache httpd with its own complete configuration: nothing of /etc/apache2 is read.
 
 The tunings of VeriTest 2003, appendix C, are settings here: no access log, MaxRequestsPerChild 0 (today
-MaxConnectionsPerChild) and MMapFile over the whole tree. All workers are started at the beginning and idle ones are
-kept, so that no level pays for forks.
+MaxConnectionsPerChild) and MMapFile over the whole tree. All workers are started at the beginning, and idle workers
+are kept, so that no level includes the cost of forks.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class ApacheSettings(Compressing, Http2Settings):
 
     @model_validator(mode="after")
     def http2_needs_threads(self) -> Self:
-        """Refuse what mod_http2 refuses: it serves the streams of a connection with threads."""
+        """Refuse HTTP/2 with prefork, as mod_http2 does: it serves the streams of a connection with threads."""
         if self.http2 and self.mpm == "prefork":
             raise ValueError('http2 needs mpm = "event" or "worker"')
         return self
@@ -140,12 +140,12 @@ class Apache(WebServer[ApacheSettings]):
         return version_line(program, "-v").removeprefix("Server version: ")
 
     def command(self) -> list[str]:
-        """Return the command for the foreground; the error log of the start goes to the server's output."""
+        """Return the command that runs Apache in the foreground. Errors at its start go to the server's output."""
         command = [str(self.program), "-f", str(self.directory / CONFIGURATION), "-DFOREGROUND"]
         return self.beside_the_page(command)
 
     def process_count(self) -> int:
-        """Return the parent and its children, and the daemon for CGI programs or the page's program."""
+        """Return the number of processes: the parent, its children, and the CGI daemon or the page's program."""
         more = self.dynamic == "fastcgi" or (self.dynamic == "cgi" and self.settings.mpm != "prefork")
         return 1 + self.settings.children + more
 
@@ -177,7 +177,7 @@ class Apache(WebServer[ApacheSettings]):
         return files
 
     def furnish(self) -> None:
-        """Add the native module if it makes the page. Raises ServerError."""
+        """Build the native module if it generates the page, then write the files. Raises ServerError."""
         if self.dynamic == "native":
             apache_module.build(self.directory, self.apxs)
         super().furnish()
@@ -205,7 +205,7 @@ class Apache(WebServer[ApacheSettings]):
             ),
             *([f"User {user}", f"Group {user}"] if user else []),
             f"ServerName {self.host}",
-            # A page's SERVER_PORT is the requested port, whatever Host says.
+            # A page's SERVER_PORT is then the port of the connection, whatever port the Host header has.
             "UseCanonicalName On",
             "UseCanonicalPhysicalPort On",
             *(f"Listen {self.host}:{port}" for port in self.ports()),

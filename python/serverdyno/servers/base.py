@@ -24,16 +24,16 @@ __all__ = [
 ]
 
 MAX_VOLUMES = 16
-"""Of one file server."""
+"""Maximum number of volumes of one file server."""
 
 
 class Settings(SettingsModel):
     """The named settings of a driver. Each field has a description: `dyno servers` prints it.
 
-    `protocol`: what the server speaks, so that a plan can be checked before anything is started; None: its URL says.
-    `is_external`: whether the user runs it, so that a plan names its URL. `needs_documents`: whether it serves the
-    document tree from the disk. `listens_elsewhere`: whether the server can listen on another address than loopback.
-    `cuts`: how it can be taken away in the middle of a mix and come back: server, processes.
+    `protocol` is the server's protocol, so that a plan can be checked before anything is started; None: that of its
+    URL. `is_external`: whether the user runs the server, so that a plan names its URL. `needs_documents`: whether it
+    serves the document tree from disk. `listens_elsewhere`: whether it can listen on an address other than loopback.
+    `cuts` are the outages in the middle of a level that it supports: server, processes.
     """
 
     protocol: ClassVar[str | None] = None
@@ -43,12 +43,12 @@ class Settings(SettingsModel):
     cuts: ClassVar[frozenset[str]] = frozenset()
 
     def free_bytes(self) -> int | None:
-        """Return the free bytes for files of such a server; None: it keeps no files, or they are not known."""
+        """Return the free bytes for files on the server; None: it keeps no files, or the number is not known."""
         return None
 
 
 class LocalSettings(Settings):
-    """The settings of a server that we start."""
+    """The settings of a server that dyno starts."""
 
     cuts: ClassVar[frozenset[str]] = frozenset({"server"})
 
@@ -81,7 +81,7 @@ class LocalSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A server program on this machine. `program` is None for one that needs none."""
+    """A server on this machine. `program` is None if it needs no program of its own."""
 
     version: str
     program: Path | None
@@ -89,10 +89,10 @@ class Installed:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is disclosed of a server: version, command, settings and every configuration file as used.
+    """The disclosed facts of a server: version, command, settings and every configuration file as used.
 
-    `package`: name and revision of the distribution's package that the program is from; None: from none that is known.
-    `effective`: what holds where a setting is left out, of those of which it is known.
+    `package` is the name and revision of the distribution's package with the program; None: no package is known.
+    `effective` has the known effective values of settings that are left out.
     """
 
     server: str
@@ -110,29 +110,29 @@ class RunningServer(Protocol):
 
     @property
     def is_here(self) -> bool:
-        """Return whether it uses CPU time of this machine; True if unknown."""
+        """Return whether the server uses CPU time of this machine; True if unknown."""
 
     def ask(self, target: Any) -> None:
-        """Query a user's server for the first time, at the address that consented; do nothing for our own.
+        """Query a user's server for the first time, at the address that consented; do nothing for other servers.
 
         Raises ServerError.
         """
 
     def check(self) -> None:
-        """Raise ServerError if the server has ended since it was ready; ask a user's server whether it is there."""
+        """Raise ServerError if the server has ended since it was ready. A user's server is queried again."""
 
     def crashes(self) -> list[str]:
         """Return a line from its log for each process that crashed since its start; empty without a log."""
 
     def describe(self) -> Description:
-        """Return what is disclosed about the server."""
+        """Return the facts to disclose about the server."""
 
     @property
     def url(self) -> str:
-        """Return where load goes; for a web server with the trailing slash of the document root."""
+        """Return the URL of the load; for a web server, with the trailing slash of the document root."""
 
     def access(self) -> Access:
-        """Return the URL, and what logging on needs."""
+        """Return the URL, and the data for logging on."""
 
     def cpu_s(self) -> float | None:
         """Return CPU seconds (user + system) of all its processes so far; None if unknown."""
@@ -150,20 +150,20 @@ class RunningServer(Protocol):
         """Return the directories of a file server's files, share by share, while it runs; empty if unknown."""
 
     def requests_served(self) -> int | None:
-        """Return the server's own count of requests since its start (access log, status counter), if it has one."""
+        """Return the server's own count of requests since its start (access log, status counter); None: it has none."""
 
     def syncs_served(self) -> int | None:
-        """Return the server's own count of file syncs since its start, if it has one.
+        """Return the server's own count of file syncs since its start; None: it has none.
 
-        It reads the current counters, so call it after `requests_served`.
+        Call it after `requests_served`, which waits until the counters are current.
         """
 
 
 class ServerDriver(RunningServer, Protocol):
-    """A server's life: prepare, start, ready, describe, stop. Every step may be repeated; `stop` always runs.
+    """A server's life cycle: prepare, start, ready, describe, stop. Steps may be repeated; `stop` always runs.
 
-    A driver works in `directory` alone, which is its own; binds loopback alone, or the one address that it is told,
-    on a port that was free; and never touches a server that was there before.
+    A driver works only in its own private `directory`. It binds a free port of only loopback, or of the address given
+    to `listen_on`. It never touches a server that was running before.
     """
 
     name: ClassVar[str]
@@ -173,7 +173,7 @@ class ServerDriver(RunningServer, Protocol):
 
     def __init__(
         self,
-        settings: Any,  # of `settings_type`
+        settings: Any,  # an instance of `settings_type`
         directory: Path,
         documents: Path,
         cpus: Sequence[int] = (),
@@ -182,7 +182,7 @@ class ServerDriver(RunningServer, Protocol):
 
     @staticmethod
     def installed() -> Installed | None:
-        """Return the program found here, or None."""
+        """Return the program found on this machine, or None."""
 
     def listen_on(self, address: str) -> None:
         """Listen on an address of this machine instead of loopback; call it before `prepare`. Raises UserError."""
@@ -194,7 +194,7 @@ class ServerDriver(RunningServer, Protocol):
         """Start the server; return once its process exists."""
 
     def ready(self) -> None:
-        """Wait until it answers and is proven to be the process of `start`. Raises ServerError."""
+        """Wait until the server answers, and prove that the process of `start` answers. Raises ServerError."""
 
     def stop(self) -> None:
-        """Stop every process. Never raises for a server that is already gone."""
+        """Stop every process. Raises nothing if the server has already ended."""

@@ -1,4 +1,4 @@
-"""Caddy with our own Caddyfile; it reads nothing of /etc/caddy and requests no certificate."""
+"""Caddy with its own complete Caddyfile: nothing of /etc/caddy is read, and no certificate is requested."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ class Caddy(WebServer[CaddySettings]):
         )
 
     def environment(self) -> dict[str, str]:
-        """Return variables that keep its data in the private directory and set one thread per CPU."""
+        """Return variables that keep Caddy's data in the private directory and set the number of threads."""
         kept = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), str(self.directory))
         return {**kept, "GOMAXPROCS": str(self.processors)}
 
     def process_count(self) -> int:
-        """Return one process with threads, and the page's program."""
+        """Return the number of processes: one with threads, and the page's program."""
         return 1 + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
         return self.settings.access_log
 
     def runs_as(self) -> str | None:
-        """Return the user of the program: Caddy does not drop privileges."""
+        """Return None, for the user of this process: Caddy does not drop privileges."""
         return None
 
     def notes(self) -> list[str]:

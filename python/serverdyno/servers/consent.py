@@ -1,7 +1,7 @@
 """Paths and names for a server's consent to load. See docs/security.md."""
 
-CONSENT_PATH = "/.well-known/serverdyno/"  # of crates/http/src/consent.rs; the user's token follows
+CONSENT_PATH = "/.well-known/serverdyno/"  # as in crates/http/src/consent.rs; the user's token follows
 CONSENT_VARIABLE = "DYNO_CONSENT_TOKEN"
-"""The environment variable that gives our own servers the token of their clients."""
+"""The environment variable with the consent token of the reference servers."""
 UNLISTED = 0o711
-"""Mode of a directory whose file name is a token: other users can't list it."""
+"""Mode of a directory in which the name of a file is a token: other users can't list it."""

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 from serverdyno.servers.base import MAX_VOLUMES
 from serverdyno.servers.file_server import FileServerSettings
 
-XFS_LEAST_MIB = 300  # mkfs.xfs makes no smaller one
+XFS_LEAST_MIB = 300  # mkfs.xfs refuses a smaller file system
 # The options are passed to mount(8) unchanged.
 MOUNT_OPTIONS = re.compile(r"([a-z0-9_]+(=[a-z0-9_]+)?(,[a-z0-9_]+(=[a-z0-9_]+)?)*)?")
 
@@ -111,7 +111,7 @@ class DiskSettings(FileServerSettings):
         try:
             return shutil.disk_usage(self.data_directory or tempfile.gettempdir()).free
         except OSError:
-            return None  # the server's start says why
+            return None  # the error is reported when the server starts
 
     def write_back(self) -> dict[str, int]:
         """Return the write-back limits to change, by their names below /proc/sys/vm."""

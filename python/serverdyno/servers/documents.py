@@ -1,6 +1,6 @@
 """The document tree on disk, written once per machine and user, and checked at every use.
 
-Every server serves the same files, read-only. The data plane decides what is in the tree.
+Every server serves the same files, read-only. The data plane defines the contents of the tree.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ DIGEST_CHARACTERS = 16
 
 
 def document_root() -> Path:
-    """Return the WebBench document tree, complete and readable by every user; it stays for later experiments.
+    """Return the WebBench document tree, complete and readable by every user. It is kept for later experiments.
 
-    It is written next to its place and renamed when complete. The check reads all 60 MB, which also loads them into
-    the page cache. Raises ServerError.
+    The tree is written to a temporary directory, and renamed when it is complete. The check reads all 60 MB, which
+    also loads them into the page cache. Raises ServerError.
     """
     cache = Path(tempfile.gettempdir()) / f"serverdyno-{os.geteuid()}"
     make_private(cache)

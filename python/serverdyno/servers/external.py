@@ -1,7 +1,7 @@
-"""A server that the user runs, whatever it speaks: its URL's scheme says. Nothing is started, stopped or configured.
+"""A server that the user runs. The scheme of its URL gives the protocol. Nothing is started, stopped or configured.
 
-Whether load may go there is not decided here: see the consent check of the data plane. What it is asked before and
-after its load: see `plan/protocols/look.py`.
+The data plane checks whether the server consents to load. `plan/protocols/look.py` has the checks before and after
+the load.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ OTHER_FORMS = (
 
 
 class ExternalSettings(Settings, ClientCertificate):
-    """Settings of the log-on. The password is not here, because reports disclose settings."""
+    """Settings of the log-on. They do not contain the password, because reports disclose settings."""
 
     is_external: ClassVar[bool] = True
 
@@ -57,7 +57,7 @@ class ExternalSettings(Settings, ClientCertificate):
     @field_validator("shares")
     @classmethod
     def are_names_of_shares(cls, shares: list[str]) -> list[str]:
-        """Check that each is a single name and occurs once."""
+        """Check that each share is a single name and occurs once."""
         if wrong := [share for share in shares if not share or set(share) & set("/\\")]:
             raise ValueError(f"not a valid share name: {', '.join(map(repr, wrong))}")
         if len({share.lower() for share in shares}) < len(shares):
@@ -122,7 +122,7 @@ class External:
         cpus: Sequence[int] = (),
         url: str | None = None,
     ) -> None:
-        """`directory`, `documents` and `cpus` are ignored. Raises UserError for unusable arguments."""
+        """Create the driver, ignoring `directory`, `documents` and `cpus`. Raises UserError for unusable arguments."""
         del directory, documents, cpus
         if url is None:
             raise UserError(f"server {self.name!r} needs a url", hint=EXAMPLE)
@@ -160,7 +160,7 @@ class External:
         return Installed("not known before the first answer", None)
 
     def listen_on(self, address: str) -> None:
-        """Raise UserError, because the user decides where it listens."""
+        """Raise UserError, because the user decides on which address the server listens."""
         raise UserError(f"the server {self.name} can't listen on the address {address}")
 
     def prepare(self) -> None: ...
@@ -186,11 +186,11 @@ class External:
 
     @property
     def is_here(self) -> bool:
-        """Return whether it runs on this machine, as far as known."""
+        """Return True, because it is not known whether the server runs on this machine."""
         return True
 
     def ask(self, target: Any) -> None:
-        """Check that something answers there. Raises ServerError."""
+        """Check that the server answers, and find its processes if it is on loopback. Raises ServerError."""
         first(self._look, self._title, self._url, target)
         self._target = target
         socket = (self.settings.connect_to or "").startswith("/")
@@ -198,7 +198,7 @@ class External:
             self._process = UsersProcess.listening_at(target.address)
 
     def check(self) -> None:
-        """Check that it still answers. Raises ServerError."""
+        """Check that the server still answers. Raises ServerError."""
         if self._target is not None:
             again(self._look, self._title, self._url, self._target)
 
@@ -227,7 +227,7 @@ class External:
         return self._url
 
     def access(self) -> Access:
-        """Return what `ready` has found, and the password currently in the environment."""
+        """Return access with the ticket that `ready` has found, or the password currently in the environment."""
         return Access(
             self._url,
             self.settings.user,
@@ -294,13 +294,13 @@ class External:
         return [] if self._process is None else self._process.pids()
 
     def data_directories(self) -> list[Path]:
-        """Return the directory of a `file:` URL, or those in the settings; else none."""
+        """Return the directory of a `file:` URL, or the directories in the settings."""
         if self._look.directory is not None:
             return [self._look.directory]
         return [Path(directory) for directory in self.settings.directories]
 
     def crashes(self) -> list[str]:
-        """Return nothing: its log belongs to the user."""
+        """Return none, because the log of a user's server is not read."""
         return []
 
     def requests_served(self) -> int | None:

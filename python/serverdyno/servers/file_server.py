@@ -1,6 +1,6 @@
-"""The address of file servers that we start: their own network, loopback, or an address of this machine.
+"""The address of file servers that dyno starts: in their own network namespace, loopback, or one of this machine.
 
-What they serve is in `volume_server.py` (disk) and `reference_files.py` (our own servers).
+Their files are in `volume_server.py` (on disk) and `reference_files.py` (reference servers, in memory).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FileServer(LocalServer[FileServerSettingsT]):
 
     @property
     def own_network(self) -> bool:
-        """Return whether it gets a network namespace; a server for other machines has none."""
+        """Return whether the server gets its own network namespace. A server for other machines has none."""
         if self.is_elsewhere:
             return False
         network = self.settings.network
@@ -59,6 +59,6 @@ class FileServer(LocalServer[FileServerSettingsT]):
 
 
 def may_unshare() -> bool:
-    """Return whether we may create namespaces: CAP_SYS_ADMIN (unshare(2)), by /proc/self/status."""
+    """Return whether this process may create namespaces: whether it has CAP_SYS_ADMIN (unshare(2))."""
     match = re.search(r"^CapEff:\s+([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return match is not None and bool(int(match[1], 16) >> CAP_SYS_ADMIN & 1)

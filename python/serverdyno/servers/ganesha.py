@@ -1,8 +1,8 @@
 """NFS-Ganesha with its VFS back end and its own complete configuration: nothing of /etc/ganesha is read.
 
-It runs in a network namespace with its own /run. If other machines shall reach it, it has one address of this machine
-and free ports. For NFSv3, a private rpcbind runs next to it, because Ganesha 4.3 refuses NFSv3 if it can't register.
-`volume_server.py` provides the volumes, as for Samba.
+It runs in a network namespace with its own /run. If other machines have to reach it, it uses one address of this
+machine and free ports. For NFSv3, a private rpcbind runs next to it, because Ganesha 4.3 refuses NFSv3 if it can't
+register with rpcbind. `volume_server.py` provides the volumes, as for Samba.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NFS_PORT = 2049
 MOUNT_PORT = 20048
 NETCONFIG = "netconfig"
 LOCAL_ALONE = "local tpi_cots_ord - loopback - - -\n"
-"""netconfig(5) of an rpcbind that only listens on its socket in /run, because the machine may use port 111."""
+"""netconfig(5) with which rpcbind listens only on its socket in /run, because the machine may use port 111."""
 
 
 class GaneshaSettings(DiskSettings):
@@ -95,7 +95,7 @@ class GaneshaSettings(DiskSettings):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse contradictions, all at once."""
+        """Refuse all contradictions at once."""
         wrong = {
             **self.wrong_disk(),
             **wrong_transport(self.nfs_version, self.proto),
@@ -125,18 +125,18 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     @property
     def exports(self) -> tuple[str, ...]:
-        """Return what clients mount: `/volume1` ..."""
+        """Return the paths that clients mount: `/volume1` ..."""
         return tuple(f"/{name}" for name in self.volumes.names)
 
     @property
     def url(self) -> str:
-        """Return the URL. Valid after `prepare`; it may change in `ready`."""
+        """Return the URL. It is valid after `prepare` and may change in `ready`."""
         settings = self.settings
         query = query_of(settings.nfs_version, settings.proto, self.mount_port)
         return f"nfs://{self.host}:{self.port}/{query}"
 
     def access(self) -> Access:
-        """Return the exports and their address. Valid after `start`."""
+        """Return the exports and their address. They are valid after `start`."""
         namespace = self.process.network_namespace if self.process else None
         token = self.consent_token if self.shows_consent else None
         return Access(self.url, None, None, self.exports, namespace, consent_token=token)
@@ -156,21 +156,21 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         return ["/bin/sh", str(self.directory / SCRIPT)]
 
     def process_count(self) -> int:
-        """Return Ganesha, the rpcbind of NFSv3, and the bus of its counters."""
+        """Return the number of processes: Ganesha, rpcbind for NFSv3, and the D-Bus daemon for the counters."""
         return 1 + self._has_rpcbind + self.settings.own_counters
 
     @property
     def _has_rpcbind(self) -> bool:
-        """Return False for NFSv4, which needs no MOUNT and no port mapper."""
+        """Return whether rpcbind is needed: not for NFSv4, which has neither MOUNT nor a port mapper."""
         return self.settings.nfs_version == "3"
 
     def host_changes(self) -> HostChanges | None:
-        """Return those of any file server, an own /run, and syncs that do nothing."""
+        """Add a private /run, and syncs without effect if requested, to the changes of every file server."""
         found = super().host_changes()
         return None if found is None else {**found, "own_run": True, "skip_syncs": self.settings.skip_syncs}
 
     def check_paths(self) -> None:
-        """Check for rpcbind, the right to create namespaces, and that no file is below /run, which gets hidden."""
+        """Check for rpcbind, the right to create namespaces, and that no needed file is below the hidden /run."""
         super().check_paths()
         if self._has_rpcbind and find_program("rpcbind") is None:
             raise ServerError("rpcbind is not installed", hint="apt-get install rpcbind")
@@ -192,7 +192,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         self.check_place("Ganesha")
 
     def answers_as_ours(self) -> bool:
-        """Return whether each export can be mounted; `LocalServer` has checked that only our processes listen."""
+        """Return whether each export can be mounted. `LocalServer` has checked who listens."""
         return every_export_answers(self.access())
 
     def configuration(self) -> dict[str, str]:
@@ -215,7 +215,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         )
 
     def _rpcbind(self) -> str:
-        """Return the line that starts rpcbind; outside its own network, only on its socket."""
+        """Return the line that starts rpcbind. Without a network namespace, rpcbind listens only on its socket."""
         program = f'"{find_program("rpcbind")}"'
         if self.own_network:
             return program
@@ -224,7 +224,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     @property
     def _protocols(self) -> int:
-        """Return the version without the minor one; Ganesha serves all minor versions."""
+        """Return the major version of NFS, because Ganesha serves all its minor versions."""
         return int(self.settings.nfs_version.partition(".")[0])
 
     def _configuration(self) -> str:
@@ -299,12 +299,12 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         ]
 
     def requests_served(self) -> int | None:
-        """Return its own count, with `own_counters`, which it reports only over D-Bus."""
+        """Return Ganesha's own count of requests; None without `own_counters`."""
         counted = self.operations_served()
         return None if counted is None else ganesha_counters.requests(counted)
 
     def operations_served(self) -> dict[str, int] | None:
-        """Return NFSv3 procedures or NFSv4 operations since its start by name, with `own_counters`."""
+        """Return counts of NFSv3 procedures or NFSv4 operations since the start; None without `own_counters`."""
         if not self.settings.own_counters or self.process is None or not (pids := self.process.pids()):
             return None
         return ganesha_counters.operations(pids[0], self._protocols)

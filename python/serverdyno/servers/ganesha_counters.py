@@ -1,6 +1,6 @@
 """Ganesha's own request counters, read over a private D-Bus.
 
-Ganesha reports statistics only over the system's D-Bus, so it gets a bus in its own /run.
+Ganesha reports statistics only over the system's D-Bus, so it gets a private bus in its own /run.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _COUNT: Final = re.compile(r"struct \{\s+([A-Z_]+)\s+uint64 (\d+)")
 _ANSWERED: Final = re.compile(r"^\s*boolean true\b")
 
 OUTSIDE_SESSIONS: Final = ("EXCHANGE_ID", "CREATE_SESSION", "DESTROY_SESSION", "DESTROY_CLIENTID")
-"""Operations of NFSv4.1 that are a compound without SEQUENCE."""
+"""NFSv4.1 operations that are sent in a COMPOUND without SEQUENCE."""
 
 
 def bus_configuration() -> str:
-    """Return the configuration of the bus, which only root may use."""
+    """Return the configuration of the bus. Only root may use the bus."""
     return f"""<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -56,9 +56,9 @@ def script_lines(directory: Path) -> list[str]:
 
 
 def operations(pid: int, version: int) -> dict[str, int] | None:
-    """Return procedures of NFSv3, or operations of NFSv4, since Ganesha's start by name; None if it does not answer.
+    """Return counts of NFSv3 procedures or NFSv4 operations since Ganesha's start, by name; None if it doesn't answer.
 
-    `pid`: of a process that has its /run.
+    `pid` is a process in whose /run the bus is.
     """
     bus = f"unix:path=/proc/{pid}/root{_SOCKET}"
     command = [str(find_program("dbus-send")), "--system", "--print-reply=literal", "--dest=org.ganesha.nfsd"]
@@ -80,7 +80,7 @@ def operations(pid: int, version: int) -> dict[str, int] | None:
 
 
 def requests(counted: dict[str, int]) -> int:
-    """Return the number of requests: procedures of NFSv3, or compounds of NFSv4, most of which have one SEQUENCE."""
+    """Return the number of requests: NFSv3 procedures, or NFSv4 COMPOUNDs, most of which have one SEQUENCE."""
     if "SEQUENCE" not in counted:
         return sum(counted.values())
     return sum(counted.get(name, 0) for name in ("SEQUENCE", *OUTSIDE_SESSIONS))

@@ -70,7 +70,7 @@ class H2o(WebServer[H2oSettings]):
         return self.beside_the_page([str(self.program), "-c", str(self.directory / CONFIGURATION)])
 
     def process_count(self) -> int:
-        """Return one process with threads, and the page's program, without its helper for backtraces."""
+        """Return the number of processes, without the backtrace helper: one with threads, and the page's program."""
         return 1 + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:

@@ -38,7 +38,7 @@ class Haproxy(Proxy[HaproxySettings]):
         return " ".join(version_line(program, "-v").split()[:3])
 
     def command(self) -> list[str]:
-        """Return the command for the foreground, without a master."""
+        """Return the command that runs HAProxy in the foreground, without a master process."""
         return [str(self.program), "-db", "-f", str(self.directory / CONFIGURATION)]
 
     def process_count(self) -> int:

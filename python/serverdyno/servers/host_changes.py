@@ -1,11 +1,11 @@
 """Changes to the host that the keeper makes before a server starts, and reverts when the server has ended.
 
-A network namespace of its own, a file system on a loop device, the kernel's write-back limits, a slow disk. The
-namespaces, and with them the mount and its loop device, also vanish when the keeper is killed with SIGKILL: the
-kernel drops them with the last process inside. The write-back limits are the machine's: see `write_back.py`.
+The changes are a network namespace, a file system on a loop device, the kernel's write-back limits, and a slow disk.
+The namespaces, and with them the mount and its loop device, also vanish when the keeper is killed with SIGKILL: the
+kernel drops them with the last process inside. The write-back limits apply to the whole machine: see `write_back.py`.
 
-Standard library alone, since the keeper runs without site packages. Not for deciding what a server gets: see the
-drivers.
+Uses only the standard library, because the keeper runs without site packages. The drivers decide which changes a
+server gets.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOUNT_TIMEOUT_S = 60.0
 
 
 class Mount(TypedDict):
-    """A file system image, its mount point and options. `at` is ours: it is emptied at the end."""
+    """A file system image, its mount point and options. `at` belongs to dyno: it is emptied at the end."""
 
     image: str
     at: str
@@ -48,8 +48,9 @@ class Mount(TypedDict):
 class HostChanges(TypedDict):
     """Changes for a server.
 
-    `own_run`: an empty private /run. `sync_delay_s`: 0 for none. `skip_syncs`: fsync and fdatasync do nothing.
-    `write_back`: names and values below /proc/sys/vm. `remove`: directories to remove besides the private one.
+    `own_run` gives the server an empty private /run. `sync_delay_s` 0 means no delay. With `skip_syncs`, fsync and
+    fdatasync do nothing. `write_back` has names and values below /proc/sys/vm. `remove` lists directories to remove
+    besides the private one.
     """
 
     own_network: bool
@@ -62,7 +63,7 @@ class HostChanges(TypedDict):
 
 
 class Refused(Exception):  # noqa: N818 (it is an answer)
-    """The change is not possible here. `hint`: what to try."""
+    """A change is not possible on this machine. `hint` is a remedy."""
 
     def __init__(self, reason: str, hint: str) -> None:
         super().__init__(reason)
@@ -76,7 +77,7 @@ class AppliedHostChanges:
         self._undo: list[Callable[[], None]] = []
 
     def apply(self, wanted: HostChanges) -> None:
-        """Make all requested changes. Raises Refused; the caller undoes what was done until then."""
+        """Make all requested changes. Raises Refused; the caller then undoes the changes made so far."""
         if wanted["sync_delay_s"] or wanted.get("skip_syncs"):
             _check_syncs()
         self._hold_write_back(wanted["write_back"])
@@ -91,7 +92,7 @@ class AppliedHostChanges:
             self._undo.append(lambda: _unmount(mount))
 
     def undo(self) -> None:
-        """Undo the changes. Every step is tried."""
+        """Undo the changes."""
         while self._undo:
             self._undo.pop()()
 
@@ -130,7 +131,7 @@ def _call(result: int, what: str) -> None:
 
 
 def _own_network() -> None:
-    """Create a network namespace with only loopback, which is switched on."""
+    """Create a network namespace that has only a loopback interface, and activate this interface."""
     try:
         _call(ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET), "unshare")
         with socket.socket() as any_socket:
@@ -147,7 +148,7 @@ def _own_network() -> None:
 
 
 def _own_mounts() -> None:
-    """Create private mounts, which end with the server's last process."""
+    """Create a private mount namespace, which ends with the server's last process."""
     library = ctypes.CDLL(None, use_errno=True)
     try:
         _call(library.unshare(CLONE_NEWNS), "unshare")
@@ -157,7 +158,7 @@ def _own_mounts() -> None:
 
 
 def _own_run() -> None:
-    """Hide /run for daemons that know no other place; it ends with the last process inside."""
+    """Mount an empty /run for daemons whose paths there are fixed. It ends with the last process in the namespace."""
     try:
         mounted = ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", b"/run", b"tmpfs", 0, b"mode=755")
         _call(mounted, "mount")
@@ -166,7 +167,7 @@ def _own_run() -> None:
 
 
 def _mount(mount: Mount) -> None:
-    """Mount on a loop device, which mount(8) finds and the kernel frees at the unmount (autoclear)."""
+    """Mount an image on a loop device, which mount(8) chooses and the kernel frees at the unmount (autoclear)."""
     options = ",".join(filter(None, ("loop", mount["options"])))
     command = ["mount", "-t", mount["file_system"], "-o", options, mount["image"], mount["at"]]
     try:
@@ -188,15 +189,15 @@ def _mount(mount: Mount) -> None:
 
 
 def _unmount(mount: Mount) -> None:
-    """Unmount without writing to disk what is removed anyway."""
+    """Unmount. Remove the contents first, so that they are not written to disk."""
     empty(mount["at"])
     library = ctypes.CDLL(None, use_errno=True)
     if library.umount2(os.fsencode(mount["at"]), 0) != 0 and ctypes.get_errno() == errno.EBUSY:
-        library.umount2(os.fsencode(mount["at"]), 2)  # MNT_DETACH: as soon as nobody uses it
+        library.umount2(os.fsencode(mount["at"]), 2)  # MNT_DETACH: unmount when the last user has left
 
 
 def empty(directory: str) -> None:
-    """Remove the contents of `directory`. Every entry is tried."""
+    """Remove the contents of `directory`, as far as possible."""
     import shutil  # noqa: PLC0415 (not needed before the end, and slow to import)
 
     with contextlib.suppress(OSError):

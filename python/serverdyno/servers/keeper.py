@@ -1,19 +1,18 @@
 """The process between the tool and one server, which ensures that nothing of the server outlives the tool.
 
-Run as `python -I -S keeper.py DIRECTORY`, in a session of its own, with the standard library alone so that it
-starts at once; with `host_changes.py` only for a server that wants more than processes. The tool holds the
-other end of standard input. Its first line is the spec, which has secrets: every user can read a command line.
-Whatever ends the tool (kill -9 as well) closes standard input, and that is the order to stop. A line
-`restart SECONDS` on it is the order to kill the server and to start it again so much later.
-As "child subreaper" (prctl(2)) the keeper inherits every process that the server leaves behind, so its work is
-done exactly when it has no child any more.
+It runs as `python -I -S keeper.py DIRECTORY` in its own session. It uses only the standard library, so that it starts
+at once, and imports `host_changes.py` only if a server needs host changes. The tool holds the other end of standard
+input. Its first line is the spec, which has secrets: every user can read a command line. When the tool ends, even by
+kill -9, standard input is closed, which is the order to stop. A line `restart SECONDS` is the order to kill the
+server and to start it again after this time. As "child subreaper" (prctl(2)), the keeper inherits every process that
+the server leaves behind, so nothing of the server is left once the keeper has no children.
 
-Events go to standard output, one JSON object a line: `refused` (its host_changes can't be had), `started`,
-`exited` (the server ended by itself), `killed` (to be started again), `stopped`. Standard error is the server's log.
+Events go to standard output, one JSON object per line: `refused` (its host changes are not possible), `started`,
+`exited` (the server ended by itself), `killed` (it will be started again), `stopped`. Standard error is the server's
+log.
 
-If the keeper itself is killed with SIGKILL, the server gets SIGTERM (PR_SET_PDEATHSIG); the kernel forgets
-that wish where a server gives up root for another user. `process.py` cleans up in that case, while the tool
-lives. Not for deciding anything about a server: see `process.py` and the drivers.
+If the keeper itself is killed with SIGKILL, the server gets SIGTERM (PR_SET_PDEATHSIG). The kernel clears this
+setting if the server changes its user; `process.py` then ends the server, as long as the tool runs.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ CANNOT_EXECUTE = 127
 class Spec(TypedDict):
     """The instructions from `process.py`.
 
-    `remove`: delete the private directory with the server. `host_changes`: None for none.
+    `remove`: whether the private directory is removed at the end. `host_changes` is None if there are none.
     """
 
     command: list[str]
@@ -55,7 +54,7 @@ class Spec(TypedDict):
 
 
 def report(event: str, **facts: object) -> None:
-    """Send an event, if the program is still there."""
+    """Send an event, if the tool is still running."""
     with contextlib.suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), json.dumps({"event": event, **facts}).encode() + b"\n")
 
@@ -68,7 +67,7 @@ def prctl(option: int, argument: int) -> None:
 
 
 def read_spec() -> Spec | None:
-    """Return the first line of standard input; None if the program has ended. Nothing follows before `started`."""
+    """Return the spec; None if the tool has ended. The tool sends nothing more before `started`."""
     line = b""
     while not line.endswith(b"\n"):
         read = os.read(sys.stdin.fileno(), 65536)
@@ -82,13 +81,14 @@ def read_spec() -> Spec | None:
 def become_server(spec: Spec, directory: str, keeper_pid: int, channel: socket.socket | None) -> NoReturn:
     """Turn the new child into the server. A failure is logged and ends the child.
 
-    `channel`: to the keeper, for a server with delayed fsync.
+    `channel` is the socket to the keeper, for a server with delayed fsync.
     """
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != keeper_pid:
             os._exit(CANNOT_EXECUTE)
-        # Python ignores these two, and an ignored signal stays ignored across exec.
+        # Python ignores these two signals, and an ignored signal stays ignored across exec: restore the
+        # defaults.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -110,7 +110,7 @@ def become_server(spec: Spec, directory: str, keeper_pid: int, channel: socket.s
 
 
 def children() -> list[int]:
-    """Return direct children, zombies included. Only the keeper reaps them, so no number is reused meanwhile."""
+    """Return the direct children, zombies included. Only the keeper reaps them, so no process ID is reused."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 (pathlib is slow to import)
         try:
@@ -144,7 +144,7 @@ class Keeper:
         self.stop_asked = True
 
     def apply(self) -> bool:
-        """Apply the host changes. Return False if they are refused, which is reported."""
+        """Apply the host changes. If they are not possible, report `refused` and return False."""
         if self.spec["host_changes"] is None:
             return True
         # The package's modules come after the standard library, so that they can't hide any of its modules.
@@ -191,7 +191,7 @@ class Keeper:
             sync_delay.let_go_later(server, delay_s)
 
     def put_back(self) -> None:
-        """Undo the host changes, and remove what belongs to the server alone."""
+        """Undo the host changes, and remove the server's directories."""
         if self.arranged is not None:
             self.arranged.undo()
         if self.spec["remove"]:
@@ -200,7 +200,7 @@ class Keeper:
                 remove_directory(directory)
 
     def wait(self, seconds: float | None) -> None:
-        """Sleep until a signal, the program's end, or the time is up (None: no limit); then reap."""
+        """Sleep until a signal, an order, the end of the tool, or the time limit (None: no limit); then reap."""
         watched = [self.wake_read] if self.stop_asked else [self.wake_read, sys.stdin.fileno()]
         ready, _, _ = select.select(watched, [], [], seconds)
         if self.wake_read in ready:
@@ -210,7 +210,7 @@ class Keeper:
         self.reap()
 
     def take_orders(self, data: bytes) -> None:
-        """Handle input from the program; empty input means that it has ended or wants the end."""
+        """Handle input from the tool. Empty input is the order to stop."""
         self.stop_asked = self.stop_asked or not data
         *lines, self.orders = (self.orders + data).split(b"\n")
         for line in lines:
@@ -219,7 +219,7 @@ class Keeper:
                 self.restart_after_s = float(seconds)
 
     def reap(self) -> bool:
-        """Reap the children that have ended. Return False when none is left, alive or dead."""
+        """Reap the children that have ended. Return False if no child is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -231,7 +231,7 @@ class Keeper:
                 self.server_status = os.waitstatus_to_exitcode(status)
 
     def watch(self) -> None:
-        """Return when the server has ended or is to end."""
+        """Wait until the server has ended or has to be stopped. Restart it meanwhile if ordered."""
         while not self.stop_asked and self.server_status is None:
             self.wait(None)
             if self.restart_after_s is not None:
@@ -240,7 +240,7 @@ class Keeper:
             report("exited", status=self.server_status)
 
     def restart(self, after_s: float) -> None:
-        """Kill every process of the server as a crash would, and start it again `after_s` later."""
+        """Kill every process of the server with SIGKILL, and start the server again `after_s` later."""
         self.restart_after_s = None
         report("killed", at_ns=time.monotonic_ns())
         os.kill(self.server_pid, signal.SIGKILL)
@@ -253,10 +253,10 @@ class Keeper:
             self.start()
 
     def kill_all(self) -> bool:
-        """Kill what is left of the server. Return True when nothing is."""
+        """Kill the remaining processes of the server. Return True if none is left."""
         deadline = time.monotonic() + KILL_WAIT_S
         while self.reap():
-            # The children of a killed child become ours, so that the next round reaches them.
+            # The keeper inherits the children of a killed child, so the next round kills them.
             for pid in children():
                 os.kill(pid, signal.SIGKILL)
             if time.monotonic() > deadline:
@@ -265,12 +265,12 @@ class Keeper:
         return True
 
     def wait_for_order(self) -> None:
-        """Keep log and CPU times of a server that ended by itself until the program has read them."""
+        """Wait until the tool has read the log and CPU times of a server that ended by itself."""
         while not self.stop_asked:
             self.wait(None)
 
     def end(self) -> bool:
-        """Send SIGTERM, wait, then SIGKILL what is left. Return True when nothing is left."""
+        """Send SIGTERM, wait, then kill the remaining processes. Return True if none is left."""
         if self.server_status is None:
             os.kill(self.server_pid, signal.SIGTERM)
         deadline = time.monotonic() + self.spec["grace_s"]
@@ -280,7 +280,7 @@ class Keeper:
 
 
 def remove_directory(directory: str) -> None:
-    """Remove the server's private directory, if `registry.create` can have made it."""
+    """Remove a directory whose name shows that dyno created it."""
     import shutil  # noqa: PLC0415 (not needed before the end, and slow to import)
 
     if os.path.basename(directory).startswith("serverdyno-"):  # noqa: PTH119 (as above)
@@ -288,7 +288,7 @@ def remove_directory(directory: str) -> None:
 
 
 def main() -> int:
-    """Return exit status 0 if the server was started and nothing of it is left."""
+    """Run the keeper. Return exit status 0 if the server was started and none of its processes is left."""
     spec = read_spec()
     if spec is None:
         return 1

@@ -1,8 +1,8 @@
 """A Kerberos ticket for a file server, by MIT's own tools: `kinit` and `kvno` (Debian: krb5-user).
 
-They know krb5.conf, KDCs in DNS, referrals and every kind of credential cache. The data plane needs none of that. It
-logs all clients on with the one ticket that is fetched here before the load. Not for: what a ticket is; see
-`crates/smb/src/auth/ticket.rs`.
+These tools support krb5.conf, KDCs in DNS, referrals and every kind of credential cache, so the data plane need not.
+The data plane logs on all clients with the one ticket that this module fetches before the load
+(`crates/smb/src/auth/ticket.rs`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from serverdyno.errors import ServerError, UserError
 from serverdyno.probes.abandoned import private_directory
 
 KEYTAB_VARIABLE = "KRB5_CLIENT_KTNAME"
-"""MIT's own, of a file with a user's keys."""
+"""Environment variable of MIT Kerberos with the path of a client keytab."""
 TIMEOUT_S = 60.0
-"""MIT's tools ask each KDC several times before they give up."""
+"""Time limit of a tool: MIT's tools ask each KDC several times before they give up."""
 
 LAPSED = "The password has expired: set a new one, for example with kpasswd."
 NO_KEYS = f"Check that {KEYTAB_VARIABLE} names a keytab with keys for user."
@@ -26,7 +26,7 @@ HINTS = (
     # Parts of the messages of MIT's tools (with `LC_ALL=C`), and a remedy for each.
     (("credentials cache",), "Get a ticket with kinit, or set user and a password."),
     (("Password", "expired"), LAPSED),
-    (("Cannot read password",), LAPSED),  # kinit asks for a new one
+    (("Cannot read password",), LAPSED),  # kinit asks for a new password
     (("expired",), "Get a new ticket with kinit."),
     (("Client", "not found in Kerberos"), "The realm has no such user: check user (NAME or NAME@REALM)."),
     (
@@ -59,8 +59,9 @@ HINTS = (
 def service_ticket(host: str, user: str | None, password: str | None) -> str:
     """Return a credential cache with a ticket for `cifs/host`, in hexadecimal.
 
-    Without `user`, of whoever has a ticket in the usual cache (`kinit`, KRB5CCNAME). With one, by `password`, or by the
-    keytab of `KRB5_CLIENT_KTNAME` where that is None. Raises UserError or ServerError.
+    Without `user`, the ticket is that of the default credential cache (`kinit`, KRB5CCNAME). With `user`, it is
+    obtained with `password`; if this is None, with the keytab of `KRB5_CLIENT_KTNAME`. Raises UserError or
+    ServerError.
     """
     if _is_address(host):
         raise UserError(

@@ -28,7 +28,7 @@ from serverdyno.servers.web import (
 )
 
 CONFIGURATION = "lighttpd.conf"
-LOG_WRITTEN_S = 5.0  # mod_accesslog writes its buffer when it is full, and every 4 s
+LOG_WRITTEN_S = 5.0  # mod_accesslog writes its buffer when the buffer is full, and every 4 s
 FILES_PER_CONNECTION = 3  # lighttpd's own rule: a socket, a document, and one to spare
 
 
@@ -95,14 +95,14 @@ class Lighttpd(WebServer[LighttpdSettings]):
         return self.beside_the_page([str(self.program), "-D", "-f", str(self.directory / CONFIGURATION)])
 
     def process_count(self) -> int:
-        """Return a single process, or a parent and its workers, and the page's program."""
+        """Return the number of processes: one, or a parent and its workers; and the page's program."""
         return (1 if self.workers == 1 else 1 + self.workers) + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
         return self.settings.access_log
 
     def access_log_bytes(self, process: ServerProcess) -> int:
-        """Send SIGHUP first, at which its processes write their buffers and say so."""
+        """Return the size of the access log after SIGHUP, on which all processes write their buffers."""
         told = self._logs_reopened() + self.workers
         process.signal(signal.SIGHUP)
         deadline = time.monotonic() + LOG_WRITTEN_S
@@ -114,7 +114,7 @@ class Lighttpd(WebServer[LighttpdSettings]):
         return (self.directory / LOG_NAME).read_bytes().count(b"logfiles cycled")
 
     def prepare(self) -> None:
-        """Create the access log, which lighttpd opens only after it has dropped root.
+        """Create the access log, because lighttpd opens it only after it has dropped root privileges.
 
         Errors go to the server's output for the same reason.
         """

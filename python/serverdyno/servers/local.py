@@ -1,7 +1,7 @@
-"""The common part of the drivers of servers that we start: everything but the configuration and the command.
+"""The common part of the drivers of servers that dyno starts: everything but the configuration and the command.
 
-A subclass says what to write and what to run; `web.py` is that of web servers, `samba.py` a file server. Not for
-servers that the user runs: see `external.py`.
+A subclass defines the configuration and the command: `web.py` for web servers, `samba.py` for a file server. Servers
+that the user runs are in `external.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from serverdyno.servers.proof import LOOPBACK, free_port
 
 SettingsT = TypeVar("SettingsT", bound=LocalSettings)
 
-WORKER_USER = "www-data"  # on every Debian system, without rights of its own; used when we are root
+WORKER_USER = "www-data"  # on every Debian system, without special rights; used if this process is root
 ERROR_LOG = "error.log"
 START_TIMEOUT_S = 60.0
 PORT_ATTEMPTS = 5
@@ -54,14 +54,14 @@ def find_program(name: str) -> Path | None:
 
 @cache
 def version_line(program: Path, option: str) -> str:
-    """Return the first line that `program option` prints on either stream; a program is asked once."""
+    """Return the first line that `program option` prints on either stream. The result is cached."""
     done = subprocess.run([program, option], capture_output=True, text=True, timeout=30, check=False)
     lines = (done.stdout + done.stderr).strip().splitlines()
     return lines[0] if lines else "unknown"
 
 
 def worker_user() -> str | None:
-    """Return the user of the workers; None if we are not root and they run as ourselves.
+    """Return the user of the workers; None if this process is not root: they then run as its user.
 
     Raises ServerError.
     """
@@ -77,7 +77,7 @@ def worker_user() -> str | None:
 
 
 def make_private(directory: Path) -> None:
-    """Create `directory`, writable by us and readable by everybody. Raises ServerError if another user has it."""
+    """Create `directory`, which only this user can change. Raises ServerError if it belongs to another user."""
     with contextlib.suppress(FileExistsError):
         directory.mkdir()
     status = directory.lstat()
@@ -89,7 +89,7 @@ def make_private(directory: Path) -> None:
 
 
 def check_path(path: Path) -> None:
-    """Raise ServerError for a path that can't be written into a configuration."""
+    """Raise ServerError if a path can't be written into a configuration file."""
     if not PLAIN_PATH.fullmatch(str(path)):
         raise ServerError(
             f"{path}: some servers' configuration files can't contain a path with these characters",
@@ -104,11 +104,11 @@ class LocalServer(ABC, Generic[SettingsT]):
     """
 
     name: ClassVar[str]
-    program_name: ClassVar[str]  # of the executable; a driver of something else overrides `installed`
+    program_name: ClassVar[str]  # name of the executable; a driver without one overrides `installed`
     summary: ClassVar[str]
     debian_package: ClassVar[str | None]
     settings_type: ClassVar[type[Settings]]
-    crash_words: ClassVar[re.Pattern[str] | None] = None  # of its log, where one of its processes crashed
+    crash_words: ClassVar[re.Pattern[str] | None] = None  # pattern of a crash in the log
 
     def __init__(
         self,
@@ -118,10 +118,10 @@ class LocalServer(ABC, Generic[SettingsT]):
         cpus: Sequence[int] = (),
         url: str | None = None,
     ) -> None:
-        """`directory` is made by `prepare` and removed by `stop`; its name starts with `serverdyno-`.
+        """Create the driver. `prepare` creates `directory`, and `stop` removes it; its name starts with `serverdyno-`.
 
-        `documents` is the document root of a web server, which is only read. `cpus` empty: all that we may use.
-        Raises UserError for a `url`: that is for servers that the user runs.
+        `documents` is the document root of a web server, which is only read. `cpus` empty: all CPUs that this process
+        may use. Raises UserError for a `url`: only servers that the user runs have one.
         """
         if url is not None:
             raise UserError(f"url: dyno starts the server {self.name!r} itself, so it can't have a url")
@@ -150,18 +150,18 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @abstractmethod
     def configuration(self) -> dict[str, str]:
-        """Return the texts of the configuration by file name in the private directory."""
+        """Return the text of each configuration file by its name in the private directory."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """Return the command that keeps the server in the foreground."""
+        """Return the command that runs the server in the foreground."""
 
     @abstractmethod
     def process_count(self) -> int:
         """Return the number of processes once every worker has started."""
 
     def notes(self) -> list[str]:
-        """Return what readers of a figure must know and the configuration does not say."""
+        """Return notes that readers of a figure need and the configuration does not contain."""
         return []
 
     def environment(self) -> dict[str, str]:
@@ -173,7 +173,7 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @abstractmethod
     def access(self) -> Access:
-        """Return how clients get in. Valid after `ready`."""
+        """Return the data with which clients reach the server. They are valid after `ready`."""
 
     def check_paths(self) -> None:
         """Check paths before anything is written. Raises ServerError."""
@@ -187,31 +187,31 @@ class LocalServer(ABC, Generic[SettingsT]):
         self.host = address
 
     def consent_to(self, token: str) -> None:
-        """Consent to load from the holder of the token, on loopback too. Call it before `prepare`."""
+        """Consent to load from the holder of `token`, even on loopback. Call it before `prepare`."""
         self.given_token, self._always_consents = token, True
 
     @property
     def shows_consent(self) -> bool:
-        """Return whether it serves a consent: outside loopback, and on every node of a fleet."""
+        """Return whether the server shows a consent: outside loopback, and on every node of a fleet."""
         return self.is_elsewhere or self._always_consents
 
     @property
     def is_elsewhere(self) -> bool:
-        """Return whether it listens on another address than loopback."""
+        """Return whether the server listens on an address other than loopback."""
         return self.host != LOOPBACK
 
     @property
     def consent_token(self) -> str:
-        """Return this start's token for clients, its own or the given one; it does not reveal the server's secret."""
+        """Return the consent token: the given one, or one of this start that does not reveal the server's secret."""
         return self.given_token or hashlib.sha256(f"consent {self.secret}".encode()).hexdigest()[:32]
 
     def consent_document(self) -> str:
-        """Return the document that consents to its load, with a line for each of its ports."""
+        """Return the document that consents to load, with a line for each port of the server."""
         lines = (_native.consent_document(f"{self.host}:{port}", self.consent_token) for port in self.ports())
         return "\n".join(lines)
 
     def choose_port(self) -> int:
-        """Return a free port of its address. Raises ServerError if the address is not this machine's."""
+        """Return a free port of the server's address. Raises ServerError if this machine does not have the address."""
         try:
             return free_port(self.host)
         except OSError as error:
@@ -224,10 +224,10 @@ class LocalServer(ABC, Generic[SettingsT]):
         return [self.port]
 
     def furnish(self) -> None:
-        """Add what it needs besides the configuration to the private directory. Raises ServerError."""
+        """Add the files that the server needs besides the configuration. Raises ServerError."""
 
     def host_changes(self) -> HostChanges | None:
-        """Return what its keeper changes while it runs."""
+        """Return the host changes that the keeper applies while the server runs; None: none."""
         return None
 
     @property
@@ -257,7 +257,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         return found.program
 
     def prepare(self) -> None:
-        """Write the private directory for a free port. Does nothing while the server runs."""
+        """Choose a free port and write the private directory. Does nothing while the server runs."""
         if self.process is not None:
             return
         self.check_paths()
@@ -268,7 +268,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         make_private(self.directory)
         abandoned.mark(self.directory)
         for name, text in self._files.items():
-            # Anyone who can write to it controls the server, so the umask must not decide who can.
+            # Whoever can write to this file controls the server, so the mode must not depend on the umask.
             (self.directory / name).touch(mode=0o644)
             (self.directory / name).write_text(text)
         self.furnish()
@@ -287,9 +287,9 @@ class LocalServer(ABC, Generic[SettingsT]):
             )
 
     def ready(self) -> None:
-        """Wait until all workers have started and the server is proven to be ours.
+        """Wait until all workers have started and the identity of the server is proven.
 
-        If somebody else took the port after it was found free, up to five others are tried. Raises ServerError with
+        If another program took the port after it was found free, up to five ports are tried. Raises ServerError with
         the server's own message.
         """
         taken = []
@@ -309,7 +309,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         )
 
     def _wait_for_proof(self) -> str | None:
-        """Return None once proven, or who else has the port. Raises ServerError."""
+        """Return None once the server is proven, or which other program has the port. Raises ServerError."""
         process = self._require_process()
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -328,7 +328,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         )
 
     def _port_taken_at_start(self, process: ServerProcess) -> str:
-        """Return that the port was taken, by the server's own message. Raises ServerError for any other end."""
+        """Return a problem if the server ended because its port was in use. Otherwise, raise ServerError."""
         text = process.failure(self.directory / ERROR_LOG)
         if "Address already in use" in text:
             return f"port {self.port}: another program used it before {self.name} could bind it"
@@ -339,7 +339,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         )
 
     def answers(self) -> bool:
-        """Return whether it answers with our proof; False if it can't be asked or has ended."""
+        """Return whether the server answers with the proof; False if it can't be reached or has ended."""
         try:
             with waiting.ended_by(self.check):
                 return self.answers_as_ours()
@@ -385,7 +385,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         )
 
     def effective_settings(self) -> dict[str, object]:
-        """Return what holds where a setting is left out: the driver's property of the same name, where it has one."""
+        """Return the effective values of settings that are left out, if the driver has a property of the same name."""
         left_out = [name for name, value in self.settings if value is None and name != "program"]
         return {name: getattr(self, name) for name in left_out if hasattr(self, name)}
 
@@ -415,8 +415,8 @@ class LocalServer(ABC, Generic[SettingsT]):
     def cut_off(self, how: str, away_s: float) -> None:
         """Start an outage in the middle of a level, in a way of `settings_type.cuts`; return immediately.
 
-        server: everything is killed and started again after `away_s`. processes: those that serve connections are
-        killed.
+        server: all processes are killed, and the server is started again after `away_s`. processes: the processes
+        that serve connections are killed.
         """
         process = self._require_process()
         if how == "server":
@@ -428,15 +428,15 @@ class LocalServer(ABC, Generic[SettingsT]):
                 os.kill(pid, signal.SIGKILL)
 
     def was_cut_off_ns(self) -> int | None:
-        """Return when that was last, by the monotonic clock."""
+        """Return when the last outage began, in monotonic nanoseconds; None: there was none."""
         return max(self._cut_off_ns, self._require_process().killed_ns) or None
 
     def connection_pids(self) -> list[int]:
-        """Return the processes that serve connections, if the server has such."""
+        """Return the processes that serve connections; none if the server has no separate ones."""
         return []
 
     def stop(self) -> None:
-        """Stop it, leaving no process and no private directory. Raises ServerError if a process can't be ended."""
+        """Stop the server and remove its private directory. Raises ServerError if a process can't be ended."""
         process, self.process = self.process, None
         try:
             if process is not None:
@@ -448,7 +448,7 @@ class LocalServer(ABC, Generic[SettingsT]):
     @property
     @abstractmethod
     def url(self) -> str:
-        """Return the URL. Valid after `prepare`; it may change in `ready`."""
+        """Return the URL. It is valid after `prepare` and may change in `ready`."""
 
     @abstractmethod
     def requests_served(self) -> int | None: ...

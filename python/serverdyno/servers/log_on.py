@@ -1,6 +1,6 @@
 """How a user logs on to an SMB server that dyno does not start: by NTLM with a password, or by a Kerberos ticket.
 
-Secrets come from the environment, and stand in no setting. Not for: getting the ticket; see `kerberos.py`.
+Secrets are read from the environment; no setting contains them. `kerberos.py` gets the ticket.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Authentication = Literal["ntlm", "kerberos"]
 
 
 def password_of(user: str | None, variable: str) -> str | None:
-    """Return what the variable of the environment has now; None without a user."""
+    """Return the password in an environment variable; None without a user."""
     return os.environ.get(variable) if user is not None else None
 
 
 def ticket_for(url: str, user: str | None, variable: str, authentication: Authentication) -> str | None:
-    """Return the ticket to log on with; None where it is done by NTLM, and nothing is missing for that.
+    """Return the Kerberos ticket; None: log on by NTLM.
 
-    `variable`: where the user's password is. Raises UserError or ServerError.
+    `variable` is the environment variable with the user's password. Raises UserError or ServerError.
     """
     by_kerberos = authentication == "kerberos"
     password = password_of(user, variable)

@@ -27,7 +27,7 @@ from serverdyno.servers.web import (
 )
 
 CONFIGURATION = "nginx.conf"
-# nginx creates these at start. The compiled-in paths belong to the system's own nginx.
+# nginx creates these directories at its start. The compiled-in paths belong to the system's own nginx.
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 LUA = [f"/usr/lib/nginx/modules/{name}.so" for name in ("ndk_http_module", "ngx_http_lua_module")]
 PAGE_UPSTREAM = """\
@@ -111,7 +111,7 @@ class NginxSettings(Compressing, Http2Settings):
 
     @model_validator(mode="after")
     def speaks_one_version_in_the_clear(self) -> Self:
-        """Refuse a loss of HTTP/1: without ALPN, a port of nginx before 1.25 speaks only one version."""
+        """Refuse HTTP/2 without TLS: without ALPN, a port of nginx before 1.25 supports only one version of HTTP."""
         if self.http2 and not self.over_tls:
             raise ValueError(
                 "http2 requires tls: without TLS, a port of nginx speaks either HTTP/1 or HTTP/2, not both"
@@ -136,7 +136,7 @@ class Nginx(WebServer[NginxSettings]):
         return self.settings.workers or self.processors
 
     def command(self) -> list[str]:
-        """Add `-e` from nginx 1.19.5 on; otherwise it would open the system's error log first."""
+        """Return the command, with `-e` from nginx 1.19.5 on: without it nginx first opens the system's error log."""
         command = [
             str(self.program),
             *("-p", str(self.directory)),
@@ -147,7 +147,7 @@ class Nginx(WebServer[NginxSettings]):
         return self.beside_the_page(command)
 
     def process_count(self) -> int:
-        """Return the master and its workers, and the page's program."""
+        """Return the number of processes: the master, its workers, and the page's program."""
         return 1 + self.workers + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
@@ -223,7 +223,7 @@ class Nginx(WebServer[NginxSettings]):
         return ["upstream backs {", *servers, "    keepalive 64;", "}"]
 
     def _session_in_log(self) -> str:
-        """Return, for TLS, whether the session was resumed (`r` or `.`) and the request's number on its connection."""
+        """Return the log's fields for TLS: session resumed (`r` or `.`), number of the request on its connection."""
         return " $ssl_session_reused $connection_requests" if self.settings.over_tls else ""
 
     def _tls(self) -> list[str]:

@@ -27,8 +27,8 @@ from serverdyno.servers.proof import LOOPBACK, Listener, listeners
 from serverdyno.units import MS_PER_S
 
 KEEPER = Path(__file__).with_name("keeper.py")
-GRACE_S = 5.0  # between SIGTERM and SIGKILL
-KEEPER_ANSWER_S = 30.0  # generous: a loaded machine, and the keeper's own limit for SIGKILL to work
+GRACE_S = 5.0  # time between SIGTERM and SIGKILL
+KEEPER_ANSWER_S = 30.0  # long enough for a loaded machine and the keeper's KILL_WAIT_S
 STEADY_ATTEMPTS = 20
 STAT_FLAGS = 6  # proc(5): field 9 of /proc/PID/stat, counted after the name
 PF_EXITING = 0x4  # linux/sched.h
@@ -37,7 +37,7 @@ INHERITED = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
 
 
 class ServerProcess:
-    """A server in the foreground under a keeper. One start, one stop."""
+    """A server that runs in the foreground under a keeper. An object is for one start and one stop."""
 
     def __init__(self, keeper: subprocess.Popen[bytes], directory: Path) -> None:
         self.keeper = keeper
@@ -67,10 +67,10 @@ class ServerProcess:
     ) -> ServerProcess:
         """Start a server under a keeper; return once its first process exists.
 
-        `command[0]` is an absolute path; it runs in `directory`, and its output goes to `server.log`. `cpus`: empty
-        for all. `environment` is added to the few inherited variables. `remove_directory`: the keeper removes
-        `directory` at the end, even if this program is killed. `host_changes`: made by the keeper while the server
-        runs. `host`: the address that it listens on. Raises ServerError.
+        `command[0]` is an absolute path. The command runs in `directory`, and its output goes to `server.log`. `cpus`
+        empty: all CPUs. `environment` is added to the few inherited variables. `remove_directory`: the keeper removes
+        `directory` at the end, even if this process is killed. The keeper applies `host_changes` while the server
+        runs. `host` is the listening address. Raises ServerError.
         """
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         spec = {
@@ -91,7 +91,7 @@ class ServerProcess:
                 start_new_session=True,
             )
         assert keeper.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # what it says, or that it ended, is read below
+        with contextlib.suppress(BrokenPipeError):  # the keeper's events, or its end, are read below
             keeper.stdin.write(json.dumps(spec).encode() + b"\n")
             keeper.stdin.flush()
         process = cls(keeper, directory)
@@ -108,7 +108,7 @@ class ServerProcess:
         assert self.keeper.stdout is not None
         if self.keeper.stdout.closed:
             return
-        watch = select.poll()  # unlike select(2), also for file numbers from 1024 on: the load has many
+        watch = select.poll()  # select(2) does not support descriptors from 1024 on; the load has many
         watch.register(self.keeper.stdout, select.POLLIN)
         deadline = time.monotonic() + timeout_s
         while watch.poll(max(0.0, deadline - time.monotonic()) * MS_PER_S):
@@ -136,8 +136,8 @@ class ServerProcess:
     def running(self) -> bool:
         """Return whether the server's first process and its keeper run, or the server is being restarted.
 
-        A process closes its sockets before its parent learns of its end, so clients may notice it first. In that case
-        this waits for the keeper's report.
+        A process closes its sockets before its parent is notified of its end, so clients may notice the end first. In
+        that case, this waits for the keeper's report.
         """
         seen = self._server_pid
         is_ending = seen is not None and _is_ending(seen)
@@ -153,7 +153,7 @@ class ServerProcess:
     def restart(self, away_s: float) -> None:
         """Kill every process of the server and start it again after `away_s`; return at once.
 
-        It keeps its directory and its surroundings.
+        The server keeps its directory and its host changes.
         """
         assert self.keeper.stdin is not None
         self.keeper.stdin.write(f"restart {away_s}\n".encode())
@@ -167,7 +167,7 @@ class ServerProcess:
 
     @property
     def killed_ns(self) -> int:
-        """Return when it was last killed for a restart, by the monotonic clock; 0 if never."""
+        """Return when the server was last killed for a restart, in monotonic nanoseconds; 0: never."""
         self._read_events(0)
         return self._killed_ns
 
@@ -176,13 +176,14 @@ class ServerProcess:
         return descendants([self.keeper.pid])
 
     def cpu_s(self) -> float | None:
-        """Return CPU seconds (user + system) of all processes so far; None once the keeper is gone.
+        """Return the CPU seconds (user + system) of all processes so far; None once the keeper has ended.
 
-        See `processes.cpu_s`; the keeper inherits what the server leaves behind. Network work in interrupts is charged
-        to the interrupted process. A process that ends loses up to a tick, so the sum never decreases.
+        See `processes.cpu_s`. The keeper inherits the processes that the server leaves behind. The kernel charges
+        network processing in interrupts to the interrupted process. The sum loses up to a clock tick when a process
+        ends, so the highest sum is returned.
         """
         for _ in range(STEADY_ATTEMPTS):
-            with contextlib.suppress(psutil.NoSuchProcess):  # of one that has just ended: read again
+            with contextlib.suppress(psutil.NoSuchProcess):  # a process has just ended: read again
                 living = self.pids()
                 used_s = processes.cpu_s([self.keeper.pid, *living], living)
                 self._highest_cpu_s = max(self._highest_cpu_s, used_s)
@@ -194,18 +195,18 @@ class ServerProcess:
         return self._keeper_ended
 
     def rss_bytes(self) -> int | None:
-        """Return the memory of all current processes, see `processes.memory_bytes`; None if none is left."""
+        """Return the memory of all current processes (`processes.memory_bytes`); None if no process is left."""
         for _ in range(STEADY_ATTEMPTS):
             with contextlib.suppress(psutil.NoSuchProcess):
                 return processes.memory_bytes(self.pids()) or None
         return None
 
     def strangers(self, found: Sequence[Listener]) -> list[Listener]:
-        """Return those of a port's listeners that may not be this server's.
+        """Return the listeners of a port that may belong to another program.
 
-        Root without CAP_SYS_PTRACE, as in many containers, can't see what a process of another user holds. A
-        socket of such a process passes if it is the only one: what answers can then only be its holder, and
-        the secret in the answer tells who that is (see `proof.py`).
+        Root without CAP_SYS_PTRACE, as in many containers, can't see the sockets of another user's process. A socket
+        without a known owner is accepted if it is the only one: then only its owner can answer, and the secret in the
+        answer identifies the owner (see `proof.py`).
         """
         if [listener.pid for listener in found] == [None]:
             return []
@@ -214,22 +215,22 @@ class ServerProcess:
         return [each for each in others if each.pid is None or psutil.pid_exists(each.pid)]
 
     def listeners(self, port: int) -> list[Listener]:
-        """Return every socket that takes connections to `port` of its address."""
+        """Return every socket that accepts connections to `port` of the server's address."""
         return listeners(port, self.keeper.pid if self.network_namespace else None, self._host)
 
     @property
     def network_namespace(self) -> str | None:
-        """Return the file of the server's own network namespace; None if it shares ours."""
+        """Return the file of the server's own network namespace; None if it has none."""
         own = self._surroundings is not None and self._surroundings["own_network"]
         return f"/proc/{self.keeper.pid}/ns/net" if own else None
 
     def seen_from_here(self, path: Path) -> Path:
-        """Return a path of the server as we can open it, even in its own mounts, while it runs."""
+        """Return where this process can open a path of the running server, even in its own mount namespace."""
         own = self._surroundings is not None and self._surroundings["mount"] is not None
         return Path(f"/proc/{self.keeper.pid}/root{path}") if own else path
 
     def failure(self, *logs: Path, lines: int = 20) -> str:
-        """Return why it is not running, with the last lines of its output and of `logs`."""
+        """Return why the server is not running, with the last lines of its output and of `logs`."""
         told = [self._reason()]
         for log in (self.directory / LOG_NAME, *logs):
             if log.is_file() and (text := log.read_text(errors="replace").strip()):
@@ -249,7 +250,7 @@ class ServerProcess:
         assert self.keeper.stdin is not None and self.keeper.stdout is not None
         if self.keeper.stdout.closed:
             return
-        with contextlib.suppress(BrokenPipeError):  # one that ended before it read all
+        with contextlib.suppress(BrokenPipeError):  # the keeper ended before it read all input
             self.keeper.stdin.close()
         self._read_events(KEEPER_ANSWER_S)
         strays = [] if self._clean else self._strays()
@@ -259,7 +260,7 @@ class ServerProcess:
         self._keeper_ended = True
         # psutil compares start times, so a process that reuses the ID is not signalled.
         if not self._clean and self._surroundings is not None:
-            with contextlib.suppress(OSError):  # a keeper killed with SIGKILL has put nothing back
+            with contextlib.suppress(OSError):  # a keeper killed with SIGKILL has not restored the limits
                 write_back.restore_abandoned()
         for process in strays:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -270,10 +271,10 @@ class ServerProcess:
             raise ServerError(f"can't stop processes of a server: {pids}", hint=f"To see them: ps -p {pids}")
 
     def _strays(self) -> list[psutil.Process]:
-        """Return the processes that its keeper has not ended.
+        """Return the server's processes that the keeper has not ended.
 
-        Those that a keeper killed with SIGKILL has left are found by their session and an open file of ours. Called
-        before the keeper is reaped, so that its number is not reused.
+        If the keeper was killed with SIGKILL, they are found by their session and by the log that they have open.
+        Call this before the keeper is reaped, so that its process ID is not reused.
         """
         own, sessions = set(self.pids()), {self.keeper.pid, self._server_pid}
         found = []

@@ -1,8 +1,8 @@
-"""Proof, before any load, that what answers on a port is the server that we started, and nobody else.
+"""Proof, before any load, that only the server that dyno started answers on a port.
 
-Two things must hold: every socket that takes connections to its port and address is held by our processes
-(with SO_REUSEPORT a stranger could share it and the kernel would deal connections out to both), and an answer
-contains a secret that only the server's private directory holds.
+Two conditions must hold. Every socket that accepts connections to the port and address belongs to the server's
+processes: with SO_REUSEPORT, another process could share the port, and the kernel would distribute connections to
+both. An answer contains a secret that exists only in the server's private directory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from serverdyno.plan.protocols.http import HTTP, HttpSettings
 from serverdyno.probes.listening import listening_sockets, owners
 
 LOOPBACK = "127.0.0.1"
-# Listeners on these addresses accept connections to any IPv4 address. "::" may be IPv6 only, but is included anyway.
+# Listeners on these addresses accept connections to any IPv4 address. A listener on "::" may accept only
+# IPv6, but is included anyway.
 TAKES_ALL = {"0.0.0.0", "::"}
 REQUEST_TIMEOUT_S = 5.0
 OWNER_ATTEMPTS = 3
@@ -32,7 +33,7 @@ _CONNECTIONS_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening socket. `pid`: None if held by a process that we can't inspect."""
+    """A listening socket. `pid` is None if this user may not inspect the process that holds the socket."""
 
     address: str
     pid: int | None
@@ -42,10 +43,10 @@ class Listener:
 
 
 def listeners(port: int, inside: int | None = None, host: str = LOOPBACK) -> list[Listener]:
-    """Return every listening socket that takes connections to `host`:`port`.
+    """Return every listening socket that accepts connections to `host`:`port`.
 
-    In this network namespace, or in that of the process `inside`. A socket closed during the look-up has no owner:
-    look again before reporting it.
+    Sockets are those of this network namespace, or of the namespace of the process `inside`. A socket that is closed
+    during the look-up has no owner, so the look-up is repeated.
     """
     for _ in range(OWNER_ATTEMPTS):
         found = _listeners_now(port, inside, TAKES_ALL | {host, f"::ffff:{host}"})
@@ -61,9 +62,9 @@ def _listeners_now(port: int, inside: int | None, takes: set[str]) -> list[Liste
 
 
 def free_port(host: str = LOOPBACK) -> int:
-    """Return a free TCP port of an address, if possible one that the kernel gives to no connection.
+    """Return a free TCP port of an address, if possible outside the range of ephemeral ports.
 
-    It is not reserved: the proof comes later. Raises OSError.
+    The port is not reserved; the later proof detects another process on it. Raises OSError.
     """
     of_connections = int(_CONNECTIONS_PORTS.read_text().split()[0])
     below = range(LOWEST_PORT, of_connections)
@@ -86,7 +87,8 @@ def get(
 ) -> _native.Answer:
     """Send one plain GET and return at most the first 64 KiB of the body. Raises AnswerError.
 
-    `trust`: trusted certificates, over TLS; None without TLS. `consent_token`: of `host`, outside loopback.
+    `trust` are the trusted certificates for TLS; None: without TLS. `consent_token` is that of `host`, which is
+    needed outside loopback.
     """
     scheme = "http" if trust is None else "https"
     access = Access(f"{scheme}://{host}:{port}/", trust=trust or SYSTEM)
@@ -96,7 +98,7 @@ def get(
 
 
 def offer(port: int, network_namespace: str | None = None, host: str = LOOPBACK) -> _native.Offer:
-    """Return what the SMB server at an address offers, in the given network namespace. Raises AnswerError."""
+    """Return the NEGOTIATE response of the SMB server at an address in a network namespace. Raises AnswerError."""
     return _native.smb_probe(
         f"{host}:{port}", timeout_s=REQUEST_TIMEOUT_S, network_namespace=network_namespace
     )

@@ -1,7 +1,7 @@
-"""Web servers that pass requests on: the servers behind them, and their own answers.
+"""Reverse proxies: web servers that forward requests to the servers behind them.
 
-`team.py` puts them in front; alone they serve nothing. nginx, which serves documents and passes on only the dynamic
-page, is not one.
+`team.py` uses them as fronts; without servers behind them they serve nothing. nginx is not one of them: it serves
+documents itself and forwards only requests for the dynamic page.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ProxySettingsT = TypeVar("ProxySettingsT", bound=ProxySettings)
 
 
 class Proxy(WebServer[ProxySettingsT]):
-    """A server that needs others behind it."""
+    """A server that requires servers behind it."""
 
     proof_file: ClassVar[str] = "public/proof"
     consent_file: ClassVar[str] = "public/consent-document"
     consent_path_file: ClassVar[str] = "public/consent-path"
-    """Files that the proxy serves itself, below its private directory, and the path at which it consents."""
+    """Name of the file with the path of the consent, below the private directory."""
 
     @property
     def workers(self) -> int:
@@ -47,7 +47,7 @@ class Proxy(WebServer[ProxySettingsT]):
         self.host = address
 
     def furnish(self) -> None:
-        """Add the consent, under a name that does not reveal the token."""
+        """Write the consent document to a file whose name does not reveal the token."""
         if self.shows_consent:
             make_private(self.public_directory)
             (self.directory / self.consent_file).write_text(self.consent_document())
@@ -55,7 +55,7 @@ class Proxy(WebServer[ProxySettingsT]):
         super().furnish()
 
     def check_paths(self) -> None:
-        """Check that there is a server behind it. Raises ServerError."""
+        """Check that there is a server behind the proxy. Raises ServerError."""
         super().check_paths()
         if not self.backs:
             raise ServerError(

@@ -1,7 +1,7 @@
-"""The reference HTTP server as a server under test: the default without another one.
+"""The reference HTTP server as a server under test: the default if no other server is chosen.
 
-It serves the document tree of the workload from memory and runs as a process of its own, so that its CPU time
-is its own.
+It serves the document tree of the workload from memory. It runs as a separate process, so that its CPU time is
+measured separately.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ REQUESTS_PATH = "/.serverdyno/requests"
 
 
 def package_environment(program: str | None) -> dict[str, str]:
-    """Return the environment in which a Python runs this package instead of its own Serverdyno."""
+    """Return variables that make Python run this package; none if `program` has its own Serverdyno."""
     return {} if program is not None else {"PYTHONPATH": str(Path(serverdyno.__file__).parent.parent)}
 
 
 def package_version(program: Path) -> str:
-    """Return the version of a Python's Serverdyno."""
+    """Return the version of Serverdyno that a Python interpreter has."""
     done = subprocess.run(
         [program, "-m", "serverdyno", "--version"], capture_output=True, text=True, timeout=30, check=False
     )
@@ -42,7 +42,7 @@ def package_version(program: Path) -> str:
 
 
 class ReferenceSettings(HttpServing, Http2Settings):
-    needs_documents: ClassVar[bool] = False  # they are in memory
+    needs_documents: ClassVar[bool] = False  # the documents are in memory
 
     dynamic: Literal["native"] = Field(
         default="native", description="How the server generates the dynamic page: always inside the server."
@@ -74,7 +74,7 @@ class Reference(WebServer[ReferenceSettings]):
 
     @property
     def dynamic(self) -> str:
-        """Return whether it makes the page: not if all paths have the same bytes or servers behind it make it."""
+        """Return "native" if the server generates the page: not with fixed bodies, nor with servers behind it."""
         return "native" if self.settings.body_bytes is None and not self.backs else "off"
 
     def command(self) -> list[str]:
@@ -112,14 +112,14 @@ class Reference(WebServer[ReferenceSettings]):
         ]
 
     def answers_as_ours(self) -> bool:
-        """Return whether only our process listens and it counts requests; it has no private file as proof."""
+        """Return whether each port returns a request count. The server has no private file as a proof."""
         answers = [self.asked(REQUESTS_PATH, endpoint) for endpoint in self.endpoints()]
         return all(
             answer["status"] == HTTPStatus.OK and answer["body"].strip().isdigit() for answer in answers
         )
 
     def requests_served(self) -> int | None:
-        """Return its counter, including the readiness check's requests; None when it has ended."""
+        """Return the server's own count, including the readiness check's requests; None if the server has ended."""
         try:
             return int(self.asked(REQUESTS_PATH)["body"])
         except _native.AnswerError:

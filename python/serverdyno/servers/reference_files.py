@@ -1,6 +1,6 @@
-"""What the drivers of our own file servers have in common: the program, the counts that it tells, files in memory.
+"""The common part of the drivers of the reference file servers: the program, its request counts, files in memory.
 
-Each runs as a process of its own, so that its CPU time is its own. A subclass says how the command is called.
+Each server runs as a separate process, so that its CPU time is measured separately. A subclass names the command.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
     debian_package: ClassVar[str | None] = None
     command_name: ClassVar[str]
     usual_port: ClassVar[int]
-    """The protocol's standard port, if no other program can use it."""
+    """The protocol's standard port, used if no other program can use it."""
 
     capacity_mib = 0
 
@@ -54,7 +54,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         return package_version(program)
 
     def check_paths(self) -> None:
-        """Check that the name of the socket fits."""
+        """Check that the path of the socket is short enough."""
         super().check_paths()
         if len(os.fsencode(self.directory / COUNTS)) > SOCKET_PATH_BYTES:
             raise ServerError(
@@ -63,7 +63,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
             )
 
     def environment(self) -> dict[str, str]:
-        """Return variables that make the child run this package, and the owner of its load."""
+        """Return variables that make the child run this package, and its consent token."""
         token = {CONSENT_VARIABLE: self.consent_token} if self.shows_consent else {}
         return package_environment(self.settings.program) | token
 
@@ -71,7 +71,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         return 1
 
     def operations_served(self) -> dict[str, int] | None:
-        """Return requests since the start by name ("CREATE", "FLUSH" ...); None when it has ended."""
+        """Return the requests since the start by name ("CREATE", "FLUSH" ...); None if the server has ended."""
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(COUNTS_TIMEOUT_S)
@@ -92,11 +92,11 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         return self.settings.volume_names
 
     def network_namespace(self) -> str | None:
-        """Return its namespace. Valid after `start`."""
+        """Return the file of the server's network namespace. It is valid after `start`."""
         return self.process.network_namespace if self.process else None
 
     def host_changes(self) -> HostChanges | None:
-        """Return its own network, if it gets one."""
+        """Return a network namespace as the only change, if the server has one."""
         if not self.own_network:
             return None
         return HostChanges(own_network=True, mount=None, write_back={}, sync_delay_s=0.0, remove=[])
@@ -106,15 +106,15 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         return self.usual_port if self.own_network else super().choose_port()
 
     def furnish(self) -> None:
-        """Record how much memory it may use."""
+        """Store the memory limit of the server's files."""
         self.capacity_mib = self.settings.free_bytes() // MIB
 
     @abstractmethod
     def process_options(self, here: dict[str, Any]) -> FilesProcess:
-        """Return the options of its process: those of the settings and of `here`, and those of its protocol alone."""
+        """Return the options of the process: the settings, those in `here`, and those of the protocol."""
 
     def command(self) -> list[str]:
-        """Return the same command that a user may run."""
+        """Return the `dyno reference` command that a user could run as well."""
         here = {"port": self.port, "bind": self.host, "counts": self.directory / COUNTS}
         options = self.process_options(here | {"capacity_mib": self.capacity_mib or None})
         head = [str(self.program), "-m", "serverdyno", "reference", self.command_name]
@@ -124,7 +124,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         return {}
 
     def cut_off(self, how: str, away_s: float) -> None:
-        """Cut it off by a signal, for `outage_s` of the settings; a killed process loses its files."""
+        """Cause an outage of the settings' `outage_s` by a signal. A killed process would lose its files."""
         del how, away_s
         self._cut_off_ns = time.monotonic_ns()
         os.kill(self.pids()[0], signal.SIGHUP)

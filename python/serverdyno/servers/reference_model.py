@@ -1,9 +1,8 @@
-"""The settings of the reference servers: one model per server, which is the only statement of its options.
+"""The settings of the reference servers: one model per server, which defines all its options.
 
-`...Serving`: what a plan can vary, too; the settings of the drivers have it (`reference.py`, `reference_smb.py`,
-`reference_nfs.py`). `...Process`: the options of `dyno reference`; it adds where the process listens, and
-what tests ask of it: faults, counts, servers behind it. `document` is what the data plane reads.
-Not for: starting one as a server under test.
+`...Serving` has the settings that a plan can vary; the settings of the drivers inherit them (`reference.py`,
+`reference_smb.py`, `reference_nfs.py`). `...Process` has the options of `dyno reference`; it adds the address, and
+options for tests: faults, counts, servers behind it. `document` returns the options for the data plane.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from serverdyno.servers.spoken import Http2Spoken, TlsSpoken
 
 LOOPBACK = "127.0.0.1"
 MIB = 2**20
-MEMORY_SHARE = 0.75  # of what is free when it is prepared
+MEMORY_SHARE = 0.75  # share of the memory that is free when the server is prepared
 PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
 Port = Annotated[int, Field(ge=0, le=65535)]
 Threads = Annotated[int, Field(ge=1, le=256)]
 
 
 class Process(SettingsModel):
-    """Options of every reference server: the port, and a fault."""
+    """Options of every reference server: address, port, and a fault."""
 
     port: Port = Field(default=0, description="Port to listen on; 0: any free port.")
     bind: str = Field(
@@ -86,7 +85,7 @@ class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse a part of what TLS needs."""
+        """Refuse TLS options that require others which are missing."""
         refuse_contradictions(
             {
                 "tls_certificate and tls_key require each other: give both or neither": (
@@ -120,7 +119,7 @@ class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
         }
 
     def start(self, documents: dict[str, bytes], **other: Any) -> _native.ReferenceServer:
-        """Start a server of this process. `documents`: further ones by path. `other`: parts of its document.
+        """Start the server in this process. `documents` has additional ones by path; `other` overrides options.
 
         Raises ValueError or OSError.
         """
@@ -153,8 +152,8 @@ class FilesServing(SettingsModel):
     )
 
     def free_bytes(self) -> int:
-        """Return the memory for files: what is set, or a share of what is free now."""
-        import psutil  # noqa: PLC0415  (a help needs none of it)
+        """Return the memory for files: the setting, or a share of the memory that is free now."""
+        import psutil  # noqa: PLC0415  (the help does not need it)
 
         if self.capacity_mib is not None:
             return self.capacity_mib * MIB
@@ -162,12 +161,12 @@ class FilesServing(SettingsModel):
 
     @property
     def volume_names(self) -> tuple[str, ...]:
-        """The names of its volumes, which are those of other file servers' volumes."""
+        """The names of the volumes, the same as on other file servers."""
         return tuple(f"volume{number}" for number in range(1, self.volumes + 1))
 
 
 class FilesProcess(Process):
-    """Options that the process of each reference file server has, and no plan."""
+    """Options of the process of each reference file server that no plan can set."""
 
     counts: Path | None = Field(
         default=None,
@@ -207,7 +206,7 @@ class SmbServing(FilesServing):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse contradictory settings, all in one error."""
+        """Refuse all contradictory settings in one error."""
         wrong = {
             "smb2_leases requires oplocks": bool(self.smb2_leases) and not self.oplocks,
             "directory_leases requires smb2_leases": bool(self.directory_leases) and not self.grants_leases,
@@ -238,7 +237,7 @@ class SmbProcess(SmbServing, FilesProcess):
 
     @model_validator(mode="after")
     def guests_have_no_keys(self) -> Self:
-        """Refuse protection that guests can't have."""
+        """Refuse required signing or encryption without a user, because guests have no keys."""
         protects = "required" in (self.signing, self.encryption)
         refuse_contradictions(
             {"signing and encryption require a user, because guests have no keys": protects and not self.user}
@@ -259,7 +258,7 @@ class SmbProcess(SmbServing, FilesProcess):
         }
 
     def start(self, files: dict[str, bytes], password: str = "", **other: Any) -> _native.ReferenceSmbServer:
-        """Start a server of this process. `files`: in the root of each share. `other`: parts of its document.
+        """Start the server in this process. `files` go to the root of each share; `other` overrides options.
 
         Raises ValueError or OSError.
         """
@@ -304,7 +303,7 @@ class NfsProcess(NfsServing, FilesProcess):
         }
 
     def start(self, files: dict[str, bytes], **other: Any) -> _native.ReferenceNfsServer:
-        """Start a server of this process. `files`: in the root of each export. `other`: parts of its document.
+        """Start the server in this process. `files` go to the root of each export; `other` overrides options.
 
         Raises ValueError or OSError.
         """

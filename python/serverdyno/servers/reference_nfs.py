@@ -1,6 +1,6 @@
-"""The reference NFS server as a server under test: the default without a Ganesha.
+"""The reference NFS server as a server under test: the default if Ganesha is not installed.
 
-Its files are in memory. NFS and MOUNT are on one port, so that no portmapper is needed, and no root.
+Its files are in memory. NFS and MOUNT are on one port, so that neither a portmapper nor root is required.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
 
     @property
     def url(self) -> str:
-        """Return the URL. Valid after `prepare`; it may change in `ready`."""
+        """Return the URL. It is valid after `prepare` and may change in `ready`."""
         settings = self.settings
         query = query_of(settings.nfs_version, settings.proto, self.port)
         return f"nfs://{self.host}:{self.port}/{query}"
 
     def access(self) -> Access:
-        """Return the exports and their address. Valid after `start`."""
+        """Return the exports and their address. They are valid after `start`."""
         exports = tuple(f"/{name}" for name in self.volumes)
         token = self.consent_token if self.shows_consent else None
         return Access(self.url, None, None, exports, self.network_namespace(), consent_token=token)
@@ -74,5 +74,5 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
         ]
 
     def answers_as_ours(self) -> bool:
-        """Return whether each export can be mounted; `LocalServer` has checked that only our process listens."""
+        """Return whether each export can be mounted. `LocalServer` has checked who listens."""
         return every_export_answers(self.access())

@@ -1,7 +1,6 @@
-"""The reference SMB server as a server under test: the default where no Samba is installed.
+"""The reference SMB server as a server under test: the default if Samba is not installed.
 
-Its settings have the names that Samba's have, as far as it has them, so that it can be held against the same
-configuration.
+Its settings have the names of Samba's settings, so that the two can be compared in the same configuration.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ USER = "bench"
 
 
 class ReferenceSmbSettings(SmbServing, ReferenceFilesSettings):
-    """What can be varied."""
+    """The settings that a plan can vary."""
 
     protocol: ClassVar[str | None] = SMB.name
 
@@ -35,11 +34,11 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
 
     @property
     def url(self) -> str:
-        """Return the URL above all shares. Valid after `prepare`; it may change in `ready`."""
+        """Return the URL above all shares. It is valid after `prepare` and may change in `ready`."""
         return f"smb://{self.host}:{self.port}/"
 
     def access(self) -> Access:
-        """Return the user and how to log on. Valid after `start`."""
+        """Return the shares, and the user with the password. They are valid after `start`."""
         token = self.consent_token if self.shows_consent else None
         return Access(
             self.url, USER, self.secret, self.volumes, self.network_namespace(), consent_token=token
@@ -62,9 +61,9 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
         ]
 
     def answers_as_ours(self) -> bool:
-        """Return whether it speaks SMB2 and knows our password.
+        """Return whether the server answers a NEGOTIATE request. Raises AnswerError if it does not.
 
-        `LocalServer` has checked that only our processes listen.
+        `LocalServer` has checked that only the server's process listens.
         """
         offer(self.port, self.network_namespace(), self.host)
         return True

@@ -1,7 +1,7 @@
 """The table of drivers: a new server is one new file next to this one and one line here.
 
-The file of a driver is imported when the driver is asked for: all of them together take 0.1 s of CPU time.
-A driver from outside the tree is a class that an installed package names in the entry-point group `serverdyno.servers`.
+The module of a driver is imported when the driver is first used: importing all of them takes 0.1 s of CPU time. A
+third-party driver is a class that an installed package names in the entry-point group `serverdyno.servers`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ DRIVERS = LazyTable(CLASSES, _imported)
 
 
 def _from_outside() -> Iterator[tuple[str, type[ServerDriver]]]:
-    """Yield drivers of installed packages. Ones that can't be loaded or have a name of ours only cause a warning."""
+    """Yield the drivers of installed packages. Warn about those that can't be loaded or whose names are taken."""
     for point in entry_points(group=GROUP):
         if point.name in DRIVERS:
             warnings.warn(f"{point.value}: a driver called {point.name} already exists", stacklevel=2)
@@ -68,7 +68,7 @@ DRIVERS.update(_from_outside())
 
 
 def settings_types() -> Mapping[str, type[Settings]]:
-    """Return the settings model of every server, to check plans."""
+    """Return the settings model of every server, for the check of plans."""
     return LazyTable(DRIVERS, lambda name: DRIVERS[name].settings_type)
 
 
@@ -90,8 +90,8 @@ def create(
 ) -> ServerDriver:
     """Create a driver with its own private directory. Raises UserError.
 
-    `settings` are checked by the driver's `settings_type`. `url` is required for servers that the user runs, and
-    invalid for others.
+    The driver's `settings_type` checks `settings`. `url` is required for servers that the user runs, and invalid for
+    others.
     """
     driver = driver_type(name)
     try:

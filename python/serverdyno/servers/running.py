@@ -1,4 +1,4 @@
-"""A server for the length of a `with` block: started, proven to be ours, and stopped whatever happens."""
+"""A server for the duration of a `with` block: it is started, its identity is proven, and it is always stopped."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def running(  # noqa: PLR0913 (what a server is given)
 ) -> Iterator[ServerDriver]:
     """Yield the server called `name`, ready for load. Raises UserError or ServerError, with nothing left running.
 
-    `address`: of this machine, for one of ours that listens there instead of loopback. `token`: its consent, on a node
-    of a fleet. `backs`: servers behind a front that run elsewhere.
+    `address` is the address of this machine on which a server that dyno starts listens instead of loopback. `token`
+    is its consent token on a node of a fleet. `backs` are servers behind a front that run elsewhere.
     """
     settings_type = registry.driver_type(name).settings_type
     documents = document_root() if settings_type.needs_documents else Path(os.devnull)
@@ -48,7 +48,7 @@ def running(  # noqa: PLR0913 (what a server is given)
 
 
 def on_node(server: ServerDriver, token: str, backs: Sequence[Behind]) -> None:
-    """Have a server consent to its load, and give a front the servers behind it. Raises DynoError."""
+    """Give a server its consent token, and a front the servers behind it. Raises DynoError."""
     from serverdyno.servers.team import Team  # noqa: PLC0415 (it imports every web server)
 
     if isinstance(server, Team) and backs:
@@ -61,7 +61,7 @@ def on_node(server: ServerDriver, token: str, backs: Sequence[Behind]) -> None:
 def started(server: Driver) -> Iterator[Driver]:
     """Yield the server, ready for load. Raises UserError or ServerError, with nothing left running.
 
-    If it ends, every wait in the block ends too, except for a server that the user runs.
+    If the server ends, every wait in the block ends, too. This does not apply to a server that the user runs.
     """
     is_ours = not server.settings_type.is_external
     try:
@@ -69,7 +69,7 @@ def started(server: Driver) -> Iterator[Driver]:
             server.prepare()
             server.start()
             server.ready()
-        except OSError as error:  # such as a disk that is full
+        except OSError as error:  # for example, the disk is full
             raise ServerError(f"{server.name} can't be started: {error}") from error
         with waiting.ended_by(server.check) if is_ours else nullcontext():
             yield server

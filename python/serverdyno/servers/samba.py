@@ -1,8 +1,8 @@
 """Samba's smbd, from its own complete configuration: nothing of /etc/samba is read, and no state of the system's.
 
-It has its own user database with one user and a generated password; guests are not let in. Where allowed it runs in
-a network namespace of its own: smbd listens with SO_REUSEPORT, so on a shared port a stranger's smbd would silently
-take a part of the connections. What can be varied is in `samba_settings.py`, the files of the shares in `volumes.py`.
+It has its own user database with one user and a generated password; guests are refused. If possible, it runs in its
+own network namespace: smbd listens with SO_REUSEPORT, so another smbd on the same port would silently accept some of
+the connections. The settings are in `samba_settings.py`; `volumes.py` creates the directories of the shares.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from serverdyno.servers.volume_server import VolumeServer
 CONFIGURATION = "smb.conf"
 SMB_PORT = 445
 PROOF_NAME = "serverdyno-proof.txt"
-# Each path in the server's own directory; `private` and everything below it is for this user only.
+# Directories in the server's private directory. Only this user can enter `private`.
 DIRECTORIES = ("private", "lock", "state", "cache", "pid", "ncalrpc", "log")
-SOCKET_PATH_BYTES = 107  # unix(7): what fits into sun_path
-LONGEST_SOCKET = "private/msg.sock/4194304"  # with the highest process number that Linux gives
+SOCKET_PATH_BYTES = 107  # unix(7): maximum length of sun_path
+LONGEST_SOCKET = "private/msg.sock/4194304"  # path with the highest process ID of Linux
 PROTOCOLS = {"2.0.2": "SMB2_02", "2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "SMB3_02", "3.1.1": "SMB3_11"}
 SIGNING = {"auto": "auto", "required": "mandatory"}
 ENCRYPTION = {"off": "off", "auto": "default", "required": "required"}
@@ -43,7 +43,8 @@ NO_BARRIER = ("nobarrier", "barrier=0")  # ext4(5)
 COUNTER = re.compile(r"^smb2_(\w+)_count:\s+(\d+)$", re.MULTILINE)
 SYNC_COUNTER = re.compile(r"^syscall_\w*fsync_count:\s+(\d+)$", re.MULTILINE)
 PROGRAM_TIMEOUT_S = 60.0
-# smbd's processes write their counters down a second after the first request since (smbprofile_dump_schedule).
+# smbd's processes write their counters one second after the first request since the last write
+# (smbprofile_dump_schedule).
 COUNTERS_DELAY_S = 1.5
 COUNTERS_LOOKS = 20
 
@@ -62,21 +63,21 @@ class Samba(VolumeServer[SambaSettings]):
 
     @property
     def url(self) -> str:
-        """Return the URL above all shares. Valid after `prepare`; it may change in `ready`."""
+        """Return the URL above all shares. It is valid after `prepare` and may change in `ready`."""
         return f"smb://{self.host}:{self.port}/"
 
     def access(self) -> Access:
-        """Return the user and how to log on. Valid after `start`."""
+        """Return the shares, and the user with the password. They are valid after `start`."""
         namespace = self.process.network_namespace if self.process else None
         token = self.consent_token if self.shows_consent else None
         return Access(self.url, self.user, self.secret, self.volumes.names, namespace, consent_token=token)
 
     def proof(self) -> tuple[str, str]:
-        """Return name and content of a file that only this server has, in the root of every share."""
+        """Return name and content of a file in the root of every share that proves the identity of the server."""
         return PROOF_NAME, hashlib.sha256(self.secret.encode()).hexdigest()
 
     def command(self) -> list[str]:
-        """Return the command for the foreground; messages of all its processes go to the server's output."""
+        """Return the command that runs smbd in the foreground. Messages of all processes go to the server's output."""
         options = ["--foreground", "--no-process-group", "--debug-stdout"]
         return [str(self.program), f"--configfile={self.directory / CONFIGURATION}", *options]
 
@@ -86,7 +87,7 @@ class Samba(VolumeServer[SambaSettings]):
     def connection_pids(self) -> list[int]:
         """Return the processes that serve connections.
 
-        The first process is their parent, and bookkeepers have other names.
+        These processes are children of the first process. Samba's helper processes have other names.
         """
         assert self.process is not None
         pids = self.process.pids()
@@ -103,7 +104,7 @@ class Samba(VolumeServer[SambaSettings]):
         return SMB_PORT if self.own_network else super().choose_port()
 
     def check_paths(self) -> None:
-        """Check that the names of sockets fit, and that the user can enter the volumes."""
+        """Check that the paths of sockets are short enough, and that the user can enter the volumes."""
         super().check_paths()
         if len(os.fsencode(self.directory / LONGEST_SOCKET)) > SOCKET_PATH_BYTES:
             raise ServerError(
@@ -115,7 +116,7 @@ class Samba(VolumeServer[SambaSettings]):
         self.check_place("smbd")
 
     def furnish(self) -> None:
-        """Add its directories, its user, and the volumes as far as possible before it runs."""
+        """Create smbd's directories and its user, and the volumes as far as possible before smbd runs."""
         for name in DIRECTORIES:
             (self.directory / name).mkdir(exist_ok=True)
         (self.directory / "private").chmod(0o700)
@@ -137,7 +138,7 @@ class Samba(VolumeServer[SambaSettings]):
             raise ServerError(f"pdbedit could not add the user {self.user}: {done.stderr.strip()}")
 
     def start(self) -> None:
-        """Start it and create the volumes, each with the proof in its root."""
+        """Start smbd and create the volumes, each with the proof in its root."""
         super().start()
         try:
             for directory in self.data_directories():
@@ -146,9 +147,9 @@ class Samba(VolumeServer[SambaSettings]):
             raise ServerError(f"can't create the volumes: {error}") from error
 
     def answers_as_ours(self) -> bool:
-        """Return whether it speaks SMB2 and knows our password.
+        """Return whether the server answers a NEGOTIATE request. Raises AnswerError if it does not.
 
-        `LocalServer` has checked that only our processes listen.
+        `LocalServer` has checked that only smbd's own processes listen.
         """
         assert self.process is not None
         offer(self.port, self.process.network_namespace, self.host)
@@ -199,8 +200,8 @@ class Samba(VolumeServer[SambaSettings]):
             ("server max protocol", PROTOCOLS[settings.max_dialect]),
             ("server signing", SIGNING[settings.signing]),
             ("server smb encrypt", ENCRYPTION[settings.encryption]),
-            # Samba handles all connections with the same client GUID in one process, so clients that shared a GUID
-            # would measure that process.
+            # Samba handles all connections with the same client GUID in one process, so clients that share a
+            # GUID would measure only that process.
             ("server multi channel support", _yes_no(settings.multi_channel)),
             ("smb2 leases", _yes_no(self.smb2_leases)),
             ("socket options", settings.socket_options),
@@ -216,7 +217,8 @@ class Samba(VolumeServer[SambaSettings]):
 
     def _files_of_shares(self) -> list[tuple[str, object]]:
         settings = self.settings
-        # Samba warns that the option is deprecated, so set it only if it differs from the default.
+        # Samba warns that `allocation roundup size` is deprecated, so set it only if it differs from the
+        # default.
         roundup = settings.allocation_roundup_bytes
         return [
             ("read only", "no"),
@@ -234,7 +236,7 @@ class Samba(VolumeServer[SambaSettings]):
         ]
 
     def notes(self) -> list[str]:
-        """Return what FLUSH does, departures from Samba's defaults, and the place of the files."""
+        """Return notes on the effect of FLUSH, the differences from Samba's defaults, and the volumes."""
         settings = self.settings
         options = build_options(self.program)
         built = ", ".join(f"{name}: {'yes' if name in options else 'no'}" for name in BUILD_OPTIONS)
@@ -261,9 +263,9 @@ class Samba(VolumeServer[SambaSettings]):
         return notes
 
     def _flush(self) -> str:
-        """Return what a flush does (smbd/smb2_flush.c, `sync_file` in smbd/fileio.c; mount(8) for `mount_options`).
+        """Return the effect of a FLUSH (smbd/smb2_flush.c, `sync_file` in smbd/fileio.c; mount(8) for `mount_options`).
 
-        If the files have no file system of their own, the medium is unknown before it runs.
+        If the volumes have no file system of their own, the medium is unknown before smbd runs.
         """
         options = self.settings.mount_options.split(",")
         if not self.settings.strict_sync:
@@ -288,8 +290,8 @@ class Samba(VolumeServer[SambaSettings]):
     def operations_served(self) -> dict[str, int] | None:
         """Return SMB2 requests since the start by operation (`create`, `flush` ...), from smbd's own counters.
 
-        None if it keeps none, or they can't be read (smbstatus insists on root). It waits until two readings agree, a
-        bounded number of times, so call it after the load.
+        None if smbd has no counters, or if they can't be read (smbstatus requires root). The counters are read until
+        two readings agree, a bounded number of times, so call this after the load.
         """
         before = None
         for _ in range(COUNTERS_LOOKS):
@@ -301,21 +303,21 @@ class Samba(VolumeServer[SambaSettings]):
         return None
 
     def _wait_until_written(self) -> None:
-        """Wait until no process serves a connection, because each writes its counters at its end.
+        """Wait until no process serves a connection, because each process writes its counters at its end.
 
-        Waits at most `COUNTERS_DELAY_S`, after which a remaining process has written them.
+        The wait is at most `COUNTERS_DELAY_S`: until then, a remaining process has written its counters.
         """
         until_s = time.monotonic() + COUNTERS_DELAY_S
         while self.process is not None and self.connection_pids() and time.monotonic() < until_s:
             time.sleep(POLL_S)
 
     def syncs_served(self) -> int | None:
-        """Return smbd's own count, for files of clients only."""
+        """Return smbd's own count of fsync calls. It covers only the files of clients."""
         profile = self._profile()
         return None if profile is None else sum(int(count) for count in SYNC_COUNTER.findall(profile))
 
     def _profile(self) -> str | None:
-        """Return the output of `smbstatus --profile`; None if nothing is counted, or it can't be read."""
+        """Return the output of `smbstatus --profile`; None if smbd counts nothing or the counters can't be read."""
         smbstatus = find_program("smbstatus")
         if not self.settings.operation_counters or self.process is None or smbstatus is None:
             return None

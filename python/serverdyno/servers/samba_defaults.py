@@ -1,6 +1,6 @@
-"""In what a configuration of Samba differs from Samba's own defaults, as Samba itself reads both (testparm(1)).
+"""The differences between a Samba configuration and Samba's defaults, both as testparm(1) prints them.
 
-Whoever takes a figure for that of an ordinary Samba must know what the driver always sets. Places are left out.
+The differences show which settings of the driver an ordinary Samba does not have. Paths are left out.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ MOVE_FIGURES = (
     "aio write size",
     "allocation roundup size",
 )
-"""Settings that affect the cost or the outcome of a request. They come first, in this order."""
+"""Settings that affect the cost or the outcome of a request. They are listed first, in this order."""
 
 
 def departures(configuration: Path, log_level: int) -> str:
     """Return a sentence with each parameter that differs from Samba's default, and that default.
 
-    `log_level`: as in `configuration`; testparm takes that parameter for itself and does not report it.
+    `log_level` is the one in `configuration`: testparm applies this parameter to itself and does not report it.
     """
     program = find_program("testparm")
     if program is None:
@@ -71,7 +71,7 @@ def _defaults(program: Path) -> dict[str, str]:
 
 
 def _read(program: Path, *arguments: str) -> dict[str, str]:
-    """Return parameters by name: those that differ from the defaults, or all with `-v`."""
+    """Return parameters by name from testparm: those that differ from the defaults; with `-v`, all."""
     done = subprocess.run(
         [str(program), "-s", *arguments],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Settings of a private Samba, and their invalid combinations. `samba.py` implements them."""
+"""Settings of a private Samba, and their invalid combinations. `samba.py` implements the settings."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ class SambaSettings(DiskSettings):
     @field_validator("socket_options")
     @classmethod
     def plain_socket_options(cls, value: str) -> str:
-        """Refuse what could end the line."""
+        """Refuse values that could end the line in smb.conf."""
         if not SOCKET_OPTIONS.fullmatch(value):
             raise ValueError('must be names with numbers, such as "TCP_NODELAY SO_RCVBUF=65536"')
         return value
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse contradictions, which Samba would silently change, all at once."""
+        """Refuse all contradictions at once. Samba would silently change them."""
         wrong = {
             "sync_always requires strict_sync": self.sync_always and not self.strict_sync,
             "level2_oplocks requires oplocks": bool(self.level2_oplocks) and not self.oplocks,

@@ -1,4 +1,4 @@
-"""The TLS and HTTP/2 settings of a web server, the same for every driver and for `dyno reference http`."""
+"""The TLS and HTTP/2 settings of web servers, common to all drivers and `dyno reference http`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from serverdyno.plan.protocols.tls import TlsVersion
 
 
 class TlsSpoken(SettingsModel):
-    """Which versions a server speaks, and whether clients may resume."""
+    """The TLS versions that a server supports, and whether clients may resume sessions."""
 
     tls_min_version: TlsVersion = Field(default="1.2", description="The oldest version of TLS.")
     tls_max_version: TlsVersion = Field(default="1.3", description="The newest version of TLS.")
@@ -28,7 +28,7 @@ class TlsSpoken(SettingsModel):
 
 
 class Http2Spoken(SettingsModel):
-    """Whether a server speaks HTTP/2."""
+    """Whether a server supports HTTP/2."""
 
     http2: bool = Field(
         default=False,

@@ -1,10 +1,10 @@
-"""Delays every fsync(2) and fdatasync(2) of a server, to simulate a slow disk, or lets them succeed without effect.
+"""Delay every fsync(2) and fdatasync(2) of a server to simulate a slow disk, or let them succeed without effect.
 
 A seccomp filter (seccomp_unotify(2), Linux 5.5) sends only these two calls to the keeper, which lets each continue
-after the delay; the call itself is then carried out in full. It applies to every process and thread of the server.
-Other system calls pay for a filter of five instructions. Concurrent calls wait concurrently. It does not cover O_SYNC
-writes or io_uring, which make no such call, and the delay is a minimum. It only uses the standard library, because the
-keeper imports it.
+after the delay; the kernel then executes the call in full. The filter applies to every process and thread of the
+server, and costs every other system call five filter instructions. Concurrent calls wait concurrently. The delay is a
+minimum. Writes with O_SYNC and syncs by io_uring are not covered, because they make neither call. This module uses
+only the standard library, because the keeper imports it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ SECCOMP_GET_ACTION_AVAIL = 2
 SECCOMP_FILTER_FLAG_NEW_LISTENER = 8
 SECCOMP_RET_ALLOW = 0x7FFF0000
 SECCOMP_RET_USER_NOTIF = 0x7FC00000
-SECCOMP_RET_ERRNO = 0x00050000  # of error 0: the call succeeds, and the kernel does nothing
+SECCOMP_RET_ERRNO = 0x00050000  # with error 0: the call returns success, and the kernel does nothing
 SECCOMP_USER_NOTIF_FLAG_CONTINUE = 1
 RECEIVE = 0xC0502100  # SECCOMP_IOCTL_NOTIF_RECV
 SEND = 0xC0182101  # SECCOMP_IOCTL_NOTIF_SEND
 NOTIFICATION_BYTES = 80  # struct seccomp_notif
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06  # linux/filter.h: BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
 NUMBER_AT, ARCHITECTURE_AT = 0, 4  # struct seccomp_data
-# Architecture as audit(7) numbers it, and the numbers of seccomp, fsync, fdatasync.
+# Audit architecture (linux/audit.h), and the system call numbers of seccomp, fsync and fdatasync.
 MACHINES = {"x86_64": (0xC000003E, 317, 74, 75), "aarch64": (0xC00000B7, 277, 82, 83)}
 
 
@@ -45,7 +45,7 @@ class _Program(ctypes.Structure):
 
 
 def problem() -> str | None:
-    """Return why it can't be done here; None if it can."""
+    """Return why syncs can't be delayed on this machine; None if they can."""
     if platform.machine() not in MACHINES:
         return f"not known how on {platform.machine()}"
     action = ctypes.c_uint32(SECCOMP_RET_USER_NOTIF)
@@ -55,7 +55,7 @@ def problem() -> str | None:
 
 
 def install(keeper: socket.socket) -> None:
-    """Install the filter in the process that becomes the server, and pass its other end to the keeper.
+    """Install the filter in the process that becomes the server, and send its notification descriptor to the keeper.
 
     Raises OSError.
     """
@@ -72,11 +72,11 @@ def skip() -> None:
 
 
 def _filter(action: int, flags: int) -> int:
-    """Install a filter that answers the two calls with an action, and return the kernel's result. Raises OSError."""
+    """Install a filter with an action for the two calls, and return the kernel's result. Raises OSError."""
     architecture, _, fsync, fdatasync = MACHINES[platform.machine()]
     instructions = [
         (LOAD, 0, 0, ARCHITECTURE_AT),
-        (EQUAL, 0, 3, architecture),  # of another architecture: allowed
+        (EQUAL, 0, 3, architecture),  # another architecture: allowed
         (LOAD, 0, 0, NUMBER_AT),
         (EQUAL, 2, 0, fsync),
         (EQUAL, 1, 0, fdatasync),
@@ -96,9 +96,9 @@ def _filter(action: int, flags: int) -> int:
 
 
 def let_go_later(server: socket.socket, delay_s: float) -> None:
-    """Take the filter's other end from the new server and let its calls continue, on a thread of its own.
+    """Receive the notification descriptor from the new server, and let its calls continue, in a separate thread.
 
-    If the server could not install the filter, it has ended and there is nothing to do.
+    If the server could not install the filter, it has ended and sends no descriptor.
     """
     listeners = socket.recv_fds(server, 1, 1)[1]
     if listeners:
@@ -111,7 +111,8 @@ def _let_go_later(listener: int, delay_s: float) -> None:
     poll.register(listener, select.POLLIN)
     while True:
         timeout_s = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
-        # select(2) takes microseconds, poll(2) only milliseconds. But only poll reports that the server has ended.
+        # The time limit of select(2) is in microseconds, that of poll(2) only in milliseconds. But only
+        # poll(2) reports that the server has ended.
         ready = select.select([listener], [], [], timeout_s)[0]
         if ready:
             if poll.poll(0)[0][1] & select.POLLHUP:
@@ -124,7 +125,7 @@ def _let_go_later(listener: int, delay_s: float) -> None:
 
 
 def _receive(listener: int) -> int | None:
-    """Return the kernel's number of a waiting call; None if its process has ended."""
+    """Return the kernel's ID of a waiting call; None if its process has ended."""
     notification = bytearray(NOTIFICATION_BYTES)
     try:
         fcntl.ioctl(listener, RECEIVE, notification)
@@ -140,7 +141,7 @@ def _let_go(listener: int, call: int) -> None:
     try:
         fcntl.ioctl(listener, SEND, bytearray(answer))
     except OSError as error:
-        if error.errno != errno.ENOENT:  # interrupted or ended: nobody waits any more
+        if error.errno != errno.ENOENT:  # ENOENT: the call was interrupted, or its process has ended
             raise
 
 

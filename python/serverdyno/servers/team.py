@@ -1,9 +1,9 @@
 """A team: a front that clients speak to, and one or more servers behind it.
 
-All are on one machine, or those behind are elsewhere and `fleet/node_team.py` starts them. Like TUX before Apache in
-VeriTest 2003, appendix C, the front serves what it can (documents, cache) and passes on the rest. Before any load, it
-is proven which server and port makes the dynamic page, with and without TLS. The members are drivers of single
-servers, never servers that the user runs.
+All members are on one machine, or `fleet/node_team.py` starts the servers behind the front on other machines. Like
+TUX in front of Apache in VeriTest 2003, appendix C, the front serves what it can (documents, cache) and forwards the
+rest. Before any load, a check proves which server and port generates the dynamic page, with and without TLS. The
+members are single servers that dyno starts.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ FRONTS: dict[str, type[WebServer[Any]]] = {
 }
 BACKS: dict[str, type[WebServer[Any]]] = {driver.name: driver for driver in (Apache, Nginx, Lighttpd)}
 MOST_ASKED = 100
-"""The most questions per server behind a front until each has answered: a front's workers take turns separately."""
+"""Maximum number of requests per server behind a front until each has answered: each worker has its own round-robin."""
 OF_THE_TEAM = ("tls", "also_clear", "tls_min_version", "tls_max_version", "tls_resumption", "processors")
 
 
 class TeamSettings(WebSettings):
-    """Settings of a team. TLS settings are those of the member that speaks it."""
+    """Settings of a team. TLS settings are those of the member that terminates TLS."""
 
     front: Literal["nginx", "haproxy", "varnish", "reference"] = Field(
         default="nginx",
@@ -69,7 +69,7 @@ class TeamSettings(WebSettings):
 
     @model_validator(mode="after")
     def members_are_sound(self) -> Self:
-        """Refuse what a member would refuse, and what no team can do."""
+        """Refuse settings that a member would refuse, and settings that no team can have."""
         problems = []
         if self.program is not None:
             problems.append("program: a team has several programs, so use front_settings and back_settings")
@@ -114,7 +114,7 @@ class TeamSettings(WebSettings):
 
     @property
     def tls_at_the_back(self) -> bool:
-        """Whether clients ask the first server behind the front directly, over TLS."""
+        """Whether clients connect to the first server behind the front directly, over TLS."""
         return self.over_tls and self.tls_by == "back"
 
     def _shared(self, member: str) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class TeamSettings(WebSettings):
 
 
 class Team(Members):
-    """Front and back. See `base.ServerDriver` for the contract."""
+    """A front and the servers behind it. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "team"
     summary: ClassVar[str] = "a reverse proxy in front of Apache, nginx or lighttpd"
@@ -150,7 +150,7 @@ class Team(Members):
         def member(kind: type[WebServer[Any]], role: str, given: dict[str, Any]) -> WebServer[Any]:
             checked = kind.settings_type.model_validate(given)
             made = kind(checked, directory.with_name(f"serverdyno-{role}-{secret}"), documents, cpus)
-            made.given_token = token  # whoever may load one of them may load all
+            made.given_token = token  # consent to load one member is consent to load all
             return made
 
         self.front = member(FRONTS[settings.front], "front", settings.of_front())
@@ -162,7 +162,7 @@ class Team(Members):
 
     @staticmethod
     def installed() -> Installed | None:
-        """Return whether any front and back exist; the run checks the ones of the plan."""
+        """Return whether any front and any back are installed. The run checks those of the plan."""
         fronts = [driver.name for driver in FRONTS.values() if driver.installed()]
         backs = [driver.name for driver in BACKS.values() if driver.installed()]
         if not fronts or not backs:
@@ -176,7 +176,7 @@ class Team(Members):
         return {self.settings.name_of_front: self.front, **dict(backs)}
 
     def listen_on(self, address: str) -> None:
-        """Let the front listen there, and the member that speaks TLS. Raises UserError."""
+        """Let the front, and the member that terminates TLS, listen on an address. Raises UserError."""
         self.front.listen_on(address)
         if self.settings.tls_at_the_back and self.back_servers:
             if self.settings.front == "reference":
@@ -188,14 +188,15 @@ class Team(Members):
             self.back_servers[0].listen_on(address)
 
     def consent_to(self, token: str) -> None:
-        """Give the consent to every member. See `LocalServer.consent_to`."""
+        """Give the consent token to every member. See `LocalServer.consent_to`."""
         for member in self.members.values():
             member.consent_to(token)
 
     def stand_before(self, backs: Sequence[Behind]) -> None:
-        """Before `prepare`: have servers behind the front that run elsewhere, and none here.
+        """Replace the servers behind the front by servers that run elsewhere. Call it before `prepare`.
 
-        Raises UserError, and ServerError where two have one port: a page says its port, and not its machine.
+        Raises UserError, and ServerError if two of them have the same port: a page names its port but not its
+        machine.
         """
         if self.settings.front == "reference":
             raise UserError(
@@ -210,11 +211,11 @@ class Team(Members):
 
     @property
     def behind(self) -> tuple[Behind, ...]:
-        """Return where the front reaches them. Valid after `ready` of those that are here."""
+        """Return the addresses of the servers behind the front. Local ones are valid after their `ready`."""
         return self._elsewhere or tuple(Behind(back.host, back.port) for back in self.back_servers)
 
     def prepare(self) -> None:
-        """Prepare those behind first: the front's configuration needs their ports and is written in `ready`."""
+        """Prepare the servers behind the front. The front needs their ports, so `ready` prepares it."""
         for back in self.back_servers:
             back.prepare()
 
@@ -223,7 +224,7 @@ class Team(Members):
             back.start()
 
     def ready(self) -> None:
-        """Wait for all, and prove the page behind the front. Raises ServerError."""
+        """Wait for all members, and prove which server generates the page. Raises ServerError."""
         for back in self.back_servers:
             back.ready()
         if self.front.process is None:
@@ -237,7 +238,7 @@ class Team(Members):
             self._proof += self._all_proven()
 
     def _endpoints(self) -> list[tuple[WebServer[Any], tuple[int, bool]]]:
-        """Return the server asked at each port of the clients, with and without TLS."""
+        """Return each port to which clients connect, with the member that listens there."""
         endpoints = [(self.front, endpoint) for endpoint in self.front.endpoints()]
         if self._tls_back is not None:
             endpoints.append((self._tls_back, (self._tls_back.secure_port, True)))
@@ -249,7 +250,7 @@ class Team(Members):
         return back if back is not None and back.secure_port else None
 
     def _document_note(self) -> str:
-        """Return which server a document comes from, by its own words."""
+        """Return a note that names the server that answers for a document, by its Server header."""
         answer = self.front.asked("/wbtree/223/223_0000.gif")
         if answer["status"] != HTTPStatus.OK:
             raise ServerError(
@@ -260,7 +261,7 @@ class Team(Members):
         return f"Before load, a document at the front came from {answer['server'] or 'an unnamed server'}."
 
     def _proven(self, server: WebServer[Any], endpoint: tuple[int, bool]) -> str:
-        """Return who made the page at a port of the clients. Raises ServerError if no member behind did."""
+        """Return a sentence on the server that generated the page at a port. Raises ServerError."""
         over = "over TLS" if endpoint[1] else "in the clear"
         made = self._made_by(server, endpoint)
         by = "front" if server is self.front else "back"
@@ -289,7 +290,7 @@ class Team(Members):
         return made
 
     def _all_proven(self) -> list[str]:
-        """Ask at the front until each server behind it has made the page. Raises ServerError where one never does."""
+        """Request the page until each server behind the front has generated it. Raises ServerError."""
         if len(self.behind) == 1:
             return []
         silent = {str(back.port): back for back in self.behind}
@@ -306,7 +307,7 @@ class Team(Members):
 
     @property
     def is_here(self) -> bool:
-        """Return whether it runs on this machine, as far as known."""
+        """Return True: the front runs on this machine."""
         return True
 
     def describe(self) -> Description:
@@ -320,7 +321,7 @@ class Team(Members):
         return self.front.url
 
     def access(self) -> Access:
-        """Return the front's access; over TLS that of the member that speaks it."""
+        """Return the front's access. Trust and TLS URL are those of the member that terminates TLS."""
         if self._tls_back is None:
             return self.front.access()
         behind = self._tls_back.access()
@@ -333,5 +334,5 @@ class Team(Members):
             stack.callback(self.front.stop)
 
     def requests_served(self) -> int | None:
-        """Return the front's own count; None if clients ask a back over TLS: no server counts all requests."""
+        """Return the front's own count; None if clients use a back over TLS: then no server counts all requests."""
         return None if self._tls_back is not None else self.front.requests_served()

@@ -1,7 +1,7 @@
-"""TLS of the web servers that we start: one set of settings for all drivers, and certificates created at each start.
+"""TLS of the web servers that dyno starts: common settings of all drivers, and certificates issued at each start.
 
-Each start has its own authority, whose key is never written: what it has signed is trusted by the clients of that run
-and by nobody else. Not for: how each server is told (the drivers), or what clients offer (`plan/protocols/tls.py`).
+Each start has its own authority, whose key is never written to disk: only the clients of the run trust its
+certificates. The drivers configure their servers; `plan/protocols/tls.py` has the settings of clients.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class TlsServerSettings(TlsSpoken, LocalSettings):
 
     @property
     def over_tls(self) -> bool:
-        """Return whether it speaks TLS on one of its ports."""
+        """Return whether the server uses TLS on one of its ports."""
         return self.tls != "off"
 
     @property
     def tls_versions(self) -> list[str]:
-        """Return all versions that it speaks, oldest first."""
+        """Return all TLS versions that the server supports, oldest first."""
         return [
             version for version in ("1.2", "1.3") if self.tls_min_version <= version <= self.tls_max_version
         ]
@@ -68,13 +68,13 @@ class Identity:
 
     @classmethod
     def make(cls, key: str, host: str = LOOPBACK) -> Identity:
-        """Make a certificate for the loopback and the address that is listened on, by an authority of its own."""
+        """Issue a certificate for loopback and the listening address, by a new authority."""
         authority = _native.Authority()
         certificate, private = authority.certify(key, [*dict.fromkeys([*NAMES, host])])
         return cls(authority.pem, certificate, private)
 
     def write(self, directory: Path) -> None:
-        """Write certificate and key into a private directory; only we can read the key."""
+        """Write certificate and key to a private directory. Only this user can read the key."""
         (directory / CERTIFICATE).write_text(self.certificate_pem)
         (directory / KEY).touch(mode=0o600)
         (directory / KEY).write_text(self.key_pem)

@@ -1,6 +1,6 @@
-"""A server of the user's that listens on this machine, as its processes: found by its port, looked at, never touched.
+"""The processes of a user's server that listens on this machine, found by its port. The processes are only observed.
 
-What runs on another machine, in a network namespace of its own or inside the process that makes the load is unknown.
+A server on another machine, in its own network namespace or inside the load generator's process is not found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Figure = TypeVar("Figure")
 
 
 class UsersProcess:
-    """The processes that listen on a port, their ancestors of the same program, and all descendants of these."""
+    """The process that listens on a port, its ancestors of the same program, and all their descendants."""
 
     def __init__(self, root: psutil.Process) -> None:
         self._root = root
@@ -41,25 +41,25 @@ class UsersProcess:
         return None
 
     def cpu_s(self) -> float | None:
-        """Return the CPU seconds of all its processes so far, see `processes.cpu_s`; None once the first has ended."""
+        """Return the CPU seconds of all processes so far (`processes.cpu_s`); None once the first process has ended."""
         return self._steady(lambda pids: processes.cpu_s(pids, pids))
 
     def rss_bytes(self) -> int | None:
-        """Return the memory of all its processes now, see `processes.memory_bytes`; None once the first has ended."""
+        """Return the memory of all processes (`processes.memory_bytes`); None once the first process has ended."""
         return self._steady(processes.memory_bytes)
 
     def pids(self) -> list[int]:
-        """Return all its processes; none once its first one has ended."""
+        """Return the IDs of all processes; none once the first process has ended."""
         return [self._root.pid, *descendants([self._root.pid])] if self._root.is_running() else []
 
     def program(self) -> str:
-        """Return the name of its program, for the disclosure."""
+        """Return the name and ID of the first process, for the disclosure."""
         with contextlib.suppress(psutil.Error):
             return f"{self._root.name()} (process {self._root.pid})"
         return f"process {self._root.pid}"
 
     def _steady(self, read: Callable[[list[int]], Figure]) -> Figure | None:
-        """Return what `read` finds of its processes, again each time that one of them ended meanwhile."""
+        """Return what `read` returns for the processes. Try again if a process ended meanwhile."""
         for _ in range(STEADY_ATTEMPTS):
             with contextlib.suppress(psutil.NoSuchProcess):
                 if pids := self.pids():
@@ -68,7 +68,7 @@ class UsersProcess:
 
 
 def _root(process: psutil.Process) -> psutil.Process:
-    """Return the first ancestor of the same program: a master whose workers share its socket."""
+    """Return the topmost ancestor of the same program: a master whose workers share its socket."""
     with contextlib.suppress(psutil.Error):
         program, parent = process.exe(), process.parent()
         while parent is not None and parent.exe() == program:

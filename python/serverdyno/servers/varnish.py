@@ -1,4 +1,4 @@
-"""Varnish, from a VCL of ours: in front of another server, whose documents it caches. It speaks no TLS."""
+"""Varnish with its own complete VCL, in front of another server whose documents it caches. It does not support TLS."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Varnish(Proxy[VarnishSettings]):
         return version_line(program, "-V").partition("(")[2].partition(" ")[0] or "unknown"
 
     def command(self) -> list[str]:
-        """Return the command for the foreground, without an administrator's port."""
+        """Return the command that runs Varnish in the foreground, without a management port."""
         jail = "unix" if worker_user() else "none"
         return [
             str(self.program),

@@ -1,6 +1,6 @@
 """The common part of the drivers of private file servers: volumes on their own disk, one user, a private network.
 
-A subclass says what to write and what to run, as of any `LocalServer`. Not for the volumes themselves: `volumes.py`.
+A subclass defines the configuration and the command, as for any `LocalServer`. `volumes.py` creates the volumes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READY_VOLUMES = "volumes-are-there"
 
 
 class VolumeServer(FileServer[DiskSettingsT]):
-    """A file server with volumes of its own. See `base.ServerDriver` for the contract."""
+    """A file server with its own volumes. See `base.ServerDriver` for the contract."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class VolumeServer(FileServer[DiskSettingsT]):
         cpus: Sequence[int] = (),
         url: str | None = None,
     ) -> None:
-        """`documents` are ignored. Raises UserError for a `url`."""
+        """Create the driver. `documents` is ignored. Raises UserError for a `url`."""
         super().__init__(settings, directory, documents, cpus, url)
         place = (
             Path(settings.data_directory) / directory.name if settings.data_directory else directory / "data"
@@ -48,11 +48,11 @@ class VolumeServer(FileServer[DiskSettingsT]):
 
     @property
     def data_directory(self) -> str:
-        """Return where the volumes are made."""
+        """Return the directory in which the volumes are created."""
         return f"{self.volumes.root.parent}"
 
     def effective_settings(self) -> dict[str, object]:
-        """Return the machine's own write-back limits, too, where none are set."""
+        """Return the effective settings, with the machine's write-back limits that the plan does not set."""
         changed = self.settings.write_back()
         kept = {name: write_back.in_force(name) for name in write_back.NAMES if name not in changed}
         limits = {f"vm_{name}": value for name, value in kept.items() if value is not None}
@@ -60,11 +60,11 @@ class VolumeServer(FileServer[DiskSettingsT]):
 
     @property
     def user(self) -> str:
-        """Return the owner of the files: an unprivileged account if we are root."""
+        """Return the owner of the files: an unprivileged account if this process runs as root."""
         return worker_user() or pwd.getpwuid(os.geteuid()).pw_name
 
     def give_consent(self) -> None:
-        """Have every volume hold the consent to load, where it shows one. Raises OSError."""
+        """Write the consent document to every volume, if the server shows one. Raises OSError."""
         if not self.shows_consent:
             return
         for directory in self.data_directories():
@@ -72,7 +72,7 @@ class VolumeServer(FileServer[DiskSettingsT]):
             (directory / f"serverdyno-{self.consent_token}.txt").write_text(self.consent_document())
 
     def data_directories(self) -> list[Path]:
-        """Return the clients' files, share by share, while it runs."""
+        """Return the directory of each share, while the server runs."""
         top = self.process.seen_from_here(self.volumes.top) if self.process else self.volumes.top
         return [top / name for name in self.volumes.names]
 
@@ -86,7 +86,7 @@ class VolumeServer(FileServer[DiskSettingsT]):
         )
 
     def check_place(self, program: str) -> None:
-        """Check that the volumes can be there and their server can enter them. Raises ServerError."""
+        """Check that the place of the volumes exists and the server can enter it. Raises ServerError."""
         place = self.volumes.root.parent if self.settings.data_directory else self.directory.parent
         check_path(place)
         if not place.is_dir():
@@ -101,12 +101,12 @@ class VolumeServer(FileServer[DiskSettingsT]):
                 )
 
     def furnish(self) -> None:
-        """Create the volumes as far as possible before it runs."""
+        """Create the volumes as far as possible before the server runs."""
         self.volumes.check()
         self.volumes.make_root()
 
     def start(self) -> None:
-        """Start it and create the volumes, which may get their file system only now."""
+        """Start the server, then create the directories of the volumes: their file system is mounted only now."""
         super().start()
         account = pwd.getpwnam(self.user)
         assert self.process is not None
@@ -120,11 +120,11 @@ class VolumeServer(FileServer[DiskSettingsT]):
 
     @property
     def wait_for_volumes(self) -> str:
-        """Return a line for `/bin/sh` that waits, for a server that needs its volumes at its start."""
+        """Return a line for `/bin/sh` that waits for the volumes, for a server that needs them at its start."""
         return f'while [ ! -e "{self.directory / READY_VOLUMES}" ]; do sleep 0.02; done'
 
     def stop(self) -> None:
-        """Stop it, leaving no process, directory or change."""
+        """Stop the server and remove its volumes."""
         try:
             super().stop()
         finally:

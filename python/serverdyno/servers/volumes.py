@@ -1,7 +1,7 @@
 """The volumes of a file server's shares: one directory per share, optionally on a new file system.
 
-That file system is an image on a loop device. The image is made here, the mount by the keeper (see
-`host_changes.py`), so that it goes whatever ends us. Not for what a client writes into a share.
+The file system is an image on a loop device. This module creates the image. The keeper mounts it (see
+`host_changes.py`), so that it is unmounted even if dyno is killed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from serverdyno.servers.local import find_program, make_private
 
 BYTES_PER_MIB = 2**20
 MAKE_TIMEOUT_S = 300.0
-# Write the tables now, so that the kernel does not write them in the background of the first levels.
+# Write the inode tables now, so that the kernel does not write them in the background during the first
+# levels.
 MAKE = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"),
     "xfs": ("mkfs.xfs", "-q", "-f"),
@@ -32,7 +33,7 @@ PACKAGES = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """`count` directories below our private `root`. `file_system` "none": that of `root`."""
+    """`count` directories below the private `root`. `file_system` "none": they are on the file system of `root`."""
 
     root: Path
     count: int
@@ -65,7 +66,7 @@ class Volumes:
         return self.root / "image"
 
     def check(self) -> None:
-        """Raise ServerError for what is not possible here."""
+        """Raise ServerError if the file system is not possible on this machine."""
         if self.file_system == "none":
             return
         if os.geteuid() != 0:
@@ -90,7 +91,7 @@ class Volumes:
     def make_root(self) -> None:
         """Create the directory, and the image if there is one. Raises ServerError.
 
-        What killed runs have left next to it is removed first.
+        Directories that killed runs have left next to it are removed first.
         """
         abandoned.sweep(self.root.parent)
         make_private(self.root)
@@ -135,13 +136,13 @@ class Volumes:
 
 
 def file_system_of(path: Path) -> str:
-    """Return the mount of an existing path: `ext4 (rw,relatime) on /dev/sda1`."""
+    """Describe the mount of an existing path: `ext4 (rw,relatime) on /dev/sda1`."""
     resolved = path.resolve()
     mounts = [
         mount for mount in psutil.disk_partitions(all=True) if resolved.is_relative_to(mount.mountpoint)
     ]
     if not mounts:
         return "an unknown file system"
-    # If several are mounted at one place, the last one hides the others.
+    # If several file systems are mounted at one path, the last one hides the others.
     deepest = max(enumerate(mounts), key=lambda each: (len(each[1].mountpoint), each[0]))[1]
     return f"{deepest.fstype} ({deepest.opts}) on {deepest.device}"

@@ -1,7 +1,7 @@
-"""Ends the waits of a thread once the server that it waits for has ended.
+"""End the waits of a thread when the server for which it waits has ended.
 
-Every wait for a server calls `look`. The data plane does so by itself; loops in Python call it in each turn. Not for:
-signals, which Python raises in the main thread by itself.
+Every wait for a server calls `look`: the data plane calls it regularly, and loops in Python call it in each
+iteration.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _looks = _Looks()
 
 
 def look() -> None:
-    """Run the checks of this thread. One that finds its server ended raises, which ends the wait."""
+    """Run the checks of this thread. A check whose server has ended raises ServerError, which ends the wait."""
     for each in tuple(_looks.all):
         each()
 
 
 @contextmanager
 def ended_by(look_there: Look) -> Iterator[None]:
-    """Call `look_there` in each wait of this thread in the block, 20 times per second. If it raises, the wait ends."""
+    """Call `look_there` 20 times per second in each wait of this thread in the block. If it raises, the wait ends."""
     looks = _looks.all
     looks.append(look_there)
     try:
@@ -44,7 +44,7 @@ def ended_by(look_there: Look) -> Iterator[None]:
 
 
 def every(seconds: float, ask: Look) -> Look:
-    """Return a check that calls `ask` once per `seconds` at most, for a server that is asked over a network."""
+    """Return a check that calls `ask` at most once per `seconds`, for a server that is queried over a network."""
     asked_s = time.monotonic()
 
     def look_there() -> None:

@@ -1,6 +1,6 @@
-"""The part that drivers of web servers add to `local.py`: documents, a URL, a secret over HTTP, a log.
+"""The common part of the drivers of web servers: documents, a URL, a secret over HTTP, an access log.
 
-Not for web servers that the user runs: see `external.py`.
+It extends `local.py`. Web servers that the user runs are in `external.py`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from serverdyno.servers.proof import free_port, get
 from serverdyno.servers.spoken import Http2Spoken
 from serverdyno.servers.tls import KEY, Identity, TlsServerSettings
 
-GZIP_MIN_BYTES = 20  # shorter documents are sent as they are: nginx's default, for all that have such a bound
-LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
-IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
+GZIP_MIN_BYTES = 20  # minimum size for compression: nginx's default, for all servers with this setting
+LISTEN_BACKLOG = 4096  # requested length; the kernel grants at most net.core.somaxconn
+IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all servers, so that differing defaults cause no difference
 PROOF_PATH = "/.serverdyno/proof"
 ACCESS_LOG = "access.log"
-LOG_DELAY_S = 0.2  # an access log that hasn't grown for so long holds every request
-HTTP2_PREFACE = b'"PRI * HTTP/2.0"'  # a line of lighttpd for each connection of HTTP/2, at its end
+LOG_DELAY_S = 0.2  # an access log that hasn't grown for this time contains every request
+HTTP2_PREFACE = b'"PRI * HTTP/2.0"'  # lighttpd logs this line at the end of each HTTP/2 connection
 
 
 Dynamic = Literal["off", "cgi", "fastcgi", "in-process"]
@@ -72,7 +72,7 @@ class Compressing(SettingsModel):
 
 
 def on_off(value: bool) -> str:
-    """Return the spelling of Apache and nginx."""
+    """Return a Boolean in the syntax of Apache and nginx."""
     return "on" if value else "off"
 
 
@@ -97,17 +97,17 @@ class WebServer(LocalServer[WebSettingsT]):
     secure_port: int = 0
     """The TLS port, if the server also has a port without TLS."""
     backs: tuple[Behind, ...] = ()
-    """Servers that it hands requests on to, of the front of a team."""
+    """For the front of a team: the servers to which it forwards requests."""
     page_program: ClassVar[Path] = dynamic.PROGRAM
     pages: list[str] = []  # noqa: RUF012 (replaced, never changed)
 
     @property
     def dynamic(self) -> str:
-        """Return how it makes the dynamic page."""
+        """Return how the server generates the dynamic page."""
         return getattr(self.settings, "dynamic", "off")
 
     def choose_port(self) -> int:
-        """Return a free port; choose another one if it also speaks TLS."""
+        """Return a free port, and choose `secure_port` if the server also needs a port with TLS."""
         port = super().choose_port()
         self.secure_port = 0
         while self.settings.also_clear and self.secure_port in (0, port):
@@ -115,11 +115,11 @@ class WebServer(LocalServer[WebSettingsT]):
         return port
 
     def ports(self) -> list[int]:
-        """Return one port, or one without TLS and one with it."""
+        """Return one port, or a port without TLS and a port with TLS."""
         return [self.port, *([self.secure_port] if self.secure_port else [])]
 
     def endpoints(self) -> list[tuple[int, bool]]:
-        """Return every port that it listens on, and whether it speaks TLS there."""
+        """Return every port on which the server listens, and whether it uses TLS there."""
         if not self.secure_port:
             return [(self.port, self.settings.over_tls)]
         return [(self.port, False), (self.secure_port, True)]
@@ -135,7 +135,7 @@ class WebServer(LocalServer[WebSettingsT]):
 
     @property
     def consent_directory(self) -> Path:
-        """Return what is served below `CONSENT_PATH`, if it shows a consent."""
+        """Return the directory that is served below `CONSENT_PATH`, if the server shows a consent."""
         return self.public_directory / "consent"
 
     def check_paths(self) -> None:
@@ -173,27 +173,27 @@ class WebServer(LocalServer[WebSettingsT]):
             dynamic.copy_program(self.directory, self.page_program)
 
     def answers_as_ours(self) -> bool:
-        """Return whether it serves the secret of its private directory. Raises AnswerError."""
+        """Return whether every port serves the secret of the private directory. Raises AnswerError."""
         answers = [self.asked(PROOF_PATH, endpoint) for endpoint in self.endpoints()]
         return all(
             answer["status"] == HTTPStatus.OK and answer["body"] == self.secret.encode() for answer in answers
         )
 
     def asked(self, path: str, endpoint: tuple[int, bool] | None = None) -> _native.Answer:
-        """Send one plain GET, by default to its first port. Raises AnswerError."""
+        """Send one plain GET, by default to the first port. Raises AnswerError."""
         port, secure = endpoint or self.endpoints()[0]
         trust = self.identity.trust if secure and self.identity else None
         return get(port, path, trust, self.host, self.consent_token if self.is_elsewhere else None)
 
     def ready(self) -> None:
-        """Prove the dynamic page too, if it has one. See `base.ServerDriver`."""
+        """Wait as `base.ServerDriver` says, and prove the dynamic page, if there is one."""
         super().ready()
         self.pages = []
         if self.dynamic != "off":
             self.pages = [self._proven_page(endpoint) for endpoint in self.endpoints()]
 
     def _proven_page(self, endpoint: tuple[int, bool]) -> str:
-        """Say who made the page that answers at a port. Raises ServerError."""
+        """Return a sentence on which server generated the page at a port. Raises ServerError."""
         query, over = dynamic.fresh_query(), "over TLS" if endpoint[1] else "in the clear"
         try:
             made = dynamic.judged(self.name, query, self.asked(f"{dynamic.PATH}?{query}", endpoint))
@@ -214,7 +214,7 @@ class WebServer(LocalServer[WebSettingsT]):
         return self._require_process().failure(self.directory / ERROR_LOG)
 
     def beside_the_page(self, command: list[str]) -> list[str]:
-        """Return the server's command, with the page's program next to it where it is asked by FastCGI."""
+        """Return the server's command. With FastCGI, it also starts the page's program."""
         if self.dynamic != "fastcgi":
             return command
         user = worker_user()
@@ -224,14 +224,14 @@ class WebServer(LocalServer[WebSettingsT]):
 
     @property
     def url(self) -> str:
-        """Return the URL. Valid after `prepare`; it may change in `ready`."""
+        """Return the URL. It is valid after `prepare` and may change in `ready`."""
         return self._url(*self.endpoints()[0])
 
     def _url(self, port: int, secure: bool) -> str:
         return f"{'https' if secure else 'http'}://{self.host}:{port}/"
 
     def access(self) -> Access:
-        """Return access for everybody; over TLS, the signer of the server's certificate is trusted."""
+        """Return access without log-on. Over TLS, the authority of the server's certificate is trusted."""
         return Access(
             self.url,
             trust=self.identity.trust if self.identity else SYSTEM,
@@ -240,11 +240,11 @@ class WebServer(LocalServer[WebSettingsT]):
         )
 
     def runs_as(self) -> str | None:
-        """Return the user of its workers; None for that of this program."""
+        """Return the user of the server's workers; None: the user of this process."""
         return worker_user()
 
     def common_notes(self) -> list[str]:
-        """Return whose rights its workers have, and what its count of requests is."""
+        """Return notes on the user of the workers, the dynamic page, and the count of requests."""
         notes = [f"Workers run as {self.runs_as() or 'the user of the tool'}.", *super().common_notes()]
         notes += self.pages
         if self.keeps_access_log():
@@ -252,7 +252,7 @@ class WebServer(LocalServer[WebSettingsT]):
         return notes
 
     def requests_served(self) -> int | None:
-        """Return the lines of the access log, including the readiness check; None without an access log.
+        """Return the number of lines in the access log, including the readiness check's; None without an access log.
 
         Waits until the log has not grown for `LOG_DELAY_S`.
         """
@@ -265,5 +265,5 @@ class WebServer(LocalServer[WebSettingsT]):
             return sum(HTTP2_PREFACE not in line for line in file)
 
     def access_log_bytes(self, process: ServerProcess) -> int:
-        """Return the size of the access log of a server that runs as `process`."""
+        """Return the size of the access log of the running server."""
         return (self.directory / ACCESS_LOG).stat().st_size

@@ -1,10 +1,11 @@
-"""The kernel's write-back limits (/proc/sys/vm/dirty_*), held at other values for a while and always put back.
+"""The kernel's write-back limits (/proc/sys/vm/dirty_*): set them for a time and always restore them.
 
-They are the machine's, so one holder at a time: a lock file says who, and what was there before. The lock ends with
-its holder however that ends, the file's text does not: whoever finds a text without a lock puts those values back
-first. So the limits survive a holder that was killed, at the latest when the next one comes.
+The limits apply to the whole machine, so only one process may hold them at a time. It locks a journal file, which
+contains the earlier values. The lock ends with the process, even if the process is killed, but the file's text
+remains: a process that finds text in an unlocked journal first restores these values. So the limits of a killed
+holder are restored at the latest when the next process holds them.
 
-Standard library alone, since the keeper uses it. Not for other settings of the kernel.
+Uses only the standard library, because the keeper imports this module.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from typing import IO
 LIMITS = Path("/proc/sys/vm")
 # Root trusts the content of this file, so other users must not be able to write to its directory.
 JOURNAL = Path("/run/serverdyno-write-back.json")
-# Both files set the same limit, and setting one makes the other 0. The one that is not 0 has to be restored.
+# The two files of a pair set the same limit, and writing one sets the other to 0. Restore the one that is not
+# 0.
 SPELLINGS = {"dirty_ratio": "dirty_bytes", "dirty_background_ratio": "dirty_background_bytes"}
 NAMES = (*SPELLINGS, "dirty_expire_centisecs", "dirty_writeback_centisecs")
 
 
 class Held:
-    """The limits at our values. `release` restores the earlier ones."""
+    """The limits while they are held. `release` restores the earlier values."""
 
     def __init__(self, journal: IO[str]) -> None:
         self._journal = journal
@@ -43,7 +45,8 @@ class Held:
 def hold(values: Mapping[str, int]) -> Held:
     """Set limits by their names below /proc/sys/vm.
 
-    Raises BlockingIOError if somebody else holds them, OSError if they can't be set; nothing is changed then.
+    Raises BlockingIOError if another process holds the limits, and OSError if they can't be set. Nothing is changed
+    then.
     """
     journal = _locked()
     held = Held(journal)
@@ -62,7 +65,7 @@ def hold(values: Mapping[str, int]) -> Held:
 
 
 def restore_abandoned() -> None:
-    """Restore what a killed holder left changed, if there is one.
+    """Restore the limits that a killed holder left changed, if any.
 
     Raises OSError if that is not allowed.
     """
@@ -82,7 +85,7 @@ def _locked() -> IO[str]:
             if os.path.samestat(os.fstat(number), JOURNAL.stat()):
                 return journal
         except FileNotFoundError:
-            pass  # the holder before us removed it between our two steps
+            pass  # the previous holder removed the file between `open` and `stat`
         except BaseException:
             journal.close()
             raise
@@ -90,7 +93,7 @@ def _locked() -> IO[str]:
 
 
 def _restore(journal: IO[str]) -> None:
-    """Restore what the journal says, and empty it. A truncated text was never acted upon."""
+    """Restore the values in the journal, and empty it. If its text is truncated, no limit had been changed yet."""
     journal.seek(0)
     with contextlib.suppress(json.JSONDecodeError):
         before = json.loads(journal.read())

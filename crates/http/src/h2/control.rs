@@ -11,7 +11,7 @@ impl<B: Body> State<B> {
     pub(super) fn control(&mut self, head: Head, payload: &[u8]) -> Result<(), Violation> {
         match head.kind {
             kind::WINDOW_UPDATE | kind::PING if self.due_answers > 0 => self.due_answers -= 1,
-            // It ends one of our requests, so it does not count as an idle frame.
+            // This frame ends a request, so it does not count as idle.
             kind::RST_STREAM if self.place_of(head.stream).is_some() => {}
             _ => self.idle_frames += 1,
         }
@@ -81,7 +81,8 @@ impl<B: Body> State<B> {
         Ok(())
     }
 
-    /// Ends the streams that the server will not answer. Their requests may be repeated elsewhere.
+    /// Ends the streams above the last one that the GOAWAY accepts. Their requests may be sent again on
+    /// another connection.
     fn goaway(&mut self, payload: &[u8]) -> Result<(), Violation> {
         let Some(([last @ .., c1, c2, c3, c4], _debug)) = payload.split_first_chunk::<8>() else {
             return Err(Violation::FrameSize);

@@ -75,7 +75,7 @@ static ERROR_CODES: StatusTable = StatusTable {
     },
 };
 
-/// Makes the failure of an error code that the server sent.
+/// Builds the failure for an error code that the server sent.
 pub(super) fn declared(fault: Fault, code: u32) -> Failure {
     Failure {
         fault,
@@ -133,7 +133,7 @@ pub(super) fn write_reset(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
     write(out, kind::RST_STREAM, 0, stream, &(code as u32).to_be_bytes());
 }
 
-/// Appends a GOAWAY. Its last stream is 0, because push is disabled.
+/// Appends a GOAWAY. The last processed stream is 0: the server opens no streams, because push is disabled.
 pub(super) fn write_goaway(out: &mut Vec<u8>, code: ErrorCode) {
     let payload = (code as u64).to_be_bytes();
     write(out, kind::GOAWAY, 0, 0, &payload);

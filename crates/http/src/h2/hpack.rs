@@ -1,5 +1,5 @@
-//! HPACK header compression (RFC 7541): decoder, and encoding of requests. It keeps only the dynamic table,
-//! whose size is bounded.
+//! HPACK header compression (RFC 7541): a decoder, and functions that encode requests. The decoder stores
+//! only the dynamic table, whose size is bounded.
 
 use super::huffman;
 use super::violation::Violation;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub(super) const TABLE_BYTES: usize = 4096;
 /// Overhead of an entry (section 4.1).
 const ENTRY_BYTES: usize = 32;
-/// Larger integers occur in no acceptable response.
+/// Upper bound of an encoded integer. No acceptable response contains a larger one.
 const LARGEST_INTEGER: usize = 1 << 24;
 const FIRST_DYNAMIC: usize = STATIC_TABLE.len() + 1;
 
@@ -71,7 +71,7 @@ impl Default for Decoder {
 impl Decoder {
     /// Decodes a complete header block and passes each field to `field`. Names and values may total
     /// `most_bytes`, counted as in RFC 9113, section 6.5.2. An error of `field` is returned after the whole
-    /// block, because the table must stay in step.
+    /// block, because the table must stay in step with the server's encoder.
     pub(super) fn decode(
         &mut self,
         mut block: &[u8],
@@ -140,7 +140,8 @@ impl Decoder {
         entry.map(Entry::parts).ok_or(Violation::IndexBeyond)
     }
 
-    /// An entry larger than the table empties it (section 4.4).
+    /// Inserts the field in `name` and `value`. A field larger than the table empties the table (section
+    /// 4.4).
     fn insert(&mut self) {
         let size = self.name.len() + self.value.len() + ENTRY_BYTES;
         let spare = self.evict(self.most_bytes.saturating_sub(size));
@@ -221,10 +222,10 @@ fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
 /// How a literal may be indexed (section 6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// Adds it to the dynamic table.
+    /// The decoder adds the field to its dynamic table.
     Yes,
     No,
-    /// Never indexed, also by intermediaries: it may be a secret.
+    /// The field is never indexed, not even by intermediaries, because it may be a secret.
     Never,
 }
 
@@ -265,7 +266,7 @@ pub(super) fn write_literal(out: &mut Vec<u8>, keep: Keep, name: &str, value: &[
     write_string(value);
 }
 
-/// Returns the size of a table entry.
+/// Returns the size of a table entry in bytes (section 4.1).
 pub(super) fn entry_bytes(name: &str, value: &str) -> usize {
     name.len() + value.len() + ENTRY_BYTES
 }

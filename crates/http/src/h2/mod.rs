@@ -22,7 +22,7 @@ mod stream;
 mod violation;
 mod window;
 
-/// Its name by ALPN (RFC 9113, section 3.2).
+/// ALPN identifier of HTTP/2 over TLS (RFC 9113, section 3.2).
 pub const BY_ALPN: &[u8] = b"h2";
 
 pub use request::{Request, RequestMaker, Written};

@@ -1,19 +1,19 @@
-//! The server's settings, window and GOAWAY, and the encoding of request heads for it.
+//! The server's settings, window and GOAWAY, and the encoding of request headers for this server.
 
 use super::frame::{self, flag, kind, setting, FIRST_WINDOW, LARGEST_WINDOW, PAYLOAD_BYTES};
 use super::hpack::{write_integer, TABLE_BYTES};
 use super::request::Request;
 use super::violation::Violation;
 
-/// Fewest streams that servers are advised to allow (RFC 9113, section 6.5.2).
+/// Recommended minimum of SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113, section 6.5.2).
 const FIRST_STREAMS: u32 = 100;
 
 /// The server's end of a connection.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// Its first SETTINGS frame has arrived.
+    /// Whether the server's first SETTINGS frame has arrived.
     pub(super) has_spoken: bool,
-    /// Maximum number of streams before its settings arrive.
+    /// Maximum number of streams before the server's settings arrive.
     pub(super) first_streams: u32,
     /// SETTINGS_MAX_CONCURRENT_STREAMS.
     max_streams: u32,
@@ -21,20 +21,20 @@ pub(super) struct Peer {
     pub(super) frame_bytes: usize,
     /// Connection window for sending data.
     pub(super) window: i64,
-    /// It has acknowledged our settings.
+    /// Whether the server has acknowledged our settings.
     pub(super) acknowledged: bool,
-    /// Last stream that it will process after GOAWAY.
+    /// Last stream that the server will process, from its GOAWAY.
     pub(super) goaway: Option<u32>,
     table: Table,
 }
 
-/// State of its decoder's dynamic table.
+/// State of the dynamic table of the server's decoder.
 #[derive(Debug, Clone, Copy)]
 struct Table {
-    /// The common fields are in the table.
+    /// Whether the common fields are in the table.
     filled: bool,
     most_bytes: usize,
-    /// New size to announce before the next head (RFC 7541, section 4.2).
+    /// New size to announce in the next header block (RFC 7541, section 4.2).
     untold: Option<usize>,
 }
 
@@ -59,7 +59,8 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// Return how many streams may be open at the same time, if that is known.
+    /// Returns how many streams may be open at the same time. Before the server's settings arrive, this is an
+    /// assumption.
     pub(super) fn stream_limit(&self) -> u32 {
         if self.has_spoken {
             self.max_streams
@@ -74,7 +75,8 @@ impl Peer {
             setting::HEADER_TABLE_SIZE => {
                 let bytes = TABLE_BYTES.min(value as usize);
                 if bytes != self.table.most_bytes {
-                    // A new size may empty the table. Rather than fill it again, use none from here on.
+                    // A new size may empty the table. Do not fill it again: use no table on the rest of this
+                    // connection.
                     self.table = Table {
                         filled: false,
                         most_bytes: 0,
@@ -102,7 +104,7 @@ impl Peer {
         Ok(0)
     }
 
-    /// Appends a request head in the form that suits the table's state.
+    /// Appends the request's header block, encoded for the current state of the server's table.
     pub(super) fn write_head(&mut self, out: &mut Vec<u8>, stream: u32, request: &Request) {
         let table = &mut self.table;
         let block = match &request.tabled {

@@ -34,7 +34,7 @@ pub(super) struct Reader {
     reading: Reading,
     /// Incomplete frame header or payload.
     partial: Vec<u8>,
-    /// `partial` has been returned and can be cleared.
+    /// Whether `partial` has been returned and can be cleared.
     spent: bool,
 }
 
@@ -112,7 +112,7 @@ impl Reader {
         }
     }
 
-    /// Returns the available part of a DATA frame with `rest` bytes to come.
+    /// Returns the available part of a DATA frame of which `rest` bytes are still to come.
     fn data<'b>(&mut self, rest: usize, padding: usize, bytes: &mut &'b [u8]) -> Option<Piece<'b>> {
         if bytes.is_empty() && rest > 0 {
             return None;
@@ -140,7 +140,8 @@ impl Reader {
         Some(Head::read(head))
     }
 
-    /// Whether a payload is complete: a slice of `bytes`, or `partial` for None.
+    /// Returns None if bytes of the payload are missing. A complete payload is returned as a slice of
+    /// `bytes`, or as None if it is in `partial`.
     fn is_whole<'a>(&mut self, length: usize, bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
         if self.partial.is_empty() && bytes.len() >= length {
             let (payload, rest) = bytes.split_at(length);

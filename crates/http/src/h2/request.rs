@@ -28,11 +28,11 @@ pub struct Request {
 /// Forms of a request whose common fields are in the server's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tabled {
-    /// Form for a connection whose table does not have them yet.
+    /// Form for a connection whose table does not contain the common fields yet.
     pub(super) first: Box<[u8]>,
     /// Form for later requests.
     pub(super) later: Box<[u8]>,
-    /// Table space of the common fields.
+    /// Size of the common fields in the table, in bytes.
     pub(super) table_bytes: usize,
 }
 
@@ -62,7 +62,8 @@ pub struct RequestMaker {
 }
 
 impl RequestMaker {
-    /// Creates a builder of requests to `authority`. `shape` must have no problems. `secure`: over TLS.
+    /// Creates a builder of requests to `authority`. `shape` must have no problems. `secure`: whether the
+    /// requests go over TLS.
     #[must_use]
     pub fn new(authority: &str, secure: bool, shape: &Shape) -> Self {
         let mut fields: Vec<(String, String)> = Vec::new();
@@ -159,7 +160,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Creates an empty request. `secure`: over TLS.
+    /// Creates an empty request. `secure`: whether it goes over TLS.
     #[must_use]
     pub fn new(secure: bool) -> Self {
         Self {

@@ -5,14 +5,15 @@ use super::state::State;
 use super::violation::Violation;
 use crate::response::Body;
 
-/// Frames that a server may send for each DATA frame of ours: window updates for the stream and the connection, and
-/// pings that measure the round trip. Servers often send one per read of a handler, so bytes count as well.
+/// Frames that a server may send for each DATA frame of ours: window updates for the stream and the
+/// connection, and pings that measure the round trip. Many servers send a window update whenever a handler
+/// reads, so bytes count as well.
 const ANSWERS_PER_FRAME: u32 = 2;
 const BYTES_PER_ANSWER: usize = 256;
-/// Upper bound of the credit, so that a server can't save it up for a flood.
+/// Upper bound of `due_answers`, so that a server can't accumulate credit for a flood of frames.
 const MOST_DUE_ANSWERS: u32 = 1 << 18;
 
-/// Bytes of request bodies that may wait to be sent. Other frames wait behind no more than that.
+/// Maximum bytes of request bodies in the output buffer, because other frames are sent after them.
 const MOST_WAITING_BYTES: usize = 256 * 1024;
 
 enum Part {

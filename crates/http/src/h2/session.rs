@@ -10,9 +10,10 @@ use crate::conversation::{Conversation, Ended};
 use crate::response::{Body, Limits};
 use dyno_measure::{Failure, Fault};
 
-/// Limit of consecutive frames that belong to no response.
+/// Maximum number of consecutive frames that belong to no response.
 const MAX_IDLE_FRAMES: u32 = 1000;
-/// Limit of unsent answers to a server that does not read.
+/// Maximum bytes of unsent SETTINGS and PING acknowledgements, which a server that does not read lets
+/// accumulate.
 const MAX_UNSENT_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl<B: Body> Session<B> {
             self.state.flushed();
         }
         while let Some(piece) = self.reader.next(bytes).map_err(|violation| {
-            // A frame without a valid length suggests that the server speaks another protocol.
+            // An invalid frame before the first SETTINGS suggests that the server speaks another protocol.
             match self.state.peer.has_spoken {
                 true => violation,
                 false => Violation::NoPreface,
@@ -69,7 +70,7 @@ impl<B: Body> Conversation for Session<B> {
         }
     }
 
-    /// False after the server's GOAWAY, and once the stream numbers are used up.
+    /// Returns false after the server's GOAWAY, and once the stream identifiers are used up.
     fn is_open(&self) -> bool {
         self.state.peer.goaway.is_none() && self.state.next_id < 1 << 30
     }

@@ -1,7 +1,8 @@
-//! The state of an HTTP/2 connection except the parser's: streams, windows, header blocks.
+//! State of an HTTP/2 connection, without the frame parser's: streams, windows, header blocks.
 //!
-//! All that a server can make us keep is bounded: frames, header blocks, the dynamic table, and unsent
-//! answers to SETTINGS and PING. `control.rs` processes control frames, `sending.rs` sends request bodies.
+//! Everything that a server can make this side store is bounded: frames, header blocks, the dynamic table,
+//! and unsent answers to SETTINGS and PING. `control.rs` processes control frames, `sending.rs` sends request
+//! bodies.
 
 use super::frame::{self, flag, kind, ErrorCode, Head};
 use super::head::Fields;
@@ -25,7 +26,7 @@ pub(super) const CONNECTION_WINDOW: i64 = 1 << 24;
 const WINDOW_UPDATE_BYTES: u64 = 13;
 
 const MAX_CONTINUATIONS: u32 = 64;
-/// Streams reset by us that the server may still send on.
+/// Maximum number of reset streams whose receive windows are kept because the server may still send on them.
 const MAX_CANCELLED: usize = 1024;
 
 #[derive(Debug)]
@@ -38,12 +39,12 @@ struct OpenBlock {
 /// DATA frame being read.
 #[derive(Debug, Clone, Copy)]
 struct OpenData {
-    /// None if the stream was reset by us.
+    /// None if this side has reset the stream.
     place: Option<usize>,
     end_stream: bool,
 }
 
-/// State of a connection except the parser's.
+/// State of a connection, without the frame parser's.
 #[derive(Debug)]
 pub(super) struct State<B> {
     limits: Limits,
@@ -58,9 +59,9 @@ pub(super) struct State<B> {
     pub(super) active: u32,
     pub(super) next_id: u32,
     pub(super) finished: Vec<usize>,
-    /// Streams reset by us, with their remaining receive windows.
+    /// Streams reset by this side, with their remaining receive windows.
     cancelled: VecDeque<(u32, Window)>,
-    /// More streams were reset than `cancelled` holds.
+    /// Whether more streams were reset than `cancelled` holds.
     forgot: bool,
     window: Window,
     /// Number of times that all output was sent.
@@ -254,7 +255,7 @@ impl<B: Body> State<B> {
         }
     }
 
-    /// Returns the slot of a frame's stream, or None for a stream that we have reset.
+    /// Returns the slot of a frame's stream, or None for a stream that this side has reset.
     fn owner(&self, stream: u32) -> Result<Option<usize>, Violation> {
         if stream == 0 {
             return Err(Violation::StreamZero);
@@ -342,7 +343,8 @@ impl<B: Body> State<B> {
         }
     }
 
-    /// Processes a complete header block for slot `place`; None for a stream that we have reset.
+    /// Processes a complete header block for slot `place`, which is None for a stream that this side has
+    /// reset.
     fn block(&mut self, place: Option<usize>, end_stream: bool, block: &[u8]) -> Result<(), Violation> {
         let mut stream = place.and_then(|place| self.streams[place].as_mut());
         let is_trailer = stream.as_ref().is_some_and(|stream| stream.status.is_some());
@@ -409,7 +411,7 @@ impl<B: Body> State<B> {
         Ok(())
     }
 
-    /// Processes data of a stream that we have reset, within its remaining window.
+    /// Processes data of a stream that this side has reset, within its remaining window.
     fn late_data(&mut self, head: Head) -> Result<(), Violation> {
         let flushes = self.flushes;
         let late = self.cancelled.iter_mut().find(|(id, _)| *id == head.stream);

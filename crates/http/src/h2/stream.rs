@@ -17,7 +17,7 @@ pub(super) struct Stream<B> {
     pub(super) status: Option<u16>,
     pub(super) length: Option<u64>,
     pub(super) body_bytes: u64,
-    /// The body was told that it ended.
+    /// Whether the receiver of the body was told that the body is complete.
     pub(super) told_end: bool,
     pub(super) received_bytes: u64,
     pub(super) sent_bytes: u64,

@@ -4,7 +4,7 @@ use super::frame::ErrorCode;
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
 named_enum! {
-    /// A broken rule. Section numbers are those of RFC 9113, or of RFC 7541 for compression.
+    /// Rule that a server broke. Section numbers refer to RFC 9113, or to RFC 7541 for header compression.
     pub enum Violation {
         NoPreface "the first frame is not SETTINGS (3.4)"
         FrameTooLarge "a frame is larger than 16,384 bytes (4.2)"

@@ -30,7 +30,8 @@ impl Window {
         self.left >= 0
     }
 
-    /// Returns the increment to announce, once half of the window is used.
+    /// Returns the increment to announce if more than half of the window is used and no increment is
+    /// outstanding.
     pub(super) fn grow(&mut self, flushes: u64) -> Option<u32> {
         if self.added > 0 || self.left >= self.full / 2 {
             return None;

@@ -15,7 +15,7 @@ impl Dialer {
     /// `receive_buffer_bytes`.
     ///
     /// # Errors
-    /// Why there is no socket; nothing was sent.
+    /// Why the socket could not be created or connected. Nothing was sent.
     pub fn dial_datagrams(&self, receive_buffer_bytes: usize) -> Result<Socket, Failure> {
         for _ in 0..super::SOURCES_PER_DIAL {
             match self.try_dial(SocketType::DGRAM) {
@@ -52,7 +52,7 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Binds to `address`. Several sockets of one process may share a port.
+    /// Binds to `address`. If `share_port` is set, several sockets of one process may share a port.
     ///
     /// # Errors
     /// Why the address cannot be bound.

@@ -13,7 +13,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on `address`. Several listeners of one process may share a port.
+    /// Listens on `address`. If `share_port` is set, several listeners of one process may share a port.
     ///
     /// # Errors
     /// Why the address cannot be bound.

@@ -1,4 +1,4 @@
-//! Names and addresses: how a host is written, what loopback is, and the one look-up of a name.
+//! Names and addresses: parses a host, recognises loopback, and resolves a name once.
 
 use dyno_measure::{monotonic_ns, NS_PER_S};
 use std::io;
@@ -6,15 +6,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs}
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
 use std::time::Duration;
 
-/// Whether an address is of this machine, however it is written.
+/// Returns whether an address is a loopback address, including an IPv4-mapped IPv6 one.
 #[must_use]
 pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Whether a host is loopback by how it is written, without a look-up: an address, or `localhost` and the names below it
-/// (RFC 6761, 6.3). Any other name counts as elsewhere. For checks before anything is asked; what counts in the end is
-/// the address.
+/// Returns whether the text of a host names loopback, without a look-up: a loopback address, `localhost`, or
+/// a name below it (RFC 6761, section 6.3). Any other name counts as remote. This is for early checks; the
+/// resolved address decides.
 #[must_use]
 pub fn names_loopback(host: &str) -> bool {
     name_and_port(host, 1).is_some_and(|(name, _)| match name.parse() {
@@ -29,12 +29,12 @@ fn is_local_name(name: &str) -> bool {
     !above.is_empty() && last.eq_ignore_ascii_case("localhost")
 }
 
-/// The address of `host[:port]`, looked up once. Of several the first that accepts a connection: servers on `localhost`
-/// listen at `127.0.0.1`, at `::1`, or at both, whichever the system's table of hosts has.
+/// Resolves `host[:port]` once. Of several addresses, returns the first that accepts a connection: a server
+/// on `localhost` may listen on `127.0.0.1`, on `::1`, or on both.
 ///
 /// # Errors
-/// Where there is no such host, none of its addresses accepts a connection, or it takes until `deadline_ns` of the
-/// monotonic clock. A name of loopback has its first address then.
+/// The host does not exist, none of its addresses accepts a connection, or `deadline_ns` (monotonic clock)
+/// has passed. If no address of a loopback name accepts a connection, the first one is returned instead.
 pub fn resolve(host: &str, default_port: u16, deadline_ns: u64) -> io::Result<SocketAddr> {
     let (name, port) = name_and_port(host, default_port).ok_or(io::ErrorKind::InvalidInput)?;
     let addresses = match name.parse::<IpAddr>() {
@@ -62,8 +62,9 @@ pub fn resolve(host: &str, default_port: u16, deadline_ns: u64) -> io::Result<So
     }
 }
 
-/// The addresses of a name of loopback: those in the system's table of hosts, and both of `localhost`. Name servers need
-/// not know such names (RFC 6761, 6.3), so they are not waited for.
+/// Returns the addresses of a loopback name: those that the system resolves within a second, and both
+/// loopback addresses. A name server need not know these names (RFC 6761, section 6.3), so a slow one is not
+/// waited for.
 fn look_up_here(name: &str, port: u16, deadline_ns: u64) -> Vec<SocketAddr> {
     let soon_ns = deadline_ns.min(monotonic_ns().saturating_add(NS_PER_S));
     let mut found = look_up(name, port, soon_ns).unwrap_or_default();
@@ -83,14 +84,15 @@ fn loopbacks(port: u16) -> [SocketAddr; 2] {
     ]
 }
 
-/// The system's look-up, which knows no deadline, on a thread of its own: one that is late is left behind, and ends by
-/// the resolver's own limits. The thread is in the network namespace of its maker.
+/// Resolves a name with the system's resolver. The resolver has no deadline, so it runs in a separate thread;
+/// after the deadline, the thread is abandoned and ends by the resolver's own time limits. It is in the
+/// network namespace of the calling thread.
 fn look_up(name: &str, port: u16, deadline_ns: u64) -> io::Result<Vec<SocketAddr>> {
     let (answer, answered) = sync_channel(1);
     let asked = name.to_owned();
     std::thread::Builder::new().spawn(move || {
         let found = (&*asked, port).to_socket_addrs();
-        // Nobody waits any more for an answer that is late.
+        // After the deadline there is no receiver.
         let _ = answer.send(found.map(Iterator::collect));
     })?;
     match answered.recv_timeout(until(deadline_ns)) {
@@ -107,7 +109,7 @@ fn until(deadline_ns: u64) -> Duration {
     Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()))
 }
 
-/// Splits `name`, `name:port`, `[v6]` or `[v6]:port`; None where it is none of them.
+/// Splits `name`, `name:port`, `[v6]` or `[v6]:port`. Returns None for any other text.
 #[must_use]
 pub fn name_and_port(host: &str, default_port: u16) -> Option<(&str, u16)> {
     let (name, rest) = match host.strip_prefix('[') {

@@ -1,13 +1,13 @@
-//! The question of consent: what a host that is not loopback must show, and the answer to what it shows.
+//! Consent to load: the document that a host outside loopback must serve, and the check of what it serves.
 
 use crate::target::{names_loopback, TargetError};
 use sha2::{Digest, Sha256};
 
 const MIN_TOKEN_CHARACTERS: usize = 16;
-/// Of a SHA-256 in hexadecimal.
+/// Length of a SHA-256 in hexadecimal.
 const DIGEST_CHARACTERS: usize = 64;
 
-/// The question to one host, for one user.
+/// Consent of one host to the load of one user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consent<'a> {
     host: &'a str,
@@ -16,10 +16,11 @@ pub struct Consent<'a> {
 }
 
 impl<'a> Consent<'a> {
-    /// The question to `host`, which can only be asked with a token.
+    /// Creates the check of `host`, which requires a token.
     ///
     /// # Errors
-    /// `TargetError::Consent` without a token, or with one that could be guessed or does not fit into a path.
+    /// `TargetError::Consent` if there is no token, or if the token is too short or has characters other than
+    /// letters and digits.
     pub fn of(host: &'a str, token: Option<&'a str>) -> Result<Self, TargetError> {
         let token = token.filter(|token| is_token(token)).ok_or_else(|| {
             TargetError::Consent(format!(
@@ -33,17 +34,18 @@ impl<'a> Consent<'a> {
         })
     }
 
-    /// The token, which names the document.
+    /// Returns the token, which is the name of the document.
     #[must_use]
     pub fn token(&self) -> &str {
         self.token
     }
 
-    /// Judges what the host had in its place for the document, which may have a line for each port that agrees. `place`
-    /// says to its operator where that is: "a file ...".
+    /// Checks the content that the host served as the document. It may have a line for each port that
+    /// consents. `place` describes the document's place for the error message: "a file ...".
     ///
     /// # Errors
-    /// `TargetError::Consent`, which says how to agree, for anything but such lines.
+    /// `TargetError::Consent`, which says how to consent, if a line is not a digest or no line is the
+    /// expected one.
     pub fn judge(&self, found: Option<&[u8]>, place: &str) -> Result<(), TargetError> {
         let lines = || {
             found
@@ -69,19 +71,20 @@ impl<'a> Consent<'a> {
     }
 }
 
-/// What the token file on `host` must contain: it can't be made without the token, and serves for this host alone.
+/// Returns the required content of the token file on `host`. It can't be computed without the token, and is
+/// valid only for this host.
 #[must_use]
 pub fn consent_document(host: &str, token: &str) -> String {
     let digest = Sha256::digest(format!("serverdyno consent\n{host}\n{token}\n"));
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a line could be the consent to some load: a page that has more to say is none.
+/// Returns whether a line has the form of a consent. A page with any other line does not count as consent.
 fn is_document(line: &[u8]) -> bool {
     line.len() == DIGEST_CHARACTERS && line.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// Whether a token is long enough to be secret, and can stand in a path.
+/// Returns whether a token is long enough to be secret, and valid as a path segment.
 fn is_token(token: &str) -> bool {
     token.len() >= MIN_TOKEN_CHARACTERS && token.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }

@@ -1,6 +1,7 @@
-//! What stands as `%XX` in the path of a URL.
+//! Percent-decoding of URL paths (RFC 3986, section 2.1).
 
-/// Returns the bytes of a path without its escapes; None where an escape is none, or stands for a slash or for nothing.
+/// Decodes the `%XX` escapes in a path. Returns None if an escape is malformed, or stands for a slash or a
+/// zero byte.
 #[must_use]
 pub fn unescaped(path: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(path.len());

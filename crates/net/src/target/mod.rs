@@ -1,8 +1,8 @@
-//! Where load may go, as far as it is the same for every protocol: addresses, what loopback is, and what a host that is
-//! not loopback must show to agree.
+//! The part of load targets that is common to all protocols: addresses, loopback, and the consent that a host
+//! outside loopback must show.
 //!
-//! Not for: asking the question, which each protocol's crate does in its own words (`dyno_http::Target`,
-//! `dyno_smb::SmbTarget`); those are the only ways to a destination.
+//! Each protocol's crate requests the consent in its own way (`dyno_http::Target`, `dyno_smb::SmbTarget`).
+//! These types are the only way to send load.
 
 mod address;
 mod consent;
@@ -24,14 +24,14 @@ pub enum TargetError {
     Url(String),
     /// The host can't be found or reached.
     Io(io::Error),
-    /// The host was asked for its consent, and there is no answer that could be read: why, and what to try.
+    /// The host gave no usable response to the request for consent: the failure, and a hint.
     Answer(Failure, Option<&'static str>),
-    /// The host was reached and gave no session to ask it for consent in.
+    /// The host was reached, but refused a session, so its consent can't be read.
     Session {
-        /// The failure, in words.
+        /// The failure as text.
         why: String,
         advice: &'static str,
     },
-    /// The host has not shown that load is welcome; the text says how it can.
+    /// The host has not consented to load. The text says how it can.
     Consent(String),
 }

@@ -1,4 +1,5 @@
-//! The network namespace in which a server is looked for: this process's own, or another one of the same machine.
+//! The network namespace from which a server is reached: that of this process, or another one of this
+//! machine.
 
 use crate::target::TargetError;
 use rustix::io::Errno;
@@ -9,24 +10,24 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A network namespace that stays open; the default is the process's own.
+/// Open network namespace. The default is that of this process.
 #[derive(Debug, Clone, Default)]
 pub struct Namespace(Option<Arc<File>>);
 
 impl Namespace {
-    /// Opens that of a file, `/proc/PID/ns/net`; without one it is the process's own.
+    /// Opens the namespace of a file such as `/proc/PID/ns/net`. None: the namespace of this process.
     ///
     /// # Errors
-    /// `TargetError::Io` where the file can't be opened.
+    /// `TargetError::Io` if the file can't be opened.
     pub fn open(path: Option<&Path>) -> Result<Self, TargetError> {
         let file = path.map(File::open).transpose().map_err(TargetError::Io)?;
         Ok(Self(file.map(Arc::new)))
     }
 
-    /// Takes the calling thread there; sockets that it makes from then on are there.
+    /// Moves the calling thread to the namespace. Sockets that it creates from then on are in the namespace.
     ///
     /// # Errors
-    /// Where this process may not (it needs `CAP_SYS_ADMIN`), or the file was none of a network namespace.
+    /// This process lacks `CAP_SYS_ADMIN`, or the file is not a network namespace.
     pub fn enter(&self) -> Result<(), Errno> {
         match &self.0 {
             Some(file) => move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)),
@@ -34,10 +35,11 @@ impl Namespace {
         }
     }
 
-    /// Does `work` there, on a thread of its own: who has entered a namespace doesn't come back.
+    /// Runs `work` in the namespace. It runs on a separate thread, so that the calling thread stays in its
+    /// own namespace.
     ///
     /// # Errors
-    /// Those of `work`, and `TargetError::Io` where it can't be entered.
+    /// The errors of `work`, and `TargetError::Io` if the namespace can't be entered.
     pub fn within<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, TargetError> + Send + 'static,

@@ -59,7 +59,7 @@ impl Agreed {
         name.map_or_else(|| "unknown".to_owned(), |name| name.replacen("TLS13_", "TLS_", 1))
     }
 
-    /// Returns the key exchange group, or None if the session resumed without one.
+    /// Returns the key exchange group, or None if the session was resumed without one.
     #[must_use]
     pub fn key_exchange(&self) -> Option<&'static str> {
         Some(match self.key_exchange? {

@@ -6,7 +6,7 @@ use rcgen::{
 };
 use std::fmt;
 
-/// Why a certificate could not be made.
+/// Why a certificate could not be created.
 #[derive(Debug)]
 pub struct CertificateError(rcgen::Error);
 
@@ -69,8 +69,8 @@ impl Authority {
         parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let name = &mut parameters.distinguished_name;
-        // The name contains the end of the public key. Otherwise a certificate of another run's authority would look
-        // like a forgery.
+        // The name contains the end of the public key. Otherwise a certificate signed by another run's
+        // authority would look like a forgery.
         let mark: String = key
             .public_key_raw()
             .iter()

@@ -14,7 +14,8 @@ use rustls::ProtocolVersion;
 use std::cell::RefCell;
 use std::task::{Context, Poll};
 
-/// Minimum free space in the caller's buffer after an incomplete record, so that it can be completed there.
+/// Minimum free space in the caller's buffer after an incomplete record, so that the record can be completed
+/// in place.
 const LEAST_ROOM_BYTES: usize = 1024;
 /// Buffer for checking an idle connection.
 const IDLE_BUFFER_BYTES: usize = 2048;
@@ -39,13 +40,13 @@ pub enum Flow {
 pub enum Arrived {
     /// Nothing to receive until the socket is readable.
     Nothing,
-    /// Something arrived, with or without data. There may be more.
+    /// Bytes arrived, with or without application data. More may be available.
     Some(Flow),
     /// The peer closed the session.
     End,
 }
 
-/// How far rustls processed the available bytes.
+/// Why rustls stopped processing the available bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pumped {
     Dry,
@@ -57,7 +58,7 @@ enum Pumped {
 pub struct Channel<S: Side> {
     socket: Socket,
     side: Box<S>,
-    /// Received and unprocessed: part of a record, or bytes after `Flow::Enough`.
+    /// Received but unprocessed bytes: part of a record, or what follows `Flow::Enough`.
     pending: Vec<u8>,
     /// Whether `pending` may contain a whole record.
     unprocessed: bool,
@@ -105,7 +106,7 @@ impl<S: Side> Channel<S> {
         self.side.state().alpn_protocol()
     }
 
-    /// Returns the bytes to send first.
+    /// Starts the handshake and returns the first bytes to send.
     pub(crate) fn begin(&mut self) -> Result<Vec<u8>, Failure> {
         self.pump(&mut [], &mut |_| Ok(Flow::More)).1?;
         Ok(std::mem::take(&mut self.outgoing))
@@ -114,7 +115,7 @@ impl<S: Side> Channel<S> {
     /// Performs the handshake until data can be sent. `buffer` is scratch space, never borrowed across a wait.
     ///
     /// # Errors
-    /// Why it failed; the peer has been told.
+    /// Why the handshake failed.
     pub(crate) async fn shake_hands<B: AsMut<[u8]>>(&mut self, buffer: &RefCell<B>) -> Result<(), Failure> {
         // A client's first request may arrive in the same segment as the end of its handshake.
         let mut early = Vec::new();
@@ -151,10 +152,10 @@ impl<S: Side> Channel<S> {
     /// Encrypts and sends `first` and `second`.
     ///
     /// # Errors
-    /// As `send_all`.
+    /// Same as `send_all`.
     pub async fn send_pair(&mut self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
         if first.len() + second.len() <= RECORD_BYTES {
-            // One record, as a server with a send buffer produces.
+            // Use one record, as a server with a send buffer does.
             self.encrypt(&[first, second].concat())?;
         } else {
             self.encrypt(first)?;
@@ -175,7 +176,7 @@ impl<S: Side> Channel<S> {
     /// Polls the sending of encrypted bytes. Ready once all is sent.
     ///
     /// # Errors
-    /// As `send_all`.
+    /// Same as `send_all`.
     pub fn poll_flush(&mut self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
         self.socket.poll_send_all(&mut self.outgoing, context, late)
     }
@@ -183,7 +184,7 @@ impl<S: Side> Channel<S> {
     /// Polls `readable` once.
     ///
     /// # Errors
-    /// As `readable`.
+    /// Same as `readable`.
     pub fn poll_readable(&mut self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
         if self.unprocessed || self.peer_closed || !self.early.is_empty() {
             return Poll::Ready(Ok(()));
@@ -253,7 +254,7 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    /// Adjusts a failure if a renegotiation was refused before.
+    /// Returns `Fault::Renegotiation` for a failure that the refusal of a renegotiation explains.
     fn seen(&self, failure: Failure) -> Failure {
         if self.declined
             && matches!(
@@ -292,8 +293,8 @@ impl<S: Side> Channel<S> {
         })
     }
 
-    /// Sends rustls's own responses after the handshake (key update, refused renegotiation) if there is room,
-    /// else with the next data.
+    /// Sends rustls's own responses after the handshake (key update, refused renegotiation) if the socket has
+    /// room, otherwise with the next data.
     fn send_what_fits(&mut self) {
         if !self.outgoing.is_empty() && !self.side.state().is_handshaking() {
             if let Ok(Some(sent)) = self.socket.try_send(&self.outgoing) {
@@ -302,14 +303,15 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    /// Lets rustls process `input` and passes data to `take`. Returns the number of consumed bytes.
+    /// Lets rustls process `input` and passes data to `take`. Returns the number of bytes consumed, and why
+    /// rustls stopped.
     fn pump(
         &mut self,
         input: &mut [u8],
         take: &mut impl FnMut(&[u8]) -> Result<Flow, Failure>,
     ) -> (usize, Result<Pumped, Failure>) {
         let was_handshaking = self.side.state().is_handshaking();
-        // In an established TLS 1.2 session, rustls sends nothing by itself but the refusal of a
+        // In an established TLS 1.2 session, the only message that rustls sends unasked is the refusal of a
         // renegotiation.
         let would_decline =
             !was_handshaking && self.side.state().protocol_version() == Some(ProtocolVersion::TLSv1_2);
@@ -401,7 +403,7 @@ impl<S: Side> Channel<S> {
         Ok(())
     }
 
-    /// Returns the state of a connection that had no outstanding request. Session tickets are ignored.
+    /// Returns the state of a connection without outstanding requests. Session tickets are ignored.
     pub fn after_idling(&mut self) -> Idle {
         if self.peer_closed || self.socket.end_reported() {
             return Idle::Ended;
@@ -425,7 +427,7 @@ impl<S: Side> Channel<S> {
         Idle::Spoke
     }
 
-    /// Sends a close alert if there is room. The connection stays open.
+    /// Sends a close_notify alert if the socket has room. The TCP connection stays open.
     pub fn close_session(&mut self) {
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = self.side.process(&mut []).state {
             let outgoing = &mut self.outgoing;
@@ -433,7 +435,7 @@ impl<S: Side> Channel<S> {
                 traffic.queue_close_notify(room).map_err(needed_of_encrypt)
             });
         }
-        // Nothing depends on delivery, so a peer that has gone or does not read is ignored.
+        // Nothing depends on delivery, so ignore a peer that has closed the connection or does not read.
         let _ = self.socket.try_send(&self.outgoing);
         self.outgoing.clear();
     }
@@ -453,7 +455,8 @@ fn needed_of_encrypt(error: EncryptError) -> Option<usize> {
     }
 }
 
-/// Appends what `write` produces to `outgoing`. `write` returns the space that it needs.
+/// Appends what `write` produces to `outgoing`. If the space is too small, `write` returns the space that it
+/// needs.
 fn encode(outgoing: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) {
     let start = outgoing.len();
     outgoing.resize(outgoing.capacity(), 0);

@@ -25,8 +25,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// Environment variable that names a file for the session keys, for Wireshark and tshark, as in curl and
-/// browsers. Plans cannot set it, because their authors must not choose files. The disclosure mentions it.
+/// Environment variable with the path of a file for the session keys, as in curl and browsers, so that
+/// Wireshark and tshark can decrypt the traffic. A plan cannot set the path, because the author of a plan
+/// must not choose which files are written. The disclosure mentions the variable.
 const KEY_LOG_VARIABLE: &str = "SSLKEYLOGFILE";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -75,7 +76,7 @@ impl Identity {
     /// Returns the key with its certificates, ready for signing.
     ///
     /// # Errors
-    /// Why the two cannot be used.
+    /// Why the certificate chain and the key cannot be used.
     pub fn certified(&self) -> Result<CertifiedKey, String> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
             .collect::<Result<_, _>>()
@@ -112,7 +113,7 @@ impl ResolvesClientCert for Showing {
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     pub versions: Versions,
-    /// Cipher suites by IANA name, preferred first. Empty: all that rustls has.
+    /// Cipher suites by IANA name, preferred first. Empty: all that rustls supports.
     pub ciphers: Vec<String>,
     /// ALPN protocols, preferred first. Empty: the extension is not sent.
     pub application_protocols: Vec<Vec<u8>>,
@@ -224,7 +225,7 @@ impl TlsClient {
     }
 }
 
-/// Returns why this combination cannot be offered, or None if it can.
+/// Returns why these versions and cipher suites cannot be offered together, or None if they can.
 #[must_use]
 pub fn offer_problem(versions: Versions, ciphers: &[String]) -> Option<String> {
     let offered = provider_of(ciphers).and_then(|provider| offering(Arc::new(provider), versions));
@@ -271,7 +272,7 @@ pub struct Session {
     pub agreed: Agreed,
     /// When the TCP connection was established, in nanoseconds of the monotonic clock.
     pub stood_ns: u64,
-    /// Time from then until data could be sent.
+    /// Time from `stood_ns` until data could be sent.
     pub handshake_ns: u64,
 }
 
@@ -283,11 +284,11 @@ impl Connector {
         offered.iter().any(|offer| offer == protocol)
     }
 
-    /// Performs the handshake on a dialled socket. With `resume`, it offers an earlier session if there is
-    /// one, and stores new ones.
+    /// Performs the handshake on a dialled socket. If `resume` is set, offers a stored session, if any, and
+    /// stores new sessions.
     ///
     /// # Errors
-    /// Why there is no session.
+    /// Why the handshake failed.
     pub async fn connect<B: AsMut<[u8]>>(
         &self,
         socket: Socket,

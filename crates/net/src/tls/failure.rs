@@ -66,7 +66,7 @@ fn fault_of_alert(alert: AlertDescription, moment: Moment) -> Fault {
     }
 }
 
-/// When a certificate begins or ends, in seconds since 1970 up to 2106.
+/// Start of a certificate's validity, in seconds since 1970 (at most 2^32 - 1, in the year 2106).
 static NOT_BEFORE: StatusTable = StatusTable {
     name: "certificate begins",
     write: |code, formatter| write_moment("it is valid from", code, formatter),
@@ -85,8 +85,7 @@ fn write_moment(words: &str, code: u32, formatter: &mut fmt::Formatter<'_>) -> f
     write!(formatter, "{words} {moment}; this machine's clock says {now}")
 }
 
-/// Returns a moment in UTC. Years are counted from March, so that leap days end them (Hinnant,
-/// "chrono-compatible low-level date algorithms").
+/// Formats a time, given in seconds since 1970, as date, hour and minute in UTC.
 fn utc(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     let Ok(at) = OffsetDateTime::from_unix_timestamp(seconds) else {

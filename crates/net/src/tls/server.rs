@@ -13,7 +13,7 @@ use rustls::ServerConfig;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Number of TLS 1.2 sessions that a server stores.
+/// Maximum number of TLS 1.2 sessions that a server stores.
 const SESSIONS: usize = 4096;
 
 /// Parameters of a server.
@@ -69,7 +69,7 @@ impl TlsServer {
     /// Performs the handshake on an accepted connection.
     ///
     /// # Errors
-    /// Why there is no session.
+    /// Why the handshake failed.
     pub async fn accept<B: AsMut<[u8]>>(
         &self,
         socket: Socket,

@@ -1,4 +1,4 @@
-//! Sessions that one client can resume: its own, as on a separate machine.
+//! Sessions that one client can resume. Clients share none, as if each ran on a separate machine.
 
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
@@ -6,7 +6,7 @@ use rustls::NamedGroup;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A server sends a few tickets per handshake, and each is used once.
+/// Maximum number of stored tickets. A server sends a few per handshake, and each is used once.
 const MOST_TICKETS: usize = 8;
 
 /// Session store of one client and its one server.

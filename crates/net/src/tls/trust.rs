@@ -1,8 +1,8 @@
 //! Certificate verification: by given authorities, by the system's, or none.
 //!
 //! Handshake signatures are verified each time. A valid chain is remembered for the life of the verifier (at
-//! most one level), so only its first copy is checked. A peer that sends the same chain again proves by its
-//! signature that it has the key.
+//! most one load level), so only its first copy is checked. A peer that sends the same chain again proves by
+//! its signature that it has the key.
 
 use crate::tls::agreed::{certificate_key, CertificateKey};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -113,8 +113,8 @@ impl Chains {
             .signed
             .verify_server_cert(certificate, intermediates, name, ocsp_response, now);
         match signed {
-            // The dates are valid, since they are checked before this error. A certificate given as an
-            // authority needs no signature by another.
+            // The dates are valid, since they are checked before this error. A certificate that was given as
+            // an authority needs no signature by another one.
             Err(Error::InvalidCertificate(CertificateError::Other(OtherError(why))))
                 if is_authority(&*why) =>
             {
@@ -200,7 +200,8 @@ impl ServerCertVerifier for Verifier {
             Some(chains) => {
                 chains.verify(certificate, intermediates, name, ocsp_response, now)?;
             }
-            // It must still parse as a certificate, because its signatures are verified.
+            // Without authorities, the certificate must still parse, because handshake signatures are
+            // verified with its key.
             None => drop(
                 ParsedCertificate::try_from(certificate)
                     .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?,

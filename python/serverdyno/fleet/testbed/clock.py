@@ -1,6 +1,6 @@
 """Start a command whose monotonic clock is ahead of this machine's: `python -I -S clock.py NANOSECONDS COMMAND...`.
 
-unshare(1) only takes whole seconds. This uses only the standard library, so that it starts quickly.
+unshare(1) accepts only whole seconds. This program uses only the standard library, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NS_PER_S = 1_000_000_000
 
 
 def main() -> None:
-    """Start the command, because a time namespace only applies to new processes (time_namespaces(7))."""
+    """Start the command in a new time namespace, which applies only to new processes (time_namespaces(7))."""
     seconds, nanoseconds = divmod(int(sys.argv[1]), NS_PER_S)
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWTIME) != 0:
         sys.exit(f"can't create a time namespace: {os.strerror(ctypes.get_errno())}")

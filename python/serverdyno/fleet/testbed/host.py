@@ -1,11 +1,11 @@
 """The first process of a host: `python -I -S host.py`, as process 1 of its own namespaces.
 
-It stays until its standard input closes, and starts the command of each line that it reads there. A line is JSON:
+It runs until its standard input is closed, and starts the command of each line that it reads. A line is JSON:
 `command`, a list of words, `log`, the file for its output, and `environment`; or `remove`, a directory to remove when
-the host ends. The tool holds the other end. However the tool ends, even by kill -9, the input closes; and with
-process 1 the kernel ends every process of the host and its network.
+the host ends. The tool holds the other end of the input. When the tool ends, even by kill -9, the input is closed.
+With process 1, the kernel ends every process of the host and its network.
 
-It uses only the standard library, so that it starts quickly. `hosts.py` makes the namespaces.
+This program uses only the standard library, so that it starts quickly. `hosts.py` creates the namespaces.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ DEAF_TO = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)
 
 
 def main() -> None:
-    """Report that it is ready, and start the given commands until the input closes."""
+    """Report that the host is ready, and start the given commands until the input is closed."""
     for number in DEAF_TO:
-        signal.signal(number, signal.SIG_IGN)  # an interrupt is meant for the tool's own process
+        signal.signal(number, signal.SIG_IGN)  # terminal signals are meant for the tool's own process
     ended, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def take_away(directory: str) -> None:
-    """Remove a directory, repeatedly if processes of other hosts that are ending still write there."""
+    """Remove a directory. Repeat it if ending processes of other hosts still write to the directory."""
     import shutil  # noqa: PLC0415 (not needed before the end, and slow to import)
 
     for _ in range(REMOVALS):

@@ -1,7 +1,8 @@
-"""A host: processes of this machine with their own network, mounts, host name, process ids and clock.
+"""A host: processes of this machine with their own network, mounts, host name, process IDs and clock.
 
-Nothing of it has a name outside: its namespaces live as long as its first process (`host.py`), which ends with the
-tool, however that ends. So nothing is left behind, and no later run has to clean up. `network.py` has the links.
+A host's namespaces have no names outside. They exist as long as its first process (`host.py`), which ends with the
+tool, even if the tool is killed. So nothing is left behind, and no later run has to clean up. `network.py` has the
+links.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NEEDED = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "t
 
 
 def check_possible() -> None:
-    """Raise UserError if hosts can't be made here."""
+    """Raise UserError if hosts can't be created on this machine."""
     absent = sorted({package for program, package in NEEDED.items() if shutil.which(program) is None})
     problems = [f"not installed: {', '.join(absent)} (apt-get install {' '.join(absent)})"] if absent else []
     if os.geteuid() != 0:
@@ -44,7 +45,7 @@ def check_possible() -> None:
 
 
 class Host:
-    """One host. `pid` is that of its first process, as seen by this machine."""
+    """One host. `pid` is the ID of its first process in this machine's PID namespace."""
 
     def __init__(self, name: str, *, clock_offset_s: float = 0.0) -> None:
         """Start the host. Its monotonic clock is `clock_offset_s` ahead of this machine's."""
@@ -70,7 +71,7 @@ class Host:
         self.pid = 0
 
     def wait_until_ready(self) -> None:
-        """Wait for its first process. Raises DynoError."""
+        """Wait until the first process reports that it is ready. Raises DynoError."""
         assert self._process.stdout is not None and self._process.stderr is not None
         watch = select.poll()
         watch.register(self._process.stdout, select.POLLIN)
@@ -88,15 +89,15 @@ class Host:
 
     @property
     def network(self) -> Path:
-        """The file of its network namespace."""
+        """The file of the host's network namespace."""
         return Path(f"/proc/{self.pid}/ns/net")
 
     def begin(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Start a command there without waiting for it. Raises DynoError if the host is gone."""
+        """Start a command on the host without waiting for it. Raises DynoError if the host has ended."""
         self._tell({"command": list(command), "log": str(log), "environment": dict(environment or {})})
 
     def remove_at_end(self, directory: Path) -> None:
-        """Have a directory removed when the host ends, even if the tool was killed. Raises DynoError."""
+        """Let the host remove a directory when it ends, even if the tool is killed. Raises DynoError."""
         self._tell({"remove": str(directory)})
 
     def _tell(self, what: Mapping[str, object]) -> None:
@@ -123,14 +124,14 @@ class Host:
         return done.stdout
 
     def processes(self) -> list[psutil.Process]:
-        """Return every current process of the host but the first."""
+        """Return every current process of the host except the first."""
         with contextlib.suppress(psutil.NoSuchProcess):
             found: list[psutil.Process] = psutil.Process(self.pid).children(recursive=True)
             return found
         return []
 
     def end(self) -> None:
-        """End all processes of the host, and with them its network. May be repeated."""
+        """End all processes of the host, and with them its network. The call may be repeated."""
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 with contextlib.suppress(OSError):

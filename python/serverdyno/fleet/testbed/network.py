@@ -5,7 +5,7 @@ goes to an unlimited switch of all hosts, so that load does not delay control me
 each subnet and one address, `SERVICE`, which every host reaches through the interface in its own subnet. `hosts.py`
 has the namespaces.
 
-Both programs belong to the kernel, take a batch of commands, and report in words what they can't do.
+Both programs accept a batch of commands, and report problems in words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv4Network
 from serverdyno.plan.testbed import Subnet, Testbed
 
 SERVICE = "10.76.0.1"
-"""The server's address, through whichever interface."""
+"""The server's address, reached through any of its interfaces."""
 CONTROL = IPv4Network("10.77.0.0/16")
 SUBNETS = IPv4Network("10.78.0.0/16")
 SUBNET_BITS = 24
@@ -25,12 +25,12 @@ SERVER, SWITCH = "server", "switch"
 BURST_S = 0.004
 LEAST_BURST_BYTES = 4096
 QUEUE_MS = 50
-"""Longest wait of a packet for its link before those behind it are dropped."""
+"""Length of a link's queue, as a time: a packet that would wait longer is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """The end of a link at a host: its owner, its name there, and its address."""
+    """The end of a link at a host: the host, the interface's name and its address."""
 
     host: str
     port: str
@@ -41,7 +41,7 @@ class Leg:
     loss_percent: float = 0.0
 
     def queues(self, device: str) -> Iterator[str]:
-        """Yield the tc(8) commands that limit what leaves by `device`, which is either end."""
+        """Yield the tc(8) commands that limit the packets sent by `device`, which is either end of the link."""
         parent = "root"
         if self.delay_ms or self.loss_percent:
             yield f"qdisc add dev {device} root handle 1: netem delay {self.delay_ms}ms loss {self.loss_percent}%"
@@ -62,7 +62,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """All switches; the first is that of the control links.
+    """All switches. The first one is that of the control links.
 
     `gateways` maps a host to the server's address in its subnet.
     """
@@ -72,7 +72,7 @@ class Network:
 
     @property
     def controller(self) -> str:
-        """The server's address on the control links, where the nodes find their scheduler."""
+        """The server's address on the control links, at which the nodes reach their scheduler."""
         return address_in(CONTROL, 0)
 
     def switch_batch(self, pids: Mapping[str, int]) -> str:
@@ -101,7 +101,7 @@ class Network:
         return batch(lines)
 
     def queue_batch(self, host: str) -> str:
-        """Return the tc(8) batch for what leaves a host; for the switch, for what it sends to each host."""
+        """Return the tc(8) batch that limits a host's sending direction; for the switch, that to each host."""
         if host == SWITCH:
             ports = (leg for switch in self.switches for leg in switch.legs)
             return batch([line for leg in ports for line in leg.queues(leg.port)])
@@ -113,7 +113,7 @@ class Network:
 
 
 def batch(lines: list[str]) -> str:
-    """Return the lines as both programs read them, or an empty text."""
+    """Return the lines as a batch for ip(8) or tc(8); empty text without lines."""
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -144,10 +144,10 @@ def host_leg(subnet: Subnet, name: str, port: int, part: IPv4Network, row: int) 
 
 
 def address_in(part: IPv4Network, number: int) -> str:
-    """Return the address with a number, from 0; the first is the server's."""
+    """Return the address with a number, from 0, in a network. Number 0 is the server's."""
     return f"{IPv4Address(int(part.network_address) + 1 + number)}"
 
 
 def with_length(part: IPv4Network, number: int) -> str:
-    """Return that address with the length of its network's prefix."""
+    """Return the address with a number, followed by the network's prefix length."""
     return f"{address_in(part, number)}/{part.prefixlen}"

@@ -1,7 +1,7 @@
 """A testbed for the duration of a block: hosts, network, and the fleet whose nodes are the hosts.
 
-Meanwhile the tool itself works in the server's network, so that servers which it starts are reached over the
-testbed's links.
+During the block, the tool itself is in the server's network namespace, so that servers that it starts are reached
+over the testbed's links.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OWN_NETWORK = "/proc/thread-self/ns/net"
 DAYS = 2.0
 """Validity of a testbed's certificates: longer than any experiment on it."""
 JOIN_S, JOIN_EACH_S = 30.0, 5.0
-"""Time for nodes to join, because all start at once on the CPUs of one machine."""
+"""Time for nodes to join, in total and per node: all start at once on the CPUs of one machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class StandingTestbed:
     disclosed: dict[str, dict[str, Any]]
 
     def pull(self, host: str, *interfaces: str) -> None:
-        """Unplug cables of a host from their switches."""
+        """Set the switch ports of a host's interfaces down, like unplugged cables."""
         for leg in self.network.legs_of(host):
             if leg.interface in interfaces:
                 self.hosts[SWITCH].run("ip", "link", "set", leg.port, "down")
@@ -51,9 +51,9 @@ class StandingTestbed:
 
 @contextmanager
 def standing(testbed: Testbed) -> Iterator[StandingTestbed]:
-    """Make a testbed, with every node in its fleet, and remove it at the end. Raises DynoError.
+    """Create a testbed whose nodes have all joined its fleet, and remove it at the end. Raises DynoError.
 
-    The calling thread, and what it starts, is in the server's network during the block.
+    During the block, the calling thread and the processes that it starts are in the server's network namespace.
     """
     check_possible()
     with ExitStack() as stack:
@@ -61,7 +61,8 @@ def standing(testbed: Testbed) -> Iterator[StandingTestbed]:
         network = network_of(testbed)
         _connect(testbed, network, hosts)
         stack.enter_context(inside(hosts[SERVER].network))
-        # The first host ends last, so that the others have finished writing by then.
+        # The switch host is created first and ends last, so it can remove the folder after all others have
+        # stopped writing.
         folder = Path(tempfile.mkdtemp(prefix="serverdyno-testbed-"))
         hosts[SWITCH].remove_at_end(folder)
         names = testbed.host_names()
@@ -71,7 +72,7 @@ def standing(testbed: Testbed) -> Iterator[StandingTestbed]:
 
 
 def _made(testbed: Testbed, stack: ExitStack) -> dict[str, Host]:
-    """Return every host, including the switch and the server."""
+    """Start every host, including the switch and the server, and wait until all are ready."""
     hosts: dict[str, Host] = {}
     wanted = {
         SWITCH: 0.0,
@@ -103,7 +104,7 @@ def _connect(testbed: Testbed, network: Network, hosts: dict[str, Host]) -> None
 
 
 def _no_queues(testbed: Testbed, error: DynoError) -> DynoError:
-    """Return the error that says what this kernel can't do with links."""
+    """Return an error that names the link property that this kernel does not support."""
     if "netem" in str(error) and "unknown" in str(error):
         wanted = [subnet.name for subnet in testbed.subnets if subnet.delay_ms or subnet.loss_percent]
         return UserError(
@@ -119,7 +120,7 @@ def _no_queues(testbed: Testbed, error: DynoError) -> DynoError:
 
 @contextmanager
 def inside(network: Path) -> Iterator[None]:
-    """Move the calling thread, and what it starts, into a network namespace for the block. Raises DynoError."""
+    """Move the calling thread, and what it starts, to a network namespace during the block. Raises DynoError."""
     with Path(OWN_NETWORK).open("rb") as own, network.open("rb") as other:
         _enter(other.fileno())
         try:
@@ -134,7 +135,7 @@ def _enter(namespace: int) -> None:
 
 
 def _start_fleet(fleet: FleetFolder, hosts: dict[str, Host]) -> None:
-    """Start the scheduler on the server's host and a node on every other one, and wait until all have joined."""
+    """Start the scheduler on the server's host and a node on every other host, and wait until all have joined."""
     path = {"PYTHONPATH": str(Path(serverdyno.__file__).parent.parent), "TMPDIR": str(fleet.path.parent)}
     scheduler = [sys.executable, "-m", "serverdyno.fleet.scheduler", str(fleet.path.resolve())]
     hosts[SERVER].begin(scheduler, fleet.path / SCHEDULER_LOG, path)
@@ -160,7 +161,7 @@ def log_of(fleet: FleetFolder, name: str) -> Path:
 
 
 def disclosed(testbed: Testbed, network: Network) -> dict[str, dict[str, Any]]:
-    """Return what to disclose of the network: the server and each subnet. None: no limit."""
+    """Return the facts of the network to disclose: those of the server and of each subnet. None: no limit."""
     return {
         "server": {"address": SERVICE, "queue_of_each_link_ms": QUEUE_MS},
         **{

@@ -1,7 +1,7 @@
 """Protocols and kinds of work: one module for each, and one table of them.
 
 A suite's workload belongs to a kind of work (`work.py`), and a protocol carries one kind of work (`base.py`). All
-differences between protocols or kinds of work are behind these two contracts. The data plane makes the load.
+differences between protocols or kinds of work are behind these two contracts. The data plane generates the load.
 """
 
 from serverdyno.plan.protocols.registry import (

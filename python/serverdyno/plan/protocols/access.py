@@ -1,4 +1,4 @@
-"""What a client needs to reach a server and log on. A driver provides it, and a protocol opens a target with it."""
+"""The data with which a client reaches a server and logs on. A driver provides them; a protocol uses them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SYSTEM, ANYBODY = "system", "anybody"
-"""Whose certificates TLS clients trust: those of the system's authorities, or anybody's."""
+"""Certificates that TLS clients trust: those that the system's authorities signed, or any."""
 
 
 def authorities(pem: str) -> dict[str, str]:
@@ -18,8 +18,8 @@ def authorities(pem: str) -> dict[str, str]:
 class Access:
     """The data that the generator needs to reach a running server.
 
-    `network_namespace` is the file of the namespace to enter before connecting; None: its own. `trust` is whose
-    certificates count over TLS: `SYSTEM`, `ANYBODY` or `authorities(...)`.
+    `network_namespace` is the file of the namespace to enter before connecting; None: its own. `trust` says which
+    certificates clients accept over TLS: `SYSTEM`, `ANYBODY` or `authorities(...)`.
     """
 
     url: str
@@ -29,9 +29,9 @@ class Access:
     network_namespace: str | None = None
     trust: Any = SYSTEM
     secure_url: str | None = None
-    """URL of the same server over TLS, if `url` is in the clear."""
+    """URL of the same server over TLS, if `url` is without TLS."""
     consent_token: str | None = field(default=None, repr=False)
-    """Token by which a server that we started consents to load; None for a user's server."""
+    """Token by which a server that dyno started consents to load; None for a user's server."""
     ticket: str | None = field(default=None, repr=False)
     """Credential cache with a Kerberos ticket for the server; see `servers/kerberos.py`."""
     identity: tuple[str, str] | None = field(default=None, repr=False)

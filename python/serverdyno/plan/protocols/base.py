@@ -1,7 +1,7 @@
 """The contract of a protocol: its settings, URL schemes and words.
 
 A protocol carries one kind of work (`work.py`). To add one, write one module next to this one and one line in
-`registry.py`. `servers/` starts servers, and the data plane makes the load.
+`registry.py`. `servers/` starts servers, and the data plane generates the load.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class Protocol(HasSettings[SettingsT]):
         return None
 
     def session_note(self, dialect: str) -> str:
-        """Return what holds for each session without negotiation, to end the sentence on what was agreed."""
+        """Return the end of the sentence on the negotiated session: what holds without negotiation."""
         del dialect
         return ""
 
     def base_directory(self, url: str) -> str:
-        """Return the directory of each share in which a URL lets clients work; empty: the share's root.
+        """Return the directory, in each share, in which clients of a URL work; empty: the share's root.
 
         The URL's path begins with a share, which is ignored if the settings name shares.
         """

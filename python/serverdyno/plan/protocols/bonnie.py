@@ -1,6 +1,6 @@
 """The parameters of Bonnie, T. Bray's program: a workload of `files.py` whose phases are levels that end when done.
 
-`analysis/bonnie_rows.py` makes its rows, and `run/steps.py` runs it.
+`run/steps.py` runs Bonnie, and `analysis/bonnie_rows.py` computes the rows of its output.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from serverdyno.plan.protocols.work import PlannedStep
 
 BONNIE: Final = "bonnie"
 PHASES = ("putc", "rewrite", "write", "getc", "read", "seeks")
-"""In the order in which they run."""
+"""Phases in the order in which they run."""
 MIB = 1 << 20
 MOST_SESSIONS = 1024
-"""Most seekers of all clients together. Each is a thread with a session."""
+"""Maximum number of seekers of all clients together. Each is a thread with its own session."""
 
 
 class BonnieSettings(Model):
-    """The settings of Bonnie. All defaults but the size are those of the program of 1996.
+    """The settings of Bonnie. All defaults except the size are those of the program of 1996.
 
-    The suite's `clients` is the number of Bonnies that run at once.
+    The suite's `clients` is the number of concurrent Bonnies.
     """
 
     size_mib: Annotated[int, Option(("-s", "--size-mib"))] = Field(
@@ -75,5 +75,5 @@ class BonnieSettings(Model):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load, by key path below `files`."""
+        """Return the settings that shape the load, by key path below `files`."""
         return {f"{BONNIE}.{key}": value for key, value in self.model_dump().items()}

@@ -48,7 +48,7 @@ class ContentionSettings(Model):
         return iter(())
 
     def kept(self) -> str:
-        """Describe what stays on the server, for the methodology."""
+        """Describe the files that stay on the server, for the methodology."""
         return (
             f"{self.workspace_bytes:,} bytes in all, created by the first client before the first level, "
             "which is not measured. They stay from level to level."
@@ -65,5 +65,5 @@ class ContentionSettings(Model):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load, by key path below `files`."""
+        """Return the settings that shape the load, by key path below `files`."""
         return {f"{CONTENTION}.{key}": value for key, value in self.model_dump().items()}

@@ -27,14 +27,14 @@ PATH_AND_WEIGHT = re.compile(r"(/[!\"$-~]*)(?:\s+(\d{1,9}))?")
 MOST_PATHS = 250
 MOST_PATHS_CHECKED = 20
 TREE_REQUESTS = 100
-"""Requests of the check before load: enough to meet documents that exist, one that does not, and the dynamic page."""
+"""Requests of the check before load: enough to reach existing documents, a missing one, and the dynamic page."""
 DYNAMIC = "webbench-dynamic"
 SESSION = "session"
 Carrier = Literal["any", "cgi", "fastcgi", "in-process"]
 CARRIED: dict[str, tuple[str, ...]] = {"in-process": ("in-process", "native")}
 """Values of a server's setting `dynamic` that satisfy a suite's `carrier`.
 
-Any other carrier needs the value of its name.
+Any other carrier requires the setting to have the carrier's name.
 """
 
 
@@ -42,7 +42,7 @@ SHARES = ("dynamic_share", "secure_share", "dynamic_share_of_secure", "carrier")
 
 
 class DocumentsSettings(SectionModel):
-    """What clients request. `paths` has `/path` or `/path weight`; empty: the path of the server's URL."""
+    """The requests of clients. `paths` has `/path` or `/path weight`; empty: the path of the server's URL."""
 
     paths: list[str] = Field(
         default=[],
@@ -90,7 +90,7 @@ class DocumentsSettings(SectionModel):
     @field_validator("steps")
     @classmethod
     def are_steps(cls, listed: list[Step]) -> list[Step]:
-        """Check that each step can be sent once the steps before it were answered."""
+        """Check that each step can be sent after the steps before it were answered."""
         return checked(listed)
 
     @field_validator("paths")
@@ -152,7 +152,7 @@ class Documents(Work[DocumentsSettings]):
     def problems(
         self, settings: DocumentsSettings, workload: str, *, one_thread: bool, at_once: bool
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield settings that belong to another workload than the suite's."""
+        """Yield settings that belong to a workload other than the suite's."""
         del one_thread, at_once
         if settings.paths and workload != "url":
             yield ("documents", "paths"), "requires the workload url"
@@ -167,17 +167,17 @@ class Documents(Work[DocumentsSettings]):
             yield ("documents", "dynamic_share"), f"is missing: the workload {DYNAMIC} needs it"
 
     def start_spread_s(self, settings: DocumentsSettings, think_time_s: float) -> float:
-        """Return the time that a client thinks between two requests, or in a whole session."""
+        """Return the think time of a client between two requests, or in a whole session."""
         return think_time_s + sum(step.think_s for step in settings.steps)
 
     def check_operations(self, workload: str, settings: DocumentsSettings) -> int | None:
-        """Return one request, each step of a session once, or enough requests to meet each kind of document."""
+        """Return one request, each step of a session once, or enough requests to reach each kind of document."""
         if workload == SESSION:
             return len(settings.steps)
         return 1 if workload == "url" else TREE_REQUESTS
 
     def paths_of_check(self, settings: DocumentsSettings) -> Mapping[str, DocumentsSettings]:
-        """Return the first of several paths, which the weights may keep from a check of one request."""
+        """Return the settings for each of several paths alone, because a check of one request reaches only one."""
         if len(settings.paths) < 2:
             return {}
         paths = [path for path, weight in weighted(settings.paths) if weight][:MOST_PATHS_CHECKED]
@@ -199,7 +199,7 @@ class Documents(Work[DocumentsSettings]):
     def server_problem(
         self, settings: DocumentsSettings, workload: str, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Say whether a server lacks the dynamic page, or an additional TLS port."""
+        """Return which of the workload's requirements a server lacks: the dynamic page, or an additional TLS port."""
         if workload != DYNAMIC:
             return None
         carrier = settings.carrier or "any"
@@ -212,7 +212,7 @@ class Documents(Work[DocumentsSettings]):
         return None
 
     def facts(self, settings: DocumentsSettings, client_cache: str | None) -> tuple[Fact, ...]:
-        """Return how requests are divided between kinds of content, if the suite says so."""
+        """Return the steps of a session, or the shares of the kinds of content; empty: the suite has neither."""
         del client_cache
         if settings.steps:
             return (("Requests", described(settings.steps)),)
@@ -236,7 +236,7 @@ class Documents(Work[DocumentsSettings]):
         return f"{content} over TLS" if secure else content
 
     def verification(self, checked: str) -> str:
-        """Say that lengths and digests of bodies are checked."""
+        """Return the sentence that says that lengths and digests of bodies are checked."""
         return f"The length of every body, and the content of {checked} of the bodies by digest."
 
 

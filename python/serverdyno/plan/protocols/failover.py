@@ -62,7 +62,7 @@ class FailoverSettings(Model):
         return iter(())
 
     def section(self) -> dict[str, Any]:
-        """Return the parameters of the data plane."""
+        """Return the parameters for the data plane."""
         shape = self.model_dump(include={"blocks", "block_bytes", "writes_per_flush"})
         by_clients = self.cut_percent if self.cut == "connections" else None
         return {**shape, "cut_connections_percent": by_clients}
@@ -83,5 +83,5 @@ class FailoverSettings(Model):
         return f" after {self.away_s:g} s" if self.cut == "server" else ""
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load, by key path below `files`."""
+        """Return the settings that shape the load, by key path below `files`."""
         return {f"{FAILOVER}.{key}": value for key, value in self.model_dump().items()}

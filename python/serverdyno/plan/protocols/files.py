@@ -33,9 +33,9 @@ OWN = (*IN_TIME, *WHEN_DONE)
 OwnSettings = (
     StreamsSettings | MetadataSettings | ContentionSettings | FailoverSettings | BonnieSettings | Scenario
 )
-"""Workloads with settings in a table of their name, which is all but the disk mix.
+"""Settings of the workloads that have their own table: all except the disk mix and load files.
 
-Among those whose levels end at a given time, only contention has a client cache.
+Of the workloads whose levels end at a given time, only contention has a client cache.
 """
 IN_ROOT = "The user needs the right to create, write and delete files in the root of every share."
 
@@ -43,8 +43,8 @@ IN_ROOT = "The user needs the right to create, write and delete files in the roo
 class FilesSettings(SectionModel):
     """How a client uses files: its cache, its workspace and its pace.
 
-    `cache` is what the client requests from the server so that it may cache; with "none" all reads and writes go
-    through. `redirector` "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and
+    `cache` is what the client requests from the server so that it may cache; with "none", all reads and writes go to
+    the server. `redirector` "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and
     `dormant_s` are the number of closed files that are kept open and for how long (Windows' DormantFileLimit and
     ScavengerTimeLimit). With `directory_leases` the client also asks for leases of directories (SMB 3), and caches
     listings and look-ups. `operations_per_client_s` limits the pace of each client. The workload "loadfile" replays
@@ -107,7 +107,7 @@ class FilesSettings(SectionModel):
 
     @property
     def own(self) -> OwnSettings | None:
-        """The settings of a workload that has its own table."""
+        """The settings of the workload's own table; None: it has none."""
         return (
             self.streams or self.metadata or self.contention or self.failover or self.bonnie or self.scenario
         )
@@ -133,7 +133,7 @@ class FilesSettings(SectionModel):
 
 
 def block_bytes(url: str) -> int:
-    """Return the size of reads and writes that programs make on such a file system."""
+    """Return the size of the reads and writes that programs issue on the file system of a URL."""
     return LOCAL_BLOCK_BYTES if url.startswith("file:") else REMOTE_BLOCK_BYTES
 
 
@@ -232,7 +232,7 @@ class Files(Work[FilesSettings]):
         return settings
 
     def undisturbed(self, settings: FilesSettings) -> FilesSettings:
-        """Return the settings without cut connections. Only the runner takes a server away."""
+        """Return the settings without cut connections. Only the runner stops a server."""
         if settings.failover is None:
             return settings
         failover = settings.failover.model_copy(update={"cut": "server"})
@@ -250,7 +250,7 @@ class Files(Work[FilesSettings]):
         return {"name": workload, **settings.model_dump(include=parameters)}
 
     def client_section(self, settings: FilesSettings, *, last_mix: bool) -> dict[str, Any]:
-        """Return the cache settings, and whether the workspace stays."""
+        """Return the cache settings, and whether the workspace stays after the level."""
         cache = settings.model_dump(
             include={"cache", "redirector", "dormant_files", "dormant_s", "directory_leases"}
         )
@@ -260,7 +260,7 @@ class Files(Work[FilesSettings]):
         return settings.operations_per_client_s
 
     def load_file(self, settings: FilesSettings) -> _native.LoadFile | None:
-        """Return the load file, whose digest must be the one that was noted."""
+        """Return the load file. Raises UserError if its digest differs from the noted one."""
         return load_file.read(settings)
 
     def packed_load_file(self, settings: FilesSettings) -> str | None:
@@ -310,7 +310,7 @@ class Files(Work[FilesSettings]):
         )
 
     def verification(self, checked: str) -> str:
-        """Say that lengths and contents of reads are checked."""
+        """Return the sentence that says that lengths and contents of reads are checked."""
         return (
             f"The length of each read, and the content of {checked} of the reads, byte by byte, against the "
             "data last written there."
@@ -318,10 +318,10 @@ class Files(Work[FilesSettings]):
 
 
 def _problems_of_own(settings: FilesSettings, workload: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield what is wrong with the workload's own table."""
+    """Yield the problems of the workload's own table."""
     own: OwnSettings | None = getattr(settings, workload)
     if own is None:
-        yield ("files", workload), f"is missing: it is required for the workload {workload} do"
+        yield ("files", workload), f"is missing, but the workload {workload} requires it"
         return
     for key, why in own.problems():
         path = key if isinstance(key, tuple) else (key,)

@@ -1,4 +1,4 @@
-"""HTTP: its settings and how clients use it, with and without TLS."""
+"""HTTP with and without TLS: the settings of clients, and their sections in a level's document."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from serverdyno.plan.protocols.options import Option
 from serverdyno.plan.protocols.tls import TlsSettings, over_tls
 
 STREAMS = 10
-"""Default number of HTTP/2 streams, as in h2load and most published figures."""
+"""Default number of concurrent HTTP/2 streams per connection, as in h2load and most published figures."""
 
 
 HEAD_BYTES, HEAD_FIELDS = 256 * 1024, 1000
-"""Bounds on the header of a response; curl allows 300 KB and 5,000 fields."""
+"""Upper bounds on the headers of a response; curl allows 300 KB and 5,000 fields."""
 
 
 class HttpSettings(SectionModel):
-    """How a client speaks HTTP. `request` None: plain GETs.
+    """How a client uses HTTP. `request` None: plain GETs.
 
     With `tls`, clients use TLS with these settings and every server must speak it; None: they use TLS with its
     defaults if a server speaks it. If only a part of the work is over TLS, `tls` applies to that part.
@@ -104,7 +104,7 @@ class HttpSettings(SectionModel):
         return self
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load, without TLS and request settings that the suite does not set."""
+        """Return the settings that shape the load, without TLS and request settings that the suite does not set."""
         return {key: value for key, value in self.model_dump().items() if value is not None}
 
 
@@ -171,7 +171,7 @@ class Http(Protocol[HttpSettings]):
         url: str | None,
         server_settings: Mapping[str, Any],
     ) -> str | None:
-        """Say that settings contradict each other, or that the server lacks the TLS or HTTP/2 of the suite."""
+        """Return a contradiction between settings, or which of the suite's TLS and HTTP/2 the server lacks."""
         wrong = contradiction(settings, work_settings)
         return wrong or self._server_lacks(settings, work_settings, url, server_settings)
 
@@ -185,7 +185,7 @@ class Http(Protocol[HttpSettings]):
         if settings.version == "2" and url is None and not server_settings.get("http2"):
             return "the suite speaks HTTP/2: give the server settings = { http2 = true }"
         if work_settings.secure_share:
-            # For a server that we start, the kind of work reports what is missing.
+            # For a server that dyno starts, the kind of work reports what is missing.
             if url is None or (server_settings.get("secure_url") and not over_tls(url, server_settings)):
                 return None
             return (
@@ -222,7 +222,7 @@ class Http(Protocol[HttpSettings]):
 
 
 def contradiction(settings: HttpSettings, work_settings: DocumentsSettings) -> str | None:
-    """Say why clients with these settings can't do the work."""
+    """Return why clients with these settings can't do the work; None: they can."""
     if settings.pipeline is not None and (work_settings.steps or work_settings.secure_share):
         return "pipeline: not possible with sessions, or with a suite that partly uses TLS"
     if work_settings.steps and settings.request is not None and not settings.request.has_fields_alone:

@@ -59,7 +59,7 @@ def _variable(name: str, what: str, wanted: str) -> str:
 
 
 def _slip(secret: str, scheme: str) -> tuple[str, str | None] | None:
-    """Return what a variable shows to be written wrongly, without its value, and what to export; None: nothing."""
+    """Return what is wrong with a secret, without quoting it, and what to export instead; None: nothing is wrong."""
     if not secret:
         return "is empty", None
     if not secret.isprintable():
@@ -75,7 +75,7 @@ def _slip(secret: str, scheme: str) -> tuple[str, str | None] | None:
 def _header_in(variable: str) -> str:
     """Return the header in an environment variable.
 
-    Raises UserError, which does not quote the value because it may be secret.
+    Raises UserError. Its message does not quote the value, because the value may be secret.
     """
     header = _variable(variable, "a header", "Name: value")
     if ":" not in header:
@@ -91,7 +91,7 @@ def _header_in(variable: str) -> str:
 class RequestSettings(Model):
     """The form of every request.
 
-    `headers` are `Name: value`; `status` is that of a correct answer, by default 200 to 299.
+    `headers` are written `Name: value`. `status` lists the statuses of a correct answer, by default 200 to 299.
 
     `body_bytes` is the size of the answer's body. `authorization` says whether the variable holds `user:password` or
     a bearer token.
@@ -197,7 +197,7 @@ class RequestSettings(Model):
         return body
 
     def described(self) -> str:
-        """Describe what is sent and which answers count, for the methodology."""
+        """Describe the requests, and which answers count as correct, for the methodology."""
         names = [header.partition(":")[0].strip() for header in self.headers]
         names += [f"the header in ${variable}" for variable in self.headers_from_env]
         parts = [f"Requests: {self.method}"]

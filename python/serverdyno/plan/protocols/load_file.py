@@ -1,6 +1,6 @@
 """A load file: note its digest when an experiment begins, read it for replay, and pack it for other machines.
 
-The data plane decides what its lines mean.
+The data plane parses the lines.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read(settings: FilesSettings) -> _native.LoadFile | None:
 def packed(settings: FilesSettings) -> str | None:
     """Return the load file as text for another process or machine, which does not have the file.
 
-    Raises as `read` does.
+    Raises UserError, also if the file changed after its digest was noted.
     """
     content = _content(settings)
     return None if content is None else base64.b64encode(zlib.compress(content)).decode()
@@ -72,7 +72,7 @@ def unpacked(text: str) -> _native.LoadFile:
 
 
 def _content(settings: FilesSettings) -> bytes | None:
-    """Return the content, read once so that what is checked is what is replayed. Raises UserError."""
+    """Return the content. It is read once, so that the checked content is the one replayed. Raises UserError."""
     if settings.load_file is None:
         return None
     path = Path(settings.load_file)
@@ -96,7 +96,7 @@ def _content(settings: FilesSettings) -> bytes | None:
 
 
 def _without_its_lines(problems: str) -> str:
-    """Return the problems of a load file with shortened quotations, because the file may be of another kind."""
+    """Return the problems of a load file with shortened quotations, because the file may not be a load file at all."""
     cut = re.sub(r'"([^"\n]*)"', lambda found: f'"{clean.line(found[1], MOST_QUOTED)}"', problems)
     return "\n".join(clean.line(line, MOST_PROBLEM) for line in cut.split("\n"))
 

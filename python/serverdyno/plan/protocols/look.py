@@ -1,4 +1,4 @@
-"""Check that a user's server answers, before and after its load, and note what the answer says.
+"""Check that a user's server answers, before and after its load, and record what the answer says.
 
 Each request goes to the address of a target that has consented. Each protocol's module has its own way to ask.
 """
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from serverdyno import _native
 from serverdyno.errors import gone, no_answer
 
-LOOK_S = 10.0  # to answer
+LOOK_S = 10.0  # the time limit of an answer
 
 
 class Look(Protocol):
@@ -19,7 +19,7 @@ class Look(Protocol):
 
     has_shares: bool
     port: int | None
-    """Default port of the protocol if the URL has none; None: nothing listens."""
+    """Default port of the protocol, for URLs without a port; None: nothing listens."""
     directory: Path | None
     """The directory of this machine that is checked; None: it is a server."""
 
@@ -27,14 +27,14 @@ class Look(Protocol):
         """Ask once. Raises AnswerError."""
 
     def version(self) -> str | None:
-        """Return the program's version as the answer claims it; None before an answer."""
+        """Return the version of the server as the answer claims it; None before an answer."""
 
     def notes(self) -> list[str]:
-        """Return what else the answer said."""
+        """Return further facts from the answer."""
 
 
 def first(look: Look, title: str, url: str, target: Any) -> None:
-    """Ask for the first time. `title` is the protocol's. Raises ServerError."""
+    """Ask for the first time. `title` is the title of the protocol. Raises ServerError."""
     try:
         look.ask(target)
     except _native.AnswerError as error:
@@ -42,7 +42,7 @@ def first(look: Look, title: str, url: str, target: Any) -> None:
 
 
 def again(look: Look, title: str, url: str, target: Any) -> None:
-    """Ask again. Raises ServerError if nothing accepts the connection any more; a slow server is still there."""
+    """Ask again. Raises ServerError if nothing accepts connections any more, but not if the server is slow."""
     try:
         look.ask(target)
     except _native.AnswerError as error:

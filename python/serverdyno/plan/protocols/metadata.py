@@ -1,4 +1,4 @@
-"""Metadata: clients create small files, look at them, read and remove them. A workload of `files.py`.
+"""Metadata: clients create, stat, read and remove small files. A workload of `files.py`.
 
 The phases are those of mdtest. In the scenario step `metadata` (`scenario.py`), clients also wait for each other
 between phases.
@@ -46,7 +46,7 @@ class MetadataSettings(Model):
 
     @property
     def workspace_bytes(self) -> int:
-        """The most that a client keeps on the server."""
+        """The maximum number of bytes that a client keeps on the server."""
         return self.files * self.file_bytes
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -69,6 +69,6 @@ class MetadataSettings(Model):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load, by key path below `files`."""
+        """Return the settings that shape the load, by key path below `files`."""
         without = set() if self.looks else {"looks"}
         return {f"{METADATA}.{key}": value for key, value in self.model_dump(exclude=without).items()}

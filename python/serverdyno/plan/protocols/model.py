@@ -1,4 +1,4 @@
-"""The base of every checked document, and of everything that has its own section in a suite."""
+"""Base classes of every checked document, and of everything that has its own section in a suite."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 class Model(BaseModel):
-    """A strict and frozen model: what was checked is what is used. Its validator is built at first use."""
+    """A strict and frozen model: values can't change after their check. The validator is built at first use."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def _as_choice(value: object, annotation: object) -> object:
-    """Return a number as the choice with the same spelling; any other value unchanged."""
+    """Return a number as the choice with the same spelling, and any other value unchanged."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return value
     choices = _choices(annotation)
@@ -33,7 +33,7 @@ def _choices(annotation: object) -> tuple[object, ...]:
 
 
 SPELLING: Final = "spelling"
-"""Type of a pydantic error that reports a misspelled text, and its message."""
+"""Type of the pydantic error that reports a misspelled text."""
 SPELLED: Final = "must be {words}"
 
 
@@ -80,7 +80,7 @@ class SectionModel(SettingsModel):
     """The settings of a protocol or a kind of work: a table of its own in a suite's file."""
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load, by key."""
+        """Return the settings that shape the load, by key."""
         return self.model_dump()
 
 

@@ -30,20 +30,20 @@ WRITES: Final = "writes are UNSTABLE with a COMMIT at close and flush (without a
 
 
 def version_of(url: str) -> str:
-    """Return the version that clients speak to a URL, by default "3"."""
+    """Return the NFS version that clients use for a URL, by default "3"."""
     asked = [value for name, value in parse_qsl(urlsplit(url).query) if name in ("vers", "version")]
     return asked[-1] if asked else "3"
 
 
 def query_of(version: NfsVersion, proto: Transport, mount_port: int) -> str:
-    """Return the query of a URL with which clients speak this version over this transport."""
+    """Return the query part of a URL that makes clients use this version and transport."""
     if version != "3":
         return f"?vers={version}"
     return f"?mountport={mount_port}" + ("&proto=udp" if proto == "udp" else "")
 
 
 def wrong_transport(version: NfsVersion, proto: Transport) -> dict[str, bool]:
-    """Return each contradiction, and whether it applies."""
+    """Return each possible contradiction of version and transport, and whether it applies."""
     return {
         f'proto "udp" is not possible with nfs_version "{version}": NFSv4 needs TCP': (
             proto == "udp" and version != "3"
@@ -62,13 +62,13 @@ class ExportLook:
     directory: Path | None = None
 
     def ask(self, target: Any) -> None:
-        """Ask once; `run/ask.py` judges what the answer says of the exports."""
+        """Ask once. `run/ask.py` judges the state of the exports in the answer."""
         target.look(0)
 
     def version(self) -> str | None:
         """Return the protocol's version, because NFS has no version of the program.
 
-        The sessions have the version in use.
+        The version in use is recorded with the sessions.
         """
         return (
             "NFS 4.2, or 4.1 if the server does not support 4.2"
@@ -88,7 +88,7 @@ class NfsSettings(SectionModel):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return the settings if they differ from what every client does today."""
+        """Return the settings if they differ from the defaults of today's clients; otherwise none."""
         return {} if self.readdirplus else self.model_dump()
 
 
@@ -125,7 +125,7 @@ class Nfs(Protocol[NfsSettings]):
         )
 
     def session_note(self, dialect: str) -> str:
-        """Say who keeps locks, and how writes become durable."""
+        """Return whether the client or the server keeps locks, and how writes become durable."""
         return ", ".join([*([LOCKS[dialect]] if dialect in LOCKS else []), WRITES])
 
     def base_directory(self, url: str) -> str:

@@ -1,6 +1,6 @@
 """Turn the fields of a model into options of a command, and parse their values.
 
-`cli/fields.py` makes a command from them.
+`cli/fields.py` builds a command from the options.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Option:
 
 
 def option_of(name: str, field: FieldInfo) -> Option:
-    """Return the option in a field's annotation, with a name made from the field's if it has none."""
+    """Return the option in a field's annotation. If the option has no name, derive it from the field's name."""
     found = next((each for each in field.metadata if isinstance(each, Option)), Option())
     return found if found.names else replace(found, names=(f"--{name.replace('_', '-')}",))
 
@@ -82,7 +82,7 @@ def type_of(name: str, field: FieldInfo) -> TypeAdapter[Any]:
 
 
 def read_all(texts: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of the options that could be read, and the problems of the others."""
+    """Return the values of the options that could be parsed, and the problems of the others."""
     values, problems = {}, []
     for name, field in fields.items():
         if name in texts:
@@ -97,7 +97,7 @@ def read_all(texts: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> tuple
 def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
     """Return the value in an option's text, and the problem with the text.
 
-    A size in bytes has no unit, because 1k may be 1000 or 1024 of them.
+    A size in bytes has no unit, because 1k may mean 1000 or 1024 bytes.
     """
     option = option_of(name, field)
     if option.is_time:
@@ -119,7 +119,7 @@ def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
 
 
 def _count(text: Any) -> Any:
-    """Return the number in a text such as 1k, 1e6 or 100/s, as other tools take it, or what is given."""
+    """Return a text such as 1k, 1e6 or 100/s, which other tools accept, as a plain number; other values unchanged."""
     found = _COUNT.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return text
@@ -143,7 +143,7 @@ def _in_range(part: str, ranges: str | None) -> list[str]:
 
 
 def _refusal(found: ErrorDetails) -> str:
-    """Return a refusal in words, with a number quoted as in a plan."""
+    """Return a pydantic error in words. A number is quoted as a number, as for a plan."""
     text = found["input"]
     if isinstance(text, str) and text.isdecimal() and found["type"].startswith(("greater", "less")):
         found["input"] = int(text)

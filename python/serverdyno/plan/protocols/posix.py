@@ -1,4 +1,4 @@
-"""A directory of this machine: its settings, how clients use it, and how leftover files are removed."""
+"""A directory of this machine: the settings of clients, a check of the directory, and the removal of leftover files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class DirectoryLook:
 
 
 class Posix(Protocol[PosixSettings]):
-    """Files below a directory: on a local disk, or on whatever is mounted there."""
+    """Files below a directory, on a local disk or on any mounted file system."""
 
     name = "posix"
     title = "system calls"
@@ -66,7 +66,7 @@ class Posix(Protocol[PosixSettings]):
         return {"url": access.url, **settings.model_dump()}
 
     def described(self, settings: PosixSettings, timeout: str) -> str:
-        """Describe calls, caches, and what can't be bounded."""
+        """Describe the system calls, the caches, and what has no time limit."""
         flush = {"none": "nothing"}.get(settings.flush, settings.flush)
         direct = (
             "bypassing the page cache if aligned to 4,096 bytes"

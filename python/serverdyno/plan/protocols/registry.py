@@ -29,7 +29,7 @@ def of(name: str) -> Protocol[Any]:
 
 
 def of_scheme(scheme: str) -> Protocol[Any] | None:
-    """Return the protocol of a URL scheme; None: the scheme is not ours."""
+    """Return the protocol of a URL scheme; None: the scheme is unknown."""
     return next((protocol for protocol in PROTOCOLS.values() if scheme in protocol.schemes), None)
 
 
@@ -42,8 +42,8 @@ def has_host(scheme: str) -> bool:
 def normal_url(url: str) -> str:
     """Return a URL as requests and records have it. Text that is not a URL is returned unchanged.
 
-    The scheme is in lower case, an empty port is removed, and a path precedes the query (RFC 3986, 6.2.3). Doubled
-    slashes count as one where the path names files, not documents, which a web server may tell apart.
+    The scheme is in lower case, an empty port is removed, and a path precedes the query (RFC 3986, 6.2.3). In paths
+    of files, repeated slashes are merged. In paths of documents they stay, because a web server may distinguish them.
     """
     found = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", url, re.DOTALL)
     if found is None:
@@ -77,12 +77,12 @@ def workloads() -> list[str]:
 
 
 def sections() -> dict[str, HasSettings[Any]]:
-    """Return everything that can have its own table in a suite's file, by the table's key."""
+    """Return the protocols and kinds of work that have their own table in a suite's file, by the table's key."""
     having: list[HasSettings[Any]] = [*PROTOCOLS.values(), *WORKS.values()]
     return {each.section: each for each in having if each.section is not None}
 
 
 def sections_for(work: Work[Any]) -> list[HasSettings[Any]]:
-    """Return what has settings that shape a suite's load: the work, and the protocols that carry it."""
+    """Return the owners of the settings that shape a suite's load: the work, and the protocols that carry it."""
     having: list[HasSettings[Any]] = [*carrying(work), work]
     return [each for each in having if each.section is not None]

@@ -17,7 +17,7 @@ from serverdyno.plan.protocols.work import PlannedStep
 
 SCENARIO: Final = "scenario"
 MOST_ENTRIES = 2_000_000
-"""Most files and directories of one tree."""
+"""Maximum number of files and directories of one tree."""
 MOST_BYTES = 1 << 40
 Name = Annotated[str, Spelled(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "up to 100 letters, digits, ., - or _")]
 
@@ -54,7 +54,7 @@ class Tree(Model):
 
 
 class LocalFile(Model):
-    """A file of this machine that a step copies. It is made before, and no measured time includes that."""
+    """A local file that a step copies. It is created before the measured time begins."""
 
     bytes: int = Field(
         ge=0, le=MOST_BYTES, description="Size of the file, whose content can't be compressed."
@@ -180,7 +180,7 @@ class Metadata(_Step):
 
 
 class Streams(_Step):
-    """Clients that write one file each, and clients that read one each, without a client cache."""
+    """Clients that write one file each, and clients that read one file each, without a client cache."""
 
     do: Literal["streams"] = Field(description="What is done.")
     writers: int = Field(default=0, ge=0, le=256, description="Clients that write.")
@@ -213,7 +213,7 @@ class Scenario(Model):
 
     @property
     def workspace_bytes(self) -> int:
-        """The bytes of all files that the steps create, as if none were removed."""
+        """The total size of all files that the steps create, as if none were removed."""
         return sum(_written_bytes(self, step) for step in self.steps)
 
     def made_entries(self) -> int:
@@ -221,7 +221,7 @@ class Scenario(Model):
         return sum(_made_entries(self, step) for step in self.steps)
 
     def planned(self, _clients: int) -> tuple[PlannedStep, ...]:
-        """Return each pass of each step: the first of several is cold, the others are warm.
+        """Return each pass of each step. Of several passes, the first is cold and the others are warm.
 
         Steps of several clients have phases.
         """
@@ -235,7 +235,7 @@ class Scenario(Model):
         return f"{wording.plural(len(self.steps), 'step')}, one after the other, in their own directory."
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load, by key path below `files`."""
+        """Return the settings that shape the load, by key path below `files`."""
         return {f"{SCENARIO}.{key}": value for key, value in self.model_dump(mode="json").items()}
 
     def problems(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -303,7 +303,7 @@ def states(step: Step) -> list[tuple[str, int]]:
 
 
 def label(step: Step) -> str:
-    """Return the name of a step: its own, or that of the command that it resembles."""
+    """Return the name of a step: the one that it sets, or that of the command that it re-creates."""
     match step:
         case List():
             words = ["ls", "-l" if step.long else "", "" if step.pattern == "*" else step.pattern]

@@ -34,9 +34,10 @@ def wrong_dialects(least: Dialect, most: Dialect, *, encrypts: bool) -> dict[str
 
 
 class SmbSettings(SectionModel):
-    """How a client speaks SMB.
+    """How a client uses SMB.
 
-    "off": never, and a server that requires it is refused. "auto": if the server requires it.
+    For signing and encryption, "off" means never, and a server that requires it is refused; "auto" means only if the
+    server requires it.
     """
 
     min_dialect: Dialect = Field(default="2.0.2", description="Oldest dialect that a client offers.")
@@ -75,7 +76,7 @@ class SmbSettings(SectionModel):
 
 
 class FileLook:
-    """A NEGOTIATE without a user, which shows that the server speaks SMB2."""
+    """A NEGOTIATE request without a log-on, which shows whether the server speaks SMB2."""
 
     has_shares = True
     port: int | None = 445
@@ -122,7 +123,7 @@ class Smb(Protocol[SmbSettings]):
     clients_directory = CLIENTS_DIRECTORY
 
     def target_section(self, access: Access, settings: SmbSettings) -> dict[str, Any]:
-        """Return shares, user, and what a session must agree on."""
+        """Return the target with its shares, its user and the requirements on a session."""
         return {
             "url": access.url,
             "shares": list(access.shares),
@@ -134,7 +135,7 @@ class Smb(Protocol[SmbSettings]):
     def server_problem(
         self, settings: SmbSettings, work_settings: Any, url: str | None, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Say that neither the URL of a user's server nor its settings name a share."""
+        """Return a problem if neither the URL of a user's server nor its settings name a share."""
         del settings, work_settings
         if url is None or server_settings.get("shares") or share_of(url):
             return None
@@ -151,7 +152,7 @@ class Smb(Protocol[SmbSettings]):
         )
 
     def remove_command(self, access: Access, share: str, directory: str) -> str:
-        """Return a command of smbclient, which asks for the password or uses the user's ticket."""
+        """Return an smbclient command. It asks for the password or uses the user's ticket."""
         parts = urlsplit(access.url)
         who = "-N" if access.user is None else f"-U {shlex.quote(access.user)}"
         if access.ticket is not None:

@@ -1,6 +1,6 @@
 """The steps of a session: requests that one logged-in user makes one after the other.
 
-The data plane (`crates/engine/src/web/script.rs`) validates templates and regular expressions; this module asks it.
+The data plane (`crates/engine/src/web/script.rs`) validates templates and regular expressions for this module.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Take(Model):
 
 
 class Step(Model):
-    """One request.
+    """A step: one request.
 
     `path`, values of `headers` and `body` may contain `${name}`, a value that an earlier step took.
     """

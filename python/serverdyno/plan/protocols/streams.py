@@ -15,13 +15,13 @@ from serverdyno.plan.protocols.model import Model
 
 STREAMS: Final = "streams"
 MOST_BLOCKS = 2**24
-"""Most blocks per file, because their order is kept in memory."""
+"""Maximum number of blocks per file. Their order is kept in memory."""
 
 
 class StreamsSettings(Model):
     """What each client reads or writes.
 
-    The suite's `threads` is the number of blocks that a client has under way at once.
+    The suite's `threads` is the number of blocks that a client transfers concurrently.
     """
 
     file_bytes: int = Field(
@@ -56,5 +56,5 @@ class StreamsSettings(Model):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load, by key path below `files`."""
+        """Return the settings that shape the load, by key path below `files`."""
         return {f"{STREAMS}.{key}": value for key, value in self.model_dump().items()}

@@ -1,6 +1,6 @@
-"""TLS as clients use it: versions, ciphers, and how often a session is resumed.
+"""TLS settings of clients: versions, ciphers, and the share of resumed sessions.
 
-`servers/tls.py` makes the certificates of servers that we start; `access.py` says whom clients trust.
+`servers/tls.py` issues the certificates of servers that dyno starts; `access.py` says which ones clients trust.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TlsVersion = Literal["1.2", "1.3"]
 
 
 class ClientCertificate(Model):
-    """The certificate that clients show to a server that asks for one."""
+    """The certificate that clients present to a server that asks for one."""
 
     certificate: Annotated[str | None, Option(("--cert", "-E"))] = Field(
         default=None,
@@ -38,7 +38,7 @@ class ClientCertificate(Model):
         return self
 
     def identity(self) -> tuple[str, str] | None:
-        """Return the texts of certificate and key; None: clients have none. Raises UserError."""
+        """Return certificate and key in PEM; None: clients have no certificate. Raises UserError."""
         if self.certificate is None:
             return None
         certificate, key = _read(self.certificate), _read(self.key or self.certificate)
@@ -64,7 +64,7 @@ class ClientCertificate(Model):
 
 
 class TlsSettings(ClientCertificate):
-    """What a client offers. `resumption` is the share of connections that offer an earlier session of the client."""
+    """What a client offers. `resumption` is the share of connections that offer to resume an earlier session."""
 
     min_version: Annotated[TlsVersion, Option(("--tls-min",))] = Field(
         default="1.2", description="The oldest version of TLS that a client offers."
@@ -126,7 +126,7 @@ def _read(file: str) -> str:
 
 
 def over_tls(url: str | None, server_settings: Any) -> bool:
-    """Return whether clients use TLS: by the URL, or by the setting `tls` of a server that we start."""
+    """Return whether clients use TLS, judged by the URL, or by the settings of a server that dyno starts."""
     if url is not None:
         return url.lower().startswith("https:")
     return bool(server_settings.get("tls", "off") != "off" and not server_settings.get("also_clear", False))

@@ -1,7 +1,7 @@
 """The contract of a kind of work: what a suite's clients do, independent of the protocol.
 
-It names the workloads, their common settings, and the words and figures of a report. `documents.py` and `files.py`
-have the instances. A protocol (`base.py`) says how an operation reaches the server.
+The contract covers the workloads, their common settings, and the terms and figures of a report. `documents.py` and
+`files.py` have the instances. A protocol (`base.py`) says how an operation reaches the server.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ Fact = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The outage that clients meet in each level. `how` is server, processes or connections.
+    """The outage in each level. `how` is server, processes or connections.
 
-    `percent` is the share of the window after which it begins, and `away_s` how long a killed server is away.
+    `percent` is the share of the window after which the outage begins, and `away_s` the time until a killed server is
+    started again.
     """
 
     how: str
@@ -66,7 +67,7 @@ class ClientCounts(Protocol):
 
     @property
     def left_at_s(self) -> float | None:
-        """When the client left, since the start of the level; None: it stayed to the end."""
+        """When the client left, in seconds since the start of the level; None: it stayed to the end."""
 
 
 class MixCounts(Protocol):
@@ -86,7 +87,7 @@ class MixCounts(Protocol):
 
     @property
     def window_closes_s(self) -> float:
-        """The end of the measured part, since the start of the level."""
+        """The end of the measured part, in seconds since the start of the level."""
 
     @property
     def by_client(self) -> Sequence[ClientCounts]:
@@ -96,7 +97,7 @@ class MixCounts(Protocol):
 def stayed(client: ClientCounts, record: MixCounts) -> bool:
     """Return whether a client stayed until the window closed.
 
-    A client that fails later still counts in the window.
+    A client that leaves after the window counts as one that stayed.
     """
     return client.left_at_s is None or client.left_at_s >= record.window_closes_s
 
@@ -125,9 +126,9 @@ class Terms:
     operation: str
     classes: str
     throughput_meaning: str
-    """Which bytes the Mbit/s count: ends the sentence "Mbit/s are of 10^6 bits, ..."."""
+    """Which bytes the throughput counts. Ends the sentence "Mbit/s are of 10^6 bits, ..."."""
     server_of_arrivals: str = "connection"
-    """Name of what carries operations of open load."""
+    """Name of what carries the operations of open load."""
     in_phases: bool = False
     """Whether each class of operations is a phase that a client finishes before the next begins."""
 
@@ -138,7 +139,7 @@ class Terms:
 
     @property
     def operations(self) -> str:
-        """The plural of what is counted."""
+        """The plural of `operation`."""
         return f"{self.operation}s"
 
     @property
@@ -148,7 +149,7 @@ class Terms:
 
     @property
     def throughput_counts_operations(self) -> bool:
-        """Whether throughput is in operations, so that a limit on operations is a level of it."""
+        """Whether throughput is in operations per second, so that a limit on that rate is a limit on throughput."""
         return self.unit == self.rate_unit
 
 
@@ -157,7 +158,7 @@ class Work(HasSettings[SettingsT]):
 
     name: ClassVar[str]
     workloads: ClassVar[Mapping[str, str]]
-    """What a user should check if a server fails at the workload, by the workload's name."""
+    """What a user should check if a server fails the workload, by the workload's name."""
     terms: ClassVar[Terms]
     """Terms of its workloads, except those that `terms_of` changes."""
     drawn_anew: ClassVar[bool] = True
@@ -174,8 +175,8 @@ class Work(HasSettings[SettingsT]):
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield each contradiction: the key's path in the suite, and the reason.
 
-        `one_thread`: each client of the suite has one thread. `at_once`: a client makes its next request as soon as
-        it has its answer.
+        `one_thread`: each client of the suite has one thread. `at_once`: a client sends its next request as soon as
+        it has the answer to the last one.
         """
         del settings, workload, one_thread, at_once
         return iter(())
@@ -210,12 +211,12 @@ class Work(HasSettings[SettingsT]):
         return 0.0
 
     def check_operations(self, workload: str, settings: SettingsT) -> int | None:
-        """Return the operations per attempt of the check before load; None: an attempt lasts for a moment."""
+        """Return the operations per attempt of the check before load; None: an attempt ends after a short time."""
         del workload, settings
         return None
 
     def paths_of_check(self, settings: SettingsT) -> Mapping[str, SettingsT]:
-        """Return the settings of each path alone that the check before load shall meet; empty: it need not."""
+        """Return the settings for each path that the check before load requests separately; empty: it requests none."""
         del settings
         return {}
 
@@ -227,7 +228,7 @@ class Work(HasSettings[SettingsT]):
     def server_problem(
         self, settings: SettingsT, workload: str, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Say why a server that we start with these settings can't run the workload; None: it can."""
+        """Return why a server that dyno starts with these settings can't run the workload; None: it can."""
         del settings, workload, server_settings
         return None
 
@@ -265,22 +266,22 @@ class Work(HasSettings[SettingsT]):
         return None
 
     def workspace_bytes(self, settings: SettingsT) -> int:
-        """Return the most that a client keeps on the server."""
+        """Return the maximum number of bytes that a client keeps on the server."""
         del settings
         return 0
 
     def with_noted_inputs(self, settings: SettingsT) -> SettingsT:
-        """Return the settings with a digest of every file from which the load is made. Raises UserError."""
+        """Return the settings with a digest of every file from which the load is generated. Raises UserError."""
         return settings
 
     def facts(self, settings: SettingsT, client_cache: str | None) -> tuple[Fact, ...]:
-        """Return lines of the methodology.
+        """Return the lines of the methodology about this kind of work.
 
-        `client_cache` describes what the runs noted of the cache; None: nothing.
+        `client_cache` describes the client cache as the runs recorded it; None: they recorded none.
         """
         del settings, client_cache
         return ()
 
     def verification(self, checked: str) -> str:
-        """Say what is checked in an answer. `checked` is the share whose content is checked, as text."""
+        """Return what is checked in an answer, as a sentence. `checked` is the share of contents checked, as text."""
         raise NotImplementedError

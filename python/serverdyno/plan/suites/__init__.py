@@ -3,8 +3,8 @@
 Each suite of `WITH_LOADS` also exists under the loads of other suites: `webbench-4.1-dynamic-cgi-120` has its
 requests and the clients and threads of `webbench-4.1-static-120`.
 
-They re-create published parameters and are not the original programs. Anything an original did that was never
-published is missing, and each file says how well every parameter is known.
+The suites re-create published parameters; they are not the original programs. What was not published about an
+original is missing. Each file says how well every parameter is known.
 """
 
 from __future__ import annotations

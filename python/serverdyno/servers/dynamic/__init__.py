@@ -1,6 +1,6 @@
-"""The dynamic page of servers that we start: the program and scripts that make it, and its proof.
+"""The dynamic page of servers that dyno starts: the program and scripts that generate it, and the check of its source.
 
-Its content is in `crates/page`; the drivers configure each server to run it.
+`crates/page` defines the page; the drivers configure each server to run the program or script.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROGRAM = HERE / "dyno-page"
 COPY, SOCKET = "dyno-page", "page.sock"
 PATH = _native.page_path()
 BEHIND = PATH.rpartition("/")[0] + "/"
-"""The page's directory, which fronts with documents pass on and caches never keep."""
+"""The directory of the page. Fronts forward requests below it, and caches store nothing of it."""
 ABSENT = {
     HTTPStatus.FORBIDDEN,
     HTTPStatus.NOT_FOUND,
@@ -31,7 +31,7 @@ ABSENT = {
 
 
 def copy_program(directory: Path, program: Path = PROGRAM) -> None:
-    """Put the program where the server's workers can start it. Raises ServerError."""
+    """Copy the program to a server's directory, where its workers can start it. Raises ServerError."""
     if not program.is_file():
         raise ServerError(
             f"the program of the dynamic page is missing: {program}", hint="To build it: make setup"
@@ -66,7 +66,7 @@ def fresh_query() -> str:
 
 
 def judged(name: str, query: str, answer: _native.Answer) -> MadeBy:
-    """Return who made the page for `query`. Raises ServerError with what is wrong with it."""
+    """Return the server that generated the page for `query`. Raises ServerError if the page is wrong."""
     status, body = answer["status"], answer["body"]
     if status in ABSENT:
         raise ServerError(

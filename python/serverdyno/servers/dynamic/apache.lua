@@ -1,4 +1,4 @@
--- The dynamic page in Apache's mod_lua, with LuaScope thread: an interpreter for each thread, for good.
+-- The dynamic page in Apache's mod_lua, with LuaScope thread: one interpreter per thread, which is kept.
 
 local page = dofile("{directory}/page.lua")
 

@@ -1,6 +1,6 @@
-"""The page as a native module of Apache, built by Apache's own tool, apxs, at each start of the server.
+"""The page as a native Apache module, which Apache's tool apxs builds at each start of the server.
 
-What the module says is `mod_dyno_page.c`. Not for: how Apache is told to use it (`apache.py`).
+The source of the module is `mod_dyno_page.c`; `apache.py` configures Apache to use it.
 """
 
 from __future__ import annotations

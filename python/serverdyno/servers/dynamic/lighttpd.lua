@@ -1,4 +1,4 @@
--- The dynamic page in lighttpd's mod_magnet: an interpreter for this script in each process.
+-- The dynamic page in lighttpd's mod_magnet: one interpreter for this script per process.
 
 package.path = "{directory}/?.lua"
 local page = require("page")

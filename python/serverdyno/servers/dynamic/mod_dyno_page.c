@@ -1,9 +1,9 @@
-/* The dynamic page as a native module of Apache httpd, the counterpart of an ISAPI extension: the same bytes as
- * crates/page/src/lib.rs makes, and checked by it under load. Each start of the server builds it with `apxs -c`.
+/* The dynamic page as a native module of Apache httpd, the counterpart of an ISAPI extension. The page has the bytes
+ * of crates/page/src/lib.rs, which checks them under load. Each start of the server builds the module with `apxs -c`.
  *
  * SetHandler dyno-page. Only GET and HEAD are answered. Nothing of the environment is read. */
 
-#include "httpd.h" /* the others need it */
+#include "httpd.h" /* the other headers need this one */
 #include "apr_strings.h"
 #include "http_config.h"
 #include "http_core.h"
@@ -25,7 +25,7 @@ typedef struct {
     size_t length;
 } page_text;
 
-/* Nine lines of names and values at their longest leave room for the tail, so that nothing is ever cut here. */
+/* The longest nine lines of names and values leave room for the tail, so nothing is truncated here. */
 static void add(page_text *page, const char *text, size_t length)
 {
     size_t room = PAGE_BYTES - (sizeof TAIL - 1) - page->length;
@@ -35,7 +35,7 @@ static void add(page_text *page, const char *text, size_t length)
     page->length += length;
 }
 
-/* A value must become neither markup nor another line. */
+/* A value must not become markup or a new line. */
 static void add_line(page_text *page, const char *name, const char *value)
 {
     char harmless[MOST_VALUE_BYTES];

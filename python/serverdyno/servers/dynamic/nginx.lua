@@ -1,4 +1,4 @@
--- The dynamic page in nginx's lua module: an interpreter for each worker.
+-- The dynamic page in nginx's lua module: one interpreter per worker.
 
 local page = require("page")
 local var = ngx.var

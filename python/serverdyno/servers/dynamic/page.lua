@@ -1,5 +1,5 @@
--- The dynamic page inside a server: the same bytes as crates/page/src/lib.rs makes, and checked by it under load.
--- What is required gives a function: values by the names of CGI variables -> the page.
+-- The dynamic page inside a server: it has the bytes of crates/page/src/lib.rs, which checks them under load.
+-- The module is a function. It gets values by the names of CGI variables and returns the page.
 
 local BYTES, MOST_VALUE_BYTES = 1024, 80
 local HEAD = "<!DOCTYPE html>\n<html><head><title>Serverdyno dynamic page</title></head>\n<body><pre>\n"
@@ -9,7 +9,7 @@ local VARIABLES = {
     "QUERY_STRING",
 }
 
--- A value must become neither markup nor another line.
+-- A value must not become markup or a new line.
 local function harmless(value)
     return (string.gsub(string.gsub(string.sub(value, 1, MOST_VALUE_BYTES), '[<>&"]', "_"), "[^ -~]", "_"))
 end
