@@ -222,7 +222,7 @@ def problems(**changes: Any) -> str:
         ({"files": {"cache": "leases"}}, 'files.cache: must be "none"'),
         (
             {"files": {"streams": None}},
-            "files.streams: is missing: it is required for the workload streams",
+            "files.streams: is missing, but the workload streams requires it",
         ),
         ({"workload": "diskmix"}, "files.streams: requires the workload streams"),
         ({"files": {"streams": {"file_bytes": 100_000}}}, "files.streams.file_bytes: must be 2 to"),
