@@ -116,3 +116,28 @@ def test_a_certificate_that_is_not_valid_yet_has_its_moment_and_the_clock(home: 
         said = told(home, port, chained / "outer.pem")
         assert "valid from 2099-01-01 00:00 UTC; this machine's clock says 20" in said
         assert "Set this machine's clock" in said
+
+
+FORMS = {
+    "der": ("x509 -in outer.pem -outform der", "x509 -inform der"),
+    "p7b": ("crl2pkcs7 -nocrl -certfile outer.pem", "pkcs7 -print_certs"),
+    "p7c": ("crl2pkcs7 -nocrl -certfile outer.pem -outform der", "pkcs7 -inform der -print_certs"),
+    "trusted": ("x509 -trustout -in outer.pem", "x509"),
+}
+"""Other forms of a certificate than PEM: the commands that make one, and that convert it."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_authority_in_another_form_is_told_with_the_command_that_converts_it(
+    form: str, home: Home, chained: Path, tmp_path: Path
+) -> None:
+    made, converts = FORMS[form]
+    given, converted = tmp_path / f"ca.{form}", tmp_path / "ca.pem"
+    for command in (f"{made} -out {given}", f"{converts} -in {given} -out {converted}"):
+        subprocess.run(
+            ["openssl", *command.split()], cwd=chained, check=True, capture_output=True, timeout=60
+        )
+    done = home.here("load", "https://127.0.0.1:9/", "--ca-file", given)
+    assert done.returncode == 2, done.stderr
+    assert f"hint: Convert it: openssl {converts} -in {given} -out authorities.pem" in done.stderr
+    assert "-----BEGIN CERTIFICATE-----" in converted.read_text()
