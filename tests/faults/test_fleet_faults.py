@@ -214,7 +214,7 @@ def test_a_second_fleet_in_one_folder_is_refused_and_all_mistakes_are_told_at_on
         "'A b' is not a valid node name",
         "the same name",
         "more than 0",
-        "not 0.0.0.0",
+        "nodes can't reach 0.0.0.0",
         "already contains a fleet",
     ):
         assert words in told.stderr, words
