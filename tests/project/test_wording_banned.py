@@ -122,3 +122,39 @@ def test_explanations_of_the_glossary_have_no_banned_phrase_and_short_sentences(
     for term, meaning in terms().items():
         assert not any(re.search(phrase, meaning) for phrase in BANNED), term
         assert all(len(sentence.split()) <= 25 for sentence in re.split(r"[.:] ", meaning)), term
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Return the names that the statements of a module or a function bind, without those of functions inside it."""
+    found = (
+        {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+        if hasattr(node, "args")
+        else set()
+    )
+    pending = [*ast.iter_child_nodes(node)]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            found.add(each.id)
+        if isinstance(each, ast.alias):
+            found.add((each.asname or each.name).partition(".")[0])
+        if not isinstance(each, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            pending += ast.iter_child_nodes(each)
+    return found
+
+
+def _unfilled(node: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield each text with a placeholder for a name in scope that is not part of an f-string, with its line."""
+    if isinstance(node, ast.Module | ast.FunctionDef | ast.Lambda):
+        names = names | _names(node)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Constant) and isinstance(child.value, str):
+            found = re.findall(r"(?<!\{)\{([A-Za-z_]\w*)(?:\.\w+)*\}(?!\})", child.value)
+            if not isinstance(node, ast.Expr) and set(found) & names:
+                yield child.lineno, child.value
+        yield from _unfilled(child, names)
+
+
+def test_no_text_shows_a_placeholder_that_an_f_string_was_to_fill() -> None:
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in modules()}
+    assert [(f"{path}", *found) for path, tree in trees.items() for found in _unfilled(tree, set())] == []

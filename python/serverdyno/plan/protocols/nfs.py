@@ -121,7 +121,7 @@ class Nfs(Protocol[NfsSettings]):
             "NFSv3 over TCP, or over UDP, NFSv4.1 or NFSv4.2 if the server's settings or its URL "
             "(?proto=udp, ?vers=4.1) say so, with AUTH_SYS, from ports above 1023; transfers of the "
             "server's preferred size, up to 1 MiB, over UDP 32 KiB; one mount or session and one connection "
-            "per client; timeout {timeout}."
+            f"per client; timeout {timeout}."
         )
 
     def session_note(self, dialect: str) -> str:

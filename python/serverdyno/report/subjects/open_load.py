@@ -170,7 +170,7 @@ def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[S
     )
     notes = (
         "Faster: p99 is shorter. p99: harmonic mean over the repetitions. Only rates at which both kept up "
-        "are compared. {times_compared.VERDICTS_NOTE}",
+        f"are compared. {times_compared.VERDICTS_NOTE}",
     )
     title = "p99 at equal offered rate"
     found = Table("equal", 0, title, basis(results), columns, rows, notes, key_columns=2)

@@ -20,12 +20,12 @@ from serverdyno.store.note import RunNote
 
 REQUESTS = (
     "Answered and failed: the generator's count, ramps included. The server's count: from its access log or status "
-    "page; {wording.NOTHING} if it has none."
+    f"page; {wording.NOTHING} if it has none."
 )
 REQUESTS_OF_FILES = (
     "Requests of the protocol, including those in ramps and for workspaces. Failures are counted per "
     "operation, not per request, and are shown under errors. The server's count: from its own counters; "
-    "{wording.NOTHING} if it has none."
+    f"{wording.NOTHING} if it has none."
 )
 applies = always
 

@@ -156,7 +156,7 @@ def _details(source: Source, suite: Suite, steps: Sequence[Step]) -> Table:
     )
     notes = (
         "User and system: CPU time of the client's threads. Requests to the server have the protocol's own "
-        "names. They are means over the repetitions, and only the {MOST_REQUESTS} most frequent kinds are "
+        f"names. They are means over the repetitions, and only the {MOST_REQUESTS} most frequent kinds are "
         "shown. 1 MB is 10^6 bytes.",
     )
     title = f"{suite.name}: elapsed, user and system time, and requests"
