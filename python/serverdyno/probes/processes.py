@@ -5,15 +5,18 @@ Many kernels are built without lists of children (/proc/PID/task/TID/children), 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import psutil
 
 from serverdyno.probes.noise import process_cpu_s
 
 READINGS = 20
+Figure = TypeVar("Figure")
 
 
 def descendants(pids: Iterable[int]) -> list[int]:
@@ -35,6 +38,14 @@ def threads(pids: Iterable[int]) -> set[int]:
     """Return the IDs of all threads of processes and of their descendants."""
     roots = [*pids]
     return {thread for pid in (*roots, *descendants(roots)) for thread in _numbers(f"/proc/{pid}/task")}
+
+
+def steady(read: Callable[[], Figure], attempts: int) -> Figure | None:
+    """Return the result of `read`, which is repeated if one of its processes ends meanwhile; None: each time."""
+    for _ in range(attempts):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return read()
+    return None
 
 
 def cpu_s(reapers: Sequence[int], living: Sequence[int]) -> float:

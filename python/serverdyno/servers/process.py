@@ -182,24 +182,20 @@ class ServerProcess:
         network processing in interrupts to the interrupted process. The sum loses up to a clock tick when a process
         ends, so the highest sum is returned.
         """
-        for _ in range(STEADY_ATTEMPTS):
-            with contextlib.suppress(psutil.NoSuchProcess):  # a process has just ended: read again
-                living = self.pids()
-                used_s = processes.cpu_s([self.keeper.pid, *living], living)
-                self._highest_cpu_s = max(self._highest_cpu_s, used_s)
-                return None if self._gone() else self._highest_cpu_s
-        return None
-
-    def _gone(self) -> bool:
+        used_s = processes.steady(self._used_s, STEADY_ATTEMPTS)
+        if used_s is None:
+            return None
+        self._highest_cpu_s = max(self._highest_cpu_s, used_s)
         self._read_events(0)
-        return self._keeper_ended
+        return None if self._keeper_ended else self._highest_cpu_s
+
+    def _used_s(self) -> float:
+        living = self.pids()
+        return processes.cpu_s([self.keeper.pid, *living], living)
 
     def rss_bytes(self) -> int | None:
         """Return the memory of all current processes (`processes.memory_bytes`); None if no process is left."""
-        for _ in range(STEADY_ATTEMPTS):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                return processes.memory_bytes(self.pids()) or None
-        return None
+        return processes.steady(lambda: processes.memory_bytes(self.pids()), STEADY_ATTEMPTS) or None
 
     def strangers(self, found: Sequence[Listener]) -> list[Listener]:
         """Return the listeners of a port that may belong to another program.

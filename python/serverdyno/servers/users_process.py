@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TypeVar
 
 import psutil
 
 from serverdyno.probes import processes
-from serverdyno.probes.processes import descendants
+from serverdyno.probes.processes import Figure, descendants
 from serverdyno.servers.proof import listeners
 
 STEADY_ATTEMPTS = 5
-Figure = TypeVar("Figure")
 
 
 class UsersProcess:
@@ -59,12 +57,8 @@ class UsersProcess:
         return f"process {self._root.pid}"
 
     def _steady(self, read: Callable[[list[int]], Figure]) -> Figure | None:
-        """Return what `read` returns for the processes. Try again if a process ended meanwhile."""
-        for _ in range(STEADY_ATTEMPTS):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if pids := self.pids():
-                    return read(pids)
-        return None
+        """Return what `read` returns for the processes; None once the first process has ended."""
+        return processes.steady(lambda: read(pids) if (pids := self.pids()) else None, STEADY_ATTEMPTS)
 
 
 def _root(process: psutil.Process) -> psutil.Process:
