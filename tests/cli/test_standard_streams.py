@@ -70,14 +70,16 @@ def test_without_proc_a_verb_says_what_it_needs(home: Home) -> None:
     assert "error: dyno needs /proc, which is not mounted\nhint: mount -t proc proc /proc\n" in done.stderr
 
 
-def test_a_limit_of_the_address_space_is_told_in_a_line(home: Home) -> None:
+@pytest.mark.parametrize(("limit_kib", "told"), [(240_000, "234"), (300_000, "292")])
+def test_a_limit_of_the_address_space_is_told_in_a_line(home: Home, limit_kib: int, told: str) -> None:
     experiment = TESTS / "data" / "corpus" / "closed"
-    command = ["sh", "-c", 'ulimit -v 300000; exec "$@"', "sh", *DYNO, "report", str(experiment), "--json"]
+    limited = f'ulimit -v {limit_kib}; exec "$@"'
+    command = ["sh", "-c", limited, "sh", *DYNO, "report", str(experiment), "--json"]
     done = subprocess.run(
         command, env=home.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 2, done.stderr
     assert done.stderr == (
-        "error: not enough memory: this shell limits the address space of a process to 292 MiB\n"
+        f"error: not enough memory: this shell limits the address space of a process to {told} MiB\n"
         "hint: ulimit -v unlimited\n"
     )

@@ -133,6 +133,7 @@ def main() -> None:
             signal.signal(number, _terminate)
     try:
         streams.prepare()
+        _check_address_space()
         try:
             app(prog_name="dyno")
         finally:
@@ -155,6 +156,17 @@ def main() -> None:
             raise error
         complain(error)
         sys.exit(error.exit_status)
+
+
+LEAST_ADDRESS_SPACE_BYTES = 1 << 30
+"""Address space that `dyno report` takes for a small experiment: 0.8 GB, most of it reserved and never used."""
+
+
+def _check_address_space() -> None:
+    """Raise UserError if the address space is limited so far that libraries would hang or fail in other words."""
+    limit_bytes = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit_bytes != resource.RLIM_INFINITY and limit_bytes < LEAST_ADDRESS_SPACE_BYTES:
+        raise _out_of_memory()
 
 
 def _out_of_memory() -> DynoError:
