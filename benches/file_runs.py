@@ -143,6 +143,7 @@ def _started(stand: FileStand, tool: FileTool) -> Iterator[subprocess.Popen[byte
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=Path(__file__).parent.parent,
+        process_group=0,  # smbtorture sends SIGCONT to its group
     )
     try:
         _tell(process, tool.request(stand.server, stand.effort.seconds))

@@ -6,6 +6,8 @@ No figure is judged here but counts, which are right or wrong on any machine.
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from benches.results import Results
 from benches.rounds import BenchError, Effort, cpus
 
 from serverdyno import _native
-from support.dyno_process import two_cpus
+from support.dyno_process import PATIENCE_S, two_cpus
 from support.file_server import needs_root, skip_unless_installed
 from support.places import ROOT
 
@@ -172,10 +174,17 @@ def test_our_count_of_smb_requests_is_the_servers(office: Path) -> None:
 
 
 @two_cpus
-def test_a_tool_that_is_ended_leaves_no_process_and_no_file(office: Path) -> None:
+def test_a_tool_that_is_ended_leaves_no_process_and_no_file_and_continues_nobody(office: Path) -> None:
     skip_unless_installed(*PROGRAMS)
-    with running_samba([cpus().server]) as server:
+    with (
+        running_samba([cpus().server]) as server,
+        subprocess.Popen(["sleep", str(PATIENCE_S)]) as bystander,
+    ):
+        bystander.send_signal(signal.SIGSTOP)
         one_run(FileStand("case", server, cpus(), TINY), smbtorture("smbtorture", office, 2))
+        status = psutil.Process(bystander.pid).status()
+        bystander.kill()
+        assert status == psutil.STATUS_STOPPED
         children = psutil.Process().children(recursive=True)
         assert "smbtorture" not in {child.name() for child in children}
         (share,) = server.data_directories()
