@@ -33,7 +33,15 @@ def figures(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def digest(cells: list[str]) -> str:
-    return hashlib.sha256("\n".join(cells).encode()).hexdigest()[:12]
+    return hashlib.sha256("\n".join(map(rounded, cells)).encode()).hexdigest()[:12]
+
+
+def rounded(cell: str) -> str:
+    """Return a number to nine digits: the last ones of a logarithm differ between processors (AVX-512 or not)."""
+    try:
+        return f"{float(cell):.9g}"
+    except ValueError:
+        return cell
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -55,4 +63,5 @@ def test_two_experiments_of_the_corpus_compare_as_they_did(home: Home) -> None:
     golden = CORPUS / "compare.json"
     if os.environ.get("DYNO_UPDATE_GOLDEN"):
         golden.write_text(done.stdout)
-    assert json.loads(done.stdout) == json.loads(golden.read_text())
+    found, known = (json.loads(text, parse_float=rounded) for text in (done.stdout, golden.read_text()))
+    assert found == known
