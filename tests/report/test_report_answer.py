@@ -43,8 +43,14 @@ def test_two_leaders_that_are_not_proven_different_are_not_ranked() -> None:
         "lighttpd": Shape(5010, noise=0.03),
     }
     answer = build_from(experiment(shapes)).answer
-    assert answer.verdict.startswith("nginx and lighttpd each served at least 2.")
+    assert answer.verdict.startswith("nginx and lighttpd each served 2.5 times as many")
     assert "This experiment can't rank nginx and lighttpd." in answer.margin
+
+
+def test_the_smallest_and_the_largest_of_several_leads_are_told() -> None:
+    rates = {"apache": 2000, "caddy": 2500, "nginx": 5000, "lighttpd": 5010}
+    answer = build_from(experiment({name: Shape(rate, noise=0.03) for name, rate in rates.items()})).answer
+    assert answer.verdict.startswith("nginx and lighttpd served 2.0 to 2.5 times as many requests as ")
 
 
 def test_equal_servers_have_no_winner() -> None:

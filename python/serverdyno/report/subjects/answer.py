@@ -105,7 +105,7 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
 
 
 def _winners(found: Order, results: Results) -> str:
-    """Return the winner's lead over the next and the last; if several are unbeaten, the smallest proven lead."""
+    """Return the winner's lead over the next and the last; if several are unbeaten, their leads."""
     if len(found.unbeaten) == 1:
         parts = [_more(each, results.terms, each.loser) for each in _told(found)]
         return f"{found.unbeaten[0]} {_did(results.terms)} {', and '.join(parts)} (more is better)."
@@ -114,10 +114,21 @@ def _winners(found: Order, results: Results) -> str:
     if len(apart) < len(found.leaders) * len(found.beaten):
         said = _more(closest, results.terms, closest.loser)
         return f"{closest.winner} {_did(results.terms)} {said} (more is better)."
-    each = "each " if len(found.leaders) > 1 else ""
-    closest = replace(closest, at_least=closest.at_least or len(apart) > 1)
-    said = _more(closest, results.terms, few(found.beaten))
-    return f"{few(found.leaders)} {each}{_did(results.terms)} {said} (more is better)."
+    furthest = max(apart, key=lambda lead: lead.ratio)
+    if closest.at_least or _lead(closest) == _lead(furthest):
+        each = "each " if len(found.leaders) > 1 else ""
+        closest = replace(closest, at_least=closest.at_least or furthest.at_least)
+        said = f"{each}{_did(results.terms)} {_more(closest, results.terms, few(found.beaten))}"
+    else:
+        least = _lead(closest) if furthest.ratio < 2 else wording.ratio(closest.ratio)
+        said = f"{_did(results.terms)} {least} to {_more(furthest, results.terms, few(found.beaten))}"
+    return f"{few(found.leaders)} {said} (more is better)."
+
+
+def _lead(lead: Lead) -> str:
+    """Return `94 %` or `2.3`: the lead without what is counted."""
+    percent = wording.change((lead.ratio - 1) * 100).removeprefix("+")
+    return percent if lead.ratio < 2 else wording.ratio(lead.ratio)
 
 
 def _told(found: Order) -> tuple[Lead, ...]:
@@ -133,8 +144,8 @@ def _more(lead: Lead, terms: Terms, whom: str) -> str:
     counted = terms.throughput_counts_operations
     noun = f"{terms.operations}" if counted else "data"
     if lead.ratio < 2:
-        return f"{least}{wording.change((lead.ratio - 1) * 100).removeprefix('+')} more {noun} than {whom}"
-    return f"{least}{wording.ratio(lead.ratio)} times as {'many' if counted else 'much'} {noun} as {whom}"
+        return f"{least}{_lead(lead)} more {noun} than {whom}"
+    return f"{least}{_lead(lead)} times as {'many' if counted else 'much'} {noun} as {whom}"
 
 
 def _did(terms: Terms) -> str:
@@ -183,8 +194,8 @@ def _largest(comparisons: Sequence[Comparison]) -> Comparison | None:
     return max(measured, key=lambda each: abs(each.average.percent or 0.0), default=None)
 
 
-def _obstacles(comparison: Comparison) -> set[ObstacleKind]:
-    return {each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())}
+def _obstacles(comparison: Comparison) -> list[ObstacleKind]:
+    return list(dict.fromkeys(each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())))
 
 
 def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
@@ -198,7 +209,7 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
         return f"A draw: all are equivalent within {largest.equivalence_percent:g} %."
     if verdicts == {Verdict.TOO_FEW_REPETITIONS}:
         because = "one repetition can't show whether a difference repeats"
-    elif largest.verdict is Verdict.NOT_COMPARABLE and why and why <= HELD_BACK:
+    elif largest.verdict is Verdict.NOT_COMPARABLE and why and HELD_BACK.issuperset(why):
         because = "the generator or the plan's rate may hide more than the difference"
     elif largest.verdict is Verdict.NOT_COMPARABLE:
         because = "the configurations can't be compared fairly"
@@ -228,7 +239,8 @@ def _measured(results: Results) -> str:
     comparison = _largest(results.comparisons)
     if comparison is None or comparison.average.verdict is Verdict.EQUIVALENT:
         return ""
-    said = f"Not proven. Measured: {_gap(comparison, results.terms)}."
+    kinds = ", ".join(kind.value for kind in _obstacles(comparison))
+    said = f"{f'Not comparable ({kinds})' if kinds else 'Not proven'}. Measured: {_gap(comparison, results.terms)}."
     if ObstacleKind.DURABILITY not in _obstacles(comparison):
         return said
     if (quicker := _quicker(comparison)) is not None:

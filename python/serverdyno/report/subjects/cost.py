@@ -207,8 +207,8 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
         longest = wording.share(max(mix.cost.run_delay_share or 0.0 for mix in loose))
         claim = (
             f"In {len(loose):,} of {points}, marked G, the generator waited for a CPU for up to {longest} of the "
-            "window. How much faster the servers are is not known: repeat the experiment while nothing else uses "
-            "the generator's CPUs."
+            f"window. How much faster the servers are {'there' if len(loose) > 1 else 'at this load level'} is not "
+            "known: repeat the experiment while nothing else uses the generator's CPUs."
         )
     elif limited:
         claim = (

@@ -27,11 +27,13 @@ LIMITED_BY = {
 
 
 def limit(results: Results) -> str:
-    """Return what limited each configuration, and at which load levels."""
+    """Return what limited each configuration, and at which load levels; without the name of a single one."""
     by_words: dict[str, list[str]] = {}
     for result in results.configurations:
         if result.finished:
             by_words.setdefault(_limits_of(result, results.axis), []).append(result.name)
+    if len(results.configurations) == 1:
+        return "".join(f"{words}." for words in by_words)
     parts = [f"{few(names)}: {words}" for words, names in by_words.items()]
     return "; ".join(parts) + "." if parts else ""
 
