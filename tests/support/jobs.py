@@ -13,7 +13,14 @@ TICK_S = 0.05
 
 def carried_out_alone(target: _native.Target, task: dict[str, object], most_s: float) -> list[dict[str, Any]]:
     """Return the counts of each level. Raises AnswerError."""
-    job = {"task": task, "most_ns": int(most_s * 1e9), "max_rate_per_s": None, "nonce": 7, "is_led": False}
+    job = {
+        "task": task,
+        "most_ns": int(most_s * 1e9),
+        "timeout_ns": int(most_s * 1e9),
+        "max_rate_per_s": None,
+        "nonce": 7,
+        "is_led": False,
+    }
     running = _native.Job.start(target, json.dumps(job))
     while not running.wait_for_end(TICK_S):
         waiting.look()

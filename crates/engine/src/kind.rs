@@ -135,6 +135,11 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
+    /// Returns how many answers so far asked clients to wait for the end of the server's grace period.
+    fn answers_in_grace(&self) -> u64 {
+        0
+    }
+
     /// Returns whether clients block in system calls, so that each needs a thread.
     fn clients_block(&self) -> bool {
         false

@@ -2,7 +2,7 @@
 //! check. Among the rows for an error, the first whose condition holds applies.
 
 use crate::session::Options;
-use crate::status::{Denied, Status};
+use crate::status::{Denied, Status, Status4};
 use crate::wire::Transport;
 use crate::Refusal;
 use dyno_files::{Hint, WRONG_CONTENT};
@@ -34,6 +34,7 @@ fn over_udp(options: &Options) -> bool {
 }
 
 const NO_ENTRY: &[u32] = &[Status::NoEnt as u32];
+const GRACE: &[u32] = &[Status4::Grace as u32];
 const DENIED: &[u32] = &[Status::Perm as u32, Status::Access as u32];
 const LOW_PORT: &str =
     "Most often, the server accepts requests only from ports below 1024, which are not used here: give the export the option \
@@ -45,6 +46,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often disabled."),
     Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
+    Row::failed(Fault::ResponseTimeout, GRACE, "The server has restarted, and waits for the clients of before (NFSv4): wait until its grace period is over, mostly 90 s, and start again. Linux: nfsv4gracetime; Ganesha: Grace_Period, or Graceless = true."),
     Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer. Perhaps it is not an NFS server."),
     Row::failed(Fault::ClosedEarly, &[], "Check the port, whether the server still runs, and its log: it ended the connection. Some servers do so above a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others with clients whose port is above 1023."),
     Row::failed(Fault::ConnectionReset, &[], "Check the port, whether the server still runs, and its log: it ended the connection. Some servers do so above a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others with clients whose port is above 1023."),

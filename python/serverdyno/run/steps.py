@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 SEEDS = 1 << 32
 REMOVAL_S, REMOVAL_PAUSE_S = 3.0, 0.1
 """Longest time to retry the removal while a server restarts, and the pause between two attempts."""
+HURRY_S = 2.0
+"""Longest time that the removal waits for an answer after an interrupt, because the server may hang."""
 Found = tuple[list[float], "list[group.Level | None]"]
 """The start of each phase by this machine's clock, and the counts of each level."""
 
@@ -148,15 +150,23 @@ class _GroupRun:
         except BaseException as error:
             if self.gates > gates_without:
                 try:
-                    self._remove(removal, base, left)
+                    self._remove(removal, base, left, hurry=not isinstance(error, DynoError))
                 except ServerError as why:
                     if isinstance(error, DynoError):
                         raise type(error)(f"{error}\n{why}", hint=error.hint) from error
             raise
 
-    def _remove(self, actions: scenario.Actions, base: str, left: Sequence[str]) -> None:
-        """Remove the remaining files of a group, from this process with new sessions. Raises ServerError."""
+    def _remove(
+        self, actions: scenario.Actions, base: str, left: Sequence[str], *, hurry: bool = False
+    ) -> None:
+        """Remove the remaining files of a group, from this process with new sessions. Raises ServerError.
+
+        `hurry`: the user waits, so give a server that hangs up soon.
+        """
         here, steps = group.in_this_process(self.setup.target, ()), self._steps(actions, base)
+        if hurry:
+            bound = min(HURRY_S, self.setup.suite.timeout_s)
+            steps = replace(steps, job={**steps.job, "timeout_ns": int(bound * NS_PER_S)})
         until_s = time.monotonic() + REMOVAL_S
         while True:
             try:
@@ -186,6 +196,7 @@ class _GroupRun:
         return {
             "task": task,
             "most_ns": int(min(most_s, bounds.max_length_s if bounds else most_s) * NS_PER_S),
+            "timeout_ns": int(self.setup.suite.timeout_s * NS_PER_S),
             "max_rate_per_s": bounds.max_rate_per_s if bounds else None,
             "nonce": secrets.randbits(NONCE_BITS),
             "is_led": True,

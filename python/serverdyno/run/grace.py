@@ -1,0 +1,28 @@
+"""Says once that clients wait for a server that has restarted (NFSv4's grace period), because nothing else shows why.
+
+Only for clients of this process.
+"""
+
+from __future__ import annotations
+
+from serverdyno import _native
+from serverdyno.plan.model import Configuration
+from serverdyno.run.progress import Progress
+from serverdyno.servers.waiting import Look
+
+
+def grace_told(configuration: Configuration, target: _native.Target, progress: Progress) -> Look:
+    """Return a check of a wait that reports the grace period of the server once."""
+    told = False
+
+    def look() -> None:
+        nonlocal told
+        if not told and target.answers_in_grace:
+            told = True
+            progress.notice(
+                f"{configuration.name}: the server has restarted and is in its grace period (NFS4ERR_GRACE): "
+                "clients wait until it ends",
+                hint="It lasts 90 s on most servers (Linux: nfsv4gracetime; Ganesha: Grace_Period).",
+            )
+
+    return look
