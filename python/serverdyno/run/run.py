@@ -18,6 +18,7 @@ from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import UNKNOWN, WindowMeter
 from serverdyno.run import steps
 from serverdyno.run.ask import looked
+from serverdyno.run.directories import directories_of_shares
 from serverdyno.run.disclose import disclose_fleet, disclose_server
 from serverdyno.run.durability import Durability, watched
 from serverdyno.run.grace import grace_told
@@ -128,7 +129,8 @@ class Run:
                 disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)
             before = looked(setup, mixes)
             if not self.done:
-                self.durability = watching.enter_context(watched(server, head.suites))
+                directories = directories_of_shares(configuration, server, setup, self.progress)
+                self.durability = watching.enter_context(watched(server, head.suites, directories))
             served_before = server.requests_served()
             claim = None if suite.ends_when_done else self._preflight(setup, mixes[0]).server
             disclose_server(self.experiment, self.key.configuration, server, claim)

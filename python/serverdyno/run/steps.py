@@ -114,7 +114,9 @@ class _GroupRun:
         """Run all steps in a new directory, which is removed at the end."""
         base = scenario.DIRECTORY + secrets.token_hex(6)
         local = {name: file.bytes for name, file in asked.local.items()}
-        steps = self._steps(scenario.actions(asked), base, drop_caches=drop_caches)
+        steps = steps_of(
+            self.setup, scenario.actions(asked), base, seed=self.seed, drop_caches=drop_caches
+        )
         load = self._load(replace(steps, clients=scenario.clients(asked), local=local))
         # The first gate comes before the directory is created.
         found = self._carried_out(load, 1, scenario.removal(asked, base), base, [base])
@@ -134,7 +136,7 @@ class _GroupRun:
             "seed": self.seed,
         }
         name = f"Bonnie could not run on {url}"
-        load = self._load(Group(self._job({"bonnie": spec}), clients, [name], {}))
+        load = self._load(Group(_job(self.setup, {"bonnie": spec}), clients, [name], {}))
         files = [file, *(f"{file}.{number}" for number in range(2, clients + 1))]
         # Files are created before the first gate. A client whose session or node is lost does not remove its file.
         return self._carried_out(load, 0, scenario.removal_of_files(files, file), "", files)
@@ -163,7 +165,10 @@ class _GroupRun:
 
         `hurry`: the user waits, so give a server that hangs up soon.
         """
-        here, steps = group.in_this_process(self.setup.target, ()), self._steps(actions, base)
+        here, steps = (
+            group.in_this_process(self.setup.target, ()),
+            steps_of(self.setup, actions, base, seed=self.seed),
+        )
         if hurry:
             bound = min(HURRY_S, self.setup.suite.timeout_s)
             steps = replace(steps, job={**steps.job, "timeout_ns": int(bound * NS_PER_S)})
@@ -184,23 +189,28 @@ class _GroupRun:
         fleet = self.setup.fleet or group.in_this_process(self.setup.target, self.setup.cpus)
         return GroupLoad(fleet, asked)
 
-    def _steps(self, actions: scenario.Actions, base: str, *, drop_caches: bool = False) -> Group:
-        planned = list(actions)
-        common = {"base": base, "block_bytes": block_bytes(self.setup.target.url), "seed": self.seed}
-        steps = [{"action": action, "passes": passes, **common} for _, action, passes in planned]
-        task = {"steps": {"steps": steps, "local": "", "drop_caches": drop_caches}}
-        return Group(self._job(task), 1, [name for name, _, _ in planned], {})
 
-    def _job(self, task: dict[str, Any]) -> dict[str, Any]:
-        bounds, most_s = self.setup.bounds, self.setup.suite.length_s
-        return {
-            "task": task,
-            "most_ns": int(min(most_s, bounds.max_length_s if bounds else most_s) * NS_PER_S),
-            "timeout_ns": int(self.setup.suite.timeout_s * NS_PER_S),
-            "max_rate_per_s": bounds.max_rate_per_s if bounds else None,
-            "nonce": secrets.randbits(NONCE_BITS),
-            "is_led": True,
-        }
+def steps_of(
+    setup: LoadSetup, actions: scenario.Actions, base: str, *, seed: int = 0, drop_caches: bool = False
+) -> Group:
+    """Return a group of steps for one client. `base`: their directory."""
+    planned = list(actions)
+    common = {"base": base, "block_bytes": block_bytes(setup.target.url), "seed": seed}
+    steps = [{"action": action, "passes": passes, **common} for _, action, passes in planned]
+    task = {"steps": {"steps": steps, "local": "", "drop_caches": drop_caches}}
+    return Group(_job(setup, task), 1, [name for name, _, _ in planned], {})
+
+
+def _job(setup: LoadSetup, task: dict[str, Any]) -> dict[str, Any]:
+    bounds, most_s = setup.bounds, setup.suite.length_s
+    return {
+        "task": task,
+        "most_ns": int(min(most_s, bounds.max_length_s if bounds else most_s) * NS_PER_S),
+        "timeout_ns": int(setup.suite.timeout_s * NS_PER_S),
+        "max_rate_per_s": bounds.max_rate_per_s if bounds else None,
+        "nonce": secrets.randbits(NONCE_BITS),
+        "is_led": True,
+    }
 
 
 def carry_out(

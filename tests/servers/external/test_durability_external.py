@@ -36,7 +36,7 @@ def test_syncs_of_a_users_server_are_counted_and_what_its_directory_lies_on_is_k
             server = create("external", settings, documents=Path("/dev/null"), url=users.url)
             server.ask(open_target(SMB, server.access(), suites.load("quick-files").settings(SMB)))
             assert first in server.pids()
-            with watched(server, [suites.load("quick-files")]) as durability:
+            with watched(server, [suites.load("quick-files")], server.data_directories()) as durability:
                 target = ["smbtorture", "//127.0.0.1/data", "-p", f"{users.port}", "-U", f"{USER}%{PASSWORD}"]
                 command = [*target, "-s", f"{users.at / 'smb.conf'}", "smb2.compound_async.flush_flush"]
                 subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
