@@ -38,7 +38,7 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Res
         .iter()
         .map(|&number| of_client(spec, number).file)
         .collect();
-    if seeks.is_err_and(|failure| failure.fault == Fault::ResponseTimeout) {
+    if matches!(&seeks, Err(failure) if failure.fault == Fault::ResponseTimeout) {
         // The controller removes the files; a server that hangs is waited for once.
         return seeks.map(|_| phases);
     }
