@@ -68,8 +68,10 @@ impl JobControl {
     /// Stops the job after its current call, but does not wait long for a server that hangs. The job removes its files.
     pub fn stop(&self) {
         let _looking = self.stage();
-        self.stopped_ns.store(monotonic_ns(), Ordering::Relaxed);
-        self.stopped.store(true, Ordering::Relaxed);
+        // A controller repeats its request until the job has ended.
+        if !self.stopped.swap(true, Ordering::Relaxed) {
+            self.stopped_ns.store(monotonic_ns(), Ordering::Relaxed);
+        }
         self.changed.notify_all();
     }
 

@@ -11,10 +11,9 @@ use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Limit of a log-on, as a multiple of the timeout: as for the clients of a level.
-const LOG_ON_TIMEOUTS: u64 = 2;
-/// Limit of a flush, as a multiple of the timeout: it may write everything that the server has in memory.
-const FLUSH_TIMEOUTS: u64 = 20;
+/// Additional time for a flush, per byte written since the last one: the server may have kept all of them in memory, and
+/// a slow disk writes 10 MB/s.
+const FLUSH_NS_PER_BYTE: u64 = 100;
 
 /// Limits of a job's client.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +31,8 @@ pub(super) struct Bounded<C> {
     bound: Bound,
     /// A flush without an answer.
     flush: Option<CallId>,
+    /// Bytes written since the last answered flush.
+    unflushed_bytes: u64,
 }
 
 impl<C> Bounded<C> {
@@ -45,6 +46,7 @@ impl<C> Bounded<C> {
                 postponed,
             },
             flush: None,
+            unflushed_bytes: 0,
         }
     }
 
@@ -64,22 +66,22 @@ struct Bound {
 }
 
 impl Bound {
-    /// Sets the deadline of the task: so many timeouts after `from_ns`.
-    fn begin(&self, timeouts: u64, from_ns: u64) {
-        let due_ns = from_ns.saturating_add(self.timeout_ns.saturating_mul(timeouts));
+    /// Sets the deadline of the task: a timeout and `more_ns` after `from_ns`.
+    fn begin(&self, more_ns: u64, from_ns: u64) {
+        let due_ns = from_ns.saturating_add(self.timeout_ns).saturating_add(more_ns);
         self.executor.set_deadline(due_ns.min(self.until_ns));
     }
 
-    /// Waits for `work`, at most so many timeouts.
-    async fn keep<T>(&self, timeouts: u64, work: impl Future<Output = T>) -> T {
-        self.begin(timeouts, monotonic_ns());
+    /// Waits for `work`, at most a timeout and `more_ns`.
+    async fn keep<T>(&self, more_ns: u64, work: impl Future<Output = T>) -> T {
+        self.begin(more_ns, monotonic_ns());
         let mut seen = self.postponed.all();
         let mut work = pin!(work);
         poll_fn(|context| {
             let polled = work.as_mut().poll(context);
             if polled.is_pending() && self.postponed.all() != seen {
                 seen = self.postponed.all();
-                self.begin(timeouts, monotonic_ns());
+                self.begin(more_ns, monotonic_ns());
             }
             polled
         })
@@ -89,14 +91,18 @@ impl Bound {
 
 impl<C: FileClient> FileClient for Bounded<C> {
     async fn connect(&mut self) -> Result<(), Failure> {
-        self.flush = None;
-        self.bound.keep(LOG_ON_TIMEOUTS, self.client.connect()).await
+        (self.flush, self.unflushed_bytes) = (None, 0);
+        // Twice the timeout, as for the clients of a level.
+        let more_ns = self.bound.timeout_ns;
+        self.bound.keep(more_ns, self.client.connect()).await
     }
 
     async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
-        let id = self.bound.keep(1, self.client.begin(call)).await?;
-        if matches!(call, Call::Flush { .. }) {
-            self.flush = Some(id);
+        let id = self.bound.keep(0, self.client.begin(call)).await?;
+        match call {
+            Call::Flush { .. } => self.flush = Some(id),
+            Call::Write { data, .. } => self.unflushed_bytes += data.len() as u64,
+            _ => {}
         }
         Ok(id)
     }
@@ -109,7 +115,8 @@ impl<C: FileClient> FileClient for Bounded<C> {
         stability: Stability,
     ) -> Option<Result<CallId, Failure>> {
         let begun = self.client.begin_write(handle, offset, data, stability);
-        self.bound.keep(1, begun).await
+        self.unflushed_bytes += data.len() as u64;
+        self.bound.keep(0, begun).await
     }
 
     async fn call_at_once(
@@ -121,10 +128,13 @@ impl<C: FileClient> FileClient for Bounded<C> {
     }
 
     async fn next(&mut self) -> Result<Event<'_>, Failure> {
-        let timeouts = if self.flush.is_some() { FLUSH_TIMEOUTS } else { 1 };
-        let event = self.bound.keep(timeouts, self.client.next()).await?;
+        let more_ns = match self.flush {
+            Some(_) => self.unflushed_bytes.saturating_mul(FLUSH_NS_PER_BYTE),
+            None => 0,
+        };
+        let event = self.bound.keep(more_ns, self.client.next()).await?;
         if matches!(&event, Event::Ended { id, .. } if Some(*id) == self.flush) {
-            self.flush = None;
+            (self.flush, self.unflushed_bytes) = (None, 0);
         }
         Ok(event)
     }
@@ -140,12 +150,12 @@ impl<C: FileClient> FileClient for Bounded<C> {
 
     async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
         // The wait itself is not for the server, but the session may renew its lease meanwhile.
-        self.bound.begin(1, due_ns.max(monotonic_ns()));
+        self.bound.begin(0, due_ns.max(monotonic_ns()));
         self.client.break_until(due_ns).await
     }
 
     async fn acknowledge(&mut self, grant: Grant, left: Caching) -> Result<(), Failure> {
-        self.bound.keep(1, self.client.acknowledge(grant, left)).await
+        self.bound.keep(0, self.client.acknowledge(grant, left)).await
     }
 
     fn loses_unstable_writes(&self) -> bool {
