@@ -194,8 +194,8 @@ pub(crate) trait Work: Send + Sync + Debug {
     /// Starts the clients of an engine thread on the thread's loop. Each client reports when it is ready.
     fn spawn_clients(&self, thread: &Rc<EngineThread>);
 
-    /// Returns a hint for a failure.
-    fn advice(&self, _failure: &Failure) -> Option<&'static str> {
+    /// Returns a hint for a failure. `location`: where the first redirect leads.
+    fn advice(&self, _failure: &Failure, _location: Option<&str>) -> Option<&'static str> {
         None
     }
 

@@ -75,15 +75,15 @@ const HINTS: &[Row] = &[
 
     Row::failed(Fault::SessionLost, &[NETWORK_NAME_DELETED], "The server closed the share. Most often, the user can't enter its directory: on the server, chmod o+x the directory and all above it. Otherwise, somebody closed the share."),
     Row::failed(Fault::SessionLost, &[], "The server ended the session: check whether the server still runs, and its log."),
-    Row::failed(Fault::AccessDenied, &[], "The server does not let the user create, write or delete files there: the share may be read-only (Samba: read only, write list), or the directory's permissions or masks (create mask, directory mask) may forbid it."),
+    Row::failed(Fault::AccessDenied, &[], "The server does not let the user create, write or delete files there: the share may be read-only (Samba: read only, write list), or the directory's permissions or masks (create mask, directory mask) may forbid it. If files were made, and only changes are refused, the share keeps files as they are: retention, write-once (Samba: vfs objects = worm)."),
     Row::failed(Fault::NotFound, &[], "A file is gone right after it was created, or the directory does not exist: create the directory that the URL names, and look for what hides or removes files (Samba: veto files; a virus scanner).").when(below_the_share),
     Row::failed(Fault::NotFound, &[], "A file is gone right after it was created: the server hides or removes it (Samba: veto files; a virus scanner), or somebody removed the directory."),
     Row::failed(Fault::ErrorStatus, &[PATH_NOT_COVERED], "The directory is a DFS link to another server, and such links are not followed: give the URL of the server and the share that it leads to."),
     Row::failed(Fault::ErrorStatus, &[NOT_A_DIRECTORY], "The URL names a file: name its directory.").when(below_the_share),
     Row::failed(Fault::SharingViolation, &[], "Another program has a file of the load open: a virus scanner, an indexer or a backup on the server. Exclude the directory serverdyno-clients-* there."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
-    Row::failed(Fault::NoSpace, &[QUOTA_EXCEEDED], "The user's quota is used up: raise it, or use a suite with fewer clients."),
-    Row::failed(Fault::NoSpace, &[], "The share is full: free space on the server, or use a suite with fewer clients."),
+    Row::failed(Fault::NoSpace, &[QUOTA_EXCEEDED], "The user's quota is used up: raise it, or write less: a suite with fewer clients, a smaller -s (Bonnie) or --scale (scenarios)."),
+    Row::failed(Fault::NoSpace, &[], "The share is full: free space on the server, or write less: a suite with fewer clients, a smaller -s (Bonnie) or --scale (scenarios). If df -h shows free space there, look at df -i (no inodes left) and at quotas."),
 
     Row::refused(Refusal::NotSmb, &[], "Check the port: it belongs to another kind of server, or to one that only speaks SMB 1, which is not supported."),
     Row::refused(Refusal::HungUp, &[], "If it is a file server, it accepts no more connections (Samba: max smbd processes): look at its log. Check the port, too."),

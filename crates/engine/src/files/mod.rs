@@ -167,7 +167,7 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
         }
     }
 
-    fn advice(&self, failure: &Failure) -> Option<&'static str> {
+    fn advice(&self, failure: &Failure, _location: Option<&str>) -> Option<&'static str> {
         self.0.sessions.advice(failure)
     }
 
