@@ -160,7 +160,8 @@ const TLS: &[Row] = &[
     (
         |case| case.fault == Fault::NothingInCommon,
         "Look at the server's versions of TLS, ciphers and groups: TLS 1.2 and 1.3 are spoken here, with \
-         authenticated encryption alone, and key exchange over X25519, P-256 or P-384 (nginx: ssl_ecdh_curve). Or it has no certificate for the host of the URL: its log \
+         authenticated encryption alone, and key exchange over X25519, P-256 or P-384 (nginx: ssl_ecdh_curve). The \
+         key of its certificate must be of RSA, P-256, P-384 or Ed25519, not of P-521, RSA-PSS or DSA. Or it has no certificate for the host of the URL: its log \
          says which.",
     ),
     (

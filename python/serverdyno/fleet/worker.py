@@ -249,8 +249,9 @@ class Worker:
         try:
             return look, self._group.tallies()
         except _native.AnswerError as error:
-            *_, words, advice, step = error.args
-            raise ServerError(f"{self._names[step]}: {words}", hint=advice or ROOM_HINT) from error
+            _, side, words, advice, step = error.args
+            hint = advice or (ROOM_HINT if side == "client" else None)
+            raise ServerError(f"{self._names[step]}: {words}", hint=hint) from error
 
     def stop_group(self, at_once: bool, timeout_s: float) -> dict[str, Any]:
         """Stop the group, and wait up to `timeout_s` for its end.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-from serverdyno import _native, interrupts
+from serverdyno import _native, interrupts, wording
 from serverdyno.errors import DynoError, GoneError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
@@ -201,6 +201,6 @@ def _all_in_one(problems: Sequence[tuple[str, DynoError]]) -> DynoError:
     for name, error in problems:
         lines.append(textwrap.indent(f"{name}: {error}", "  "))
         if error.hint:
-            lines.append(textwrap.indent(f"hint: {error.hint}", "    "))
+            lines.append(textwrap.indent(wording.hint(error.hint), "    "))
     kind = UserError if all(isinstance(error, UserError) for _, error in problems) else ServerError
     return kind("\n".join(lines))

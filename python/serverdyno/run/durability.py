@@ -32,7 +32,8 @@ VOLUME_FSYNCS = 20
 class Durability:
     """The durability data of one run.
 
-    `directories`: those of the shares; empty if unknown. `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load. `media`: the layers of
+    `directories`: those of the shares; empty if unknown.
+    `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load. `media`: the layers of
     each volume, its file system first; empty if unknown. `synchronous`: whether each volume writes without a sync.
     `volume_fsync_ms`: the median fsync of each volume, before any load. `preloaded`: libraries of LD_PRELOAD, in this
     program and in the server.

@@ -114,9 +114,7 @@ class _GroupRun:
         """Run all steps in a new directory, which is removed at the end."""
         base = scenario.DIRECTORY + secrets.token_hex(6)
         local = {name: file.bytes for name, file in asked.local.items()}
-        steps = steps_of(
-            self.setup, scenario.actions(asked), base, seed=self.seed, drop_caches=drop_caches
-        )
+        steps = steps_of(self.setup, scenario.actions(asked), base, seed=self.seed, drop_caches=drop_caches)
         load = self._load(replace(steps, clients=scenario.clients(asked), local=local))
         # The first gate comes before the directory is created.
         found = self._carried_out(load, 1, scenario.removal(asked, base), base, [base])
