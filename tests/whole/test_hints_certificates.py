@@ -22,6 +22,8 @@ CHAIN = """
 basicConstraints = critical,CA:TRUE
 [server]
 subjectAltName = IP:127.0.0.1
+[nameless]
+basicConstraints = CA:FALSE
 [client]
 subjectAltName = IP:127.0.0.1
 extendedKeyUsage = clientAuth
@@ -71,6 +73,7 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("inner", "outer", "inner"),
         ("leaf", "inner", "server"),
         ("client", "inner", "client"),
+        ("nameless", "outer", "nameless"),
     ):
         openssl("req", *curve, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
         signed = ("-CA", f"{by}.pem", "-CAkey", f"{by}.key", "-CAcreateserial", "-extfile", "extensions")
@@ -82,6 +85,7 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("sent", "error", "hint"),
     [
         (("leaf",), "no trusted authority has signed", "may not send its intermediate certificate"),
+        (("nameless",), "for another name: it has no subjectAltName", "(CN) does not count (RFC 9525)"),
         (("client", "inner"), "not for servers (extendedKeyUsage lacks serverAuth)", "has serverAuth"),
     ],
 )

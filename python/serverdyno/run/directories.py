@@ -29,7 +29,7 @@ DIRECTORY = "serverdyno-check-"
 def directories_of_shares(
     configuration: Configuration, server: RunningServer, setup: LoadSetup, progress: Progress
 ) -> Sequence[Path]:
-    """Return the directories of a server's files, share by share; none, and report why, if one is not that of its share.
+    """Return the directories of a server's files by share; none, and report why, if one is not that of its share.
 
     Those of our own servers and of `file:` URLs need no check.
     """
