@@ -11,17 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from benches.mixes import files_mix
 
 from serverdyno import _native
-from serverdyno.plan.model import Configuration
-from serverdyno.run.grace import grace_told
-from serverdyno.servers import waiting
 from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
 from serverdyno.servers.running import started
-from support.experiments import Listener
-from support.file_server import PATIENCE_S, needs_root, skip_unless_installed
-from support.jobs import carried_out_alone
+from support.file_server import needs_root, skip_unless_installed
 from support.nfs_server import inside, mixed, target
 from support.users_smbd import opened_to_others
 
@@ -75,21 +69,6 @@ class Elsewhere(Altered):
         return 2649
 
 
-MAKING: dict[str, object] = {
-    "steps": {
-        "steps": [
-            {
-                "action": {"do": "make_file", "file": "new", "bytes": 4096},
-                "passes": 0,
-                "base": "",
-                "block_bytes": 4096,
-                "seed": 1,
-            }
-        ],
-        "local": "",
-        "drop_caches": False,
-    }
-}
 SQUASH = ("Squash = All_Squash", "Squash = Root_Squash")
 READ_ONLY = ("Access_Type = RW", "Access_Type = RO")
 LOW_PORTS = ("Access_Type = RW", "Access_Type = RW; PrivilegedPort = true")
@@ -171,35 +150,10 @@ def test_a_write_to_an_export_of_metadata_alone_is_told(tmp_path: Path) -> None:
 
 
 def test_another_service_at_the_port_is_told(tmp_path: Path) -> None:
-    with altered(tmp_path / "g", "4.1") as server:
+    with altered(tmp_path / "g", "3") as server:
         [look] = target(server, url="nfs://127.0.0.1:20048/volume1?vers=4.1", shares=[]).look(0)
         assert "does not speak this version of NFS" in (look["why"] or "")
         assert "another service, such as mountd" in (look["advice"] or "")
-
-
-GRACE = (r"Graceless = \w+", "Graceless = false; Lease_Lifetime = 2; Grace_Period = 5")
-
-
-def test_a_grace_period_is_waited_for_and_told_once(tmp_path: Path) -> None:
-    with altered(tmp_path / "g", "4.1", GRACE) as server:
-        to = target(server)
-        configuration = Configuration("theirs", "external", {}, (), to.url, None)
-        listener = Listener()
-        with waiting.ended_by(grace_told(configuration, to, listener)):
-            carried_out_alone(to, MAKING, PATIENCE_S, timeout_s=2.0)
-        assert to.answers_in_grace > 0
-        assert [notice.partition(":")[0] for notice in listener.notices] == ["theirs"]
-        assert "is in its grace period (NFS4ERR_GRACE)" in listener.notices[0]
-
-
-def test_a_grace_period_that_takes_too_long_is_the_reason_of_the_timeout(tmp_path: Path) -> None:
-    lasting = (GRACE[0], "Graceless = false; Lease_Lifetime = 60; Grace_Period = 120")
-    with altered(tmp_path / "g", "4.1", lasting) as server:
-        shape = {"clients": 1, "threads": 1, "length_s": 0.5, "timeout_s": 1.0}
-        load = files_mix(target(server), {"workload": "diskmix"}, None, **shape).start()
-        assert load.wait(PATIENCE_S)
-        [error] = load.result()["errors"]
-    assert "NFS4ERR_GRACE" in error["example"] and "Ganesha: Grace_Period" in error["advice"], error
 
 
 SILENT = "import socket; s = socket.create_server(('127.0.0.1', 111)); print(flush=True); input()"
