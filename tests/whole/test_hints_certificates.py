@@ -1,4 +1,4 @@
-"""What is said of an untrusted certificate: its chain, its purpose and its dates."""
+"""What is said of certificates: their chain, purpose and dates, those of clients, and sessions that are not kept."""
 
 from __future__ import annotations
 
@@ -120,6 +120,28 @@ def test_a_certificate_that_is_not_valid_yet_has_its_moment_and_the_clock(home: 
         said = told(home, port, chained / "outer.pem")
         assert "valid from 2099-01-01 00:00 UTC; this machine's clock says 20" in said
         assert "Set this machine's clock" in said
+
+
+def test_a_certificate_that_is_wanted_after_the_handshake_is_told(home: Home, chained: Path) -> None:
+    shutil.copy(chained / "leaf.pem", chained / "server.pem")
+    shutil.copy(chained / "leaf.key", chained / "server.key")
+    shown = ("--cert", chained / "client.pem", "--key", chained / "client.key")
+    with nginx(chained, TLS.replace("return 200", "return 403")) as port:
+        url = f"https://127.0.0.1:{port}/"
+        done = home.here("load", url, "-k", *shown, "--clients", "1", "--length", "0.5s")
+    assert done.returncode == 1 and "asked for no client certificate in the handshake" in done.stderr
+
+
+def test_a_server_that_keeps_no_sessions_has_a_caveat(home: Home, chained: Path) -> None:
+    shutil.copy(chained / "leaf.pem", chained / "server.pem")
+    shutil.copy(chained / "leaf.key", chained / "server.key")
+    offered = ("--no-keep-alive", "--resumption", "1.0", "--clients", "1", "--length", "0.5s")
+    for kept, is_told in (("off", True), ("on", False)):
+        settings = TLS.replace("ssl_certificate ", f"ssl_session_tickets {kept}; ssl_certificate ", 1)
+        with nginx(chained, settings) as port:
+            done = home.here("load", f"https://127.0.0.1:{port}/", "-k", *offered)
+        assert done.returncode == 0, done.stderr
+        assert ("No TLS session was resumed" in done.stdout) == is_told, done.stdout
 
 
 FORMS = {
