@@ -123,7 +123,7 @@ class Run:
         with (
             opened(head, configuration, server, mixes, self.site) as setup,
             workspaces_taken_away(configuration, server.access(), mixes[0], setup, self.progress),
-            waiting.ended_by(grace_told(configuration, setup.target, self.progress)),
+            waiting.ended_by(grace_told(configuration, setup, self.progress)),
         ):
             if setup.fleet is not None and setup.fleet.disclosed:
                 disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)

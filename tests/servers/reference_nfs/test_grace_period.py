@@ -9,7 +9,9 @@ import pytest
 from benches.mixes import files_mix, nfs_target
 
 from serverdyno import _native
-from serverdyno.plan.model import Configuration
+from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.plan import suites
+from serverdyno.plan.model import Configuration, GeneratorPlan
 from serverdyno.run.grace import grace_told
 from serverdyno.servers import waiting
 from support.experiments import Listener
@@ -58,7 +60,8 @@ def test_a_grace_period_is_the_reason_of_a_timeout_and_is_waited_for_in_steps(in
     assert "NFS4ERR_GRACE" in error["example"] and "Ganesha: Grace_Period" in error["advice"], error
 
     configuration, listener = Configuration("theirs", "external", {}, (), to.url, None), Listener()
-    with waiting.ended_by(grace_told(configuration, to, listener)):
+    setup = LoadSetup(suites.load("quick-files"), to, GeneratorPlan(), (), None)
+    with waiting.ended_by(grace_told(configuration, setup, listener)):
         carried_out_alone(to, {"bonnie": BONNIE}, PATIENCE_S, timeout_s=6.0)
     [notice] = listener.notices
     assert "theirs: the server has restarted and is in its grace period (NFS4ERR_GRACE)" in notice
