@@ -59,6 +59,9 @@ class Target:
     url: str
     address: str  # "127.0.0.1:8080", the one that was checked and is used
     loopback: bool
+    answers_in_grace: (
+        int  # of an NFSv4 server so far, that asked clients to wait for the end of its grace period
+    )
     facts: dict[str, Any]  # of HTTP `host` (the Host header) and `path`, of SMB `shares`
     def look(self, nonce: int, *, sessions: int = 0) -> list[ShareLook]:
         """Log on to every share and ask for its free space, within ten seconds and without writing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Iterable, Sequence
 
@@ -10,6 +11,10 @@ from pydantic_core import ErrorDetails
 from serverdyno import units
 
 NO_BREAK = "\u00a0"
+ADVICE_ENDS = re.compile(
+    r"(?<=[.;]) (?=If |Or |Otherwise|Try |A |With |Where |When |Some |Linux: |Location: )"
+)
+"""Where another piece of advice begins in a hint: at an alternative, or at a case."""
 NOTHING = "–"  # noqa: RUF001  an en dash means "not measured" in a table
 
 
@@ -166,3 +171,9 @@ def places(value: float | None, digits: int) -> str:
 def seconds(value: float) -> str:
     """Return a duration of a level: `300 s`, `4.8 s`."""
     return f"{value:,.3g} s" if value < 100 else f"{value:,.0f} s"
+
+
+def hint(text: str) -> str:
+    """Return `hint: ` and the text, with a line for each piece of advice."""
+    first, *rest = re.split(ADVICE_ENDS, text)
+    return "\n".join([f"hint: {first}", *(f"  {line}" for line in rest)])

@@ -76,7 +76,7 @@ def judged_by_two_flushes(
     """Yield the verdict on a server that answers two flushes, after `arranged` was called with it, and its media."""
     with samba(settings) as server:
         arranged(server)
-        with watched(server, [suites.load("quick-files")]) as durability:
+        with watched(server, [suites.load("quick-files")], server.data_directories()) as durability:
             flush_twice(server)
             server.requests_served()
             note = RunNote(state="done", **durability.note())

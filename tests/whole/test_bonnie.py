@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from benches import bonnie as bench
+from benches.mixes import nfs_target as bench_nfs_target
 from benches.mixes import smb_target as bench_smb_target
 from benches.rounds import Effort, cpus
 
@@ -304,6 +305,45 @@ def test_what_a_killed_server_leaves_is_removed_or_named(
         server.kill()
 
 
+@pytest.mark.parametrize("protocol", ["smb", "nfs3", "nfs4"])
+def test_a_server_that_hangs_is_reported_after_the_timeout(protocol: str) -> None:
+    # The job itself may take a day.
+    if protocol == "smb":
+        smb = start_smb(user="dyno", password="secret", fault="stall")
+        url = f"smb://127.0.0.1:{smb.port}/"
+        to = bench_smb_target(url, shares=["volume1"], user="dyno", password="secret")
+        server: Any = smb
+    else:
+        server = start_nfs(fault="stall")
+        ports = f"nfsport={server.port}&mountport={server.port}"
+        version = "3" if protocol == "nfs3" else "4.1"
+        to = bench_nfs_target(f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&{ports}")
+    try:
+        with pytest.raises(_native.AnswerError, match="the response did not end in time"):
+            carried_out(to, 2 * MIB, most_s=86400.0, timeout_s=0.5)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_a_signal_ends_it_although_the_server_hangs_and_what_is_left_is_named(
+    home: Home, version: str
+) -> None:
+    with home.started("reference", "nfs", "--port", "0") as server:
+        assert server.stdout is not None
+        port = json.loads(server.stdout.readline())["port"]
+        url = f"nfs://127.0.0.1:{port}/volume1?vers={version}&nfsport={port}&mountport={port}"
+        with home.started("bonnie", "-d", url, "-s", "2000", "--seeks", "1") as tool:
+            assert tool.stderr is not None
+            while "target: putc" not in tool.stderr.readline():
+                assert tool.poll() is None
+            server.send_signal(signal.SIGSTOP)
+            tool.send_signal(signal.SIGTERM)
+            said = tool.communicate(timeout=PATIENCE_S)[1]
+            assert tool.returncode != 0
+            assert f"and is left on {url}: Bonnie.{tool.pid}" in said, said
+
+
 def wait_until(is_so: Callable[[], bool], tool: subprocess.Popen[str]) -> None:
     """Wait for a condition, and fail if the tool ends first."""
     deadline = time.monotonic() + PATIENCE_S
@@ -312,7 +352,9 @@ def wait_until(is_so: Callable[[], bool], tool: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
-def carried_out(to: _native.Target, size: int) -> dict[str, dict[str, Any]]:
+def carried_out(
+    to: _native.Target, size: int, most_s: float = PATIENCE_S, timeout_s: float | None = None
+) -> dict[str, dict[str, Any]]:
     """Return the counts of each phase, with its requests by name."""
     spec = {
         "clients": 1,
@@ -325,7 +367,8 @@ def carried_out(to: _native.Target, size: int) -> dict[str, dict[str, Any]]:
         "seekers": 3,
         "seed": 1,
     }
-    phases = dict(zip(PHASES, carried_out_alone(to, {"bonnie": spec}, PATIENCE_S), strict=True))
+    found = carried_out_alone(to, {"bonnie": spec}, most_s, timeout_s=timeout_s)
+    phases = dict(zip(PHASES, found, strict=True))
     for phase in phases.values():
         phase["requests"] = {row["request"]: row["count"] for row in phase["requests"]}
     return phases

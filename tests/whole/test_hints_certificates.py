@@ -1,4 +1,4 @@
-"""What is said of an untrusted certificate: its chain, its purpose and its dates."""
+"""What is said of certificates: their chain, purpose and dates, those of clients, and sessions that are not kept."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ CHAIN = """
 basicConstraints = critical,CA:TRUE
 [server]
 subjectAltName = IP:127.0.0.1
+[nameless]
+basicConstraints = CA:FALSE
 [client]
 subjectAltName = IP:127.0.0.1
 extendedKeyUsage = clientAuth
@@ -71,6 +73,7 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("inner", "outer", "inner"),
         ("leaf", "inner", "server"),
         ("client", "inner", "client"),
+        ("nameless", "outer", "nameless"),
     ):
         openssl("req", *curve, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
         signed = ("-CA", f"{by}.pem", "-CAkey", f"{by}.key", "-CAcreateserial", "-extfile", "extensions")
@@ -82,6 +85,7 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("sent", "error", "hint"),
     [
         (("leaf",), "no trusted authority has signed", "may not send its intermediate certificate"),
+        (("nameless",), "for another name: it has no subjectAltName", "(CN) does not count (RFC 9525)"),
         (("client", "inner"), "not for servers (extendedKeyUsage lacks serverAuth)", "has serverAuth"),
     ],
 )
@@ -116,6 +120,28 @@ def test_a_certificate_that_is_not_valid_yet_has_its_moment_and_the_clock(home: 
         said = told(home, port, chained / "outer.pem")
         assert "valid from 2099-01-01 00:00 UTC; this machine's clock says 20" in said
         assert "Set this machine's clock" in said
+
+
+def test_a_certificate_that_is_wanted_after_the_handshake_is_told(home: Home, chained: Path) -> None:
+    shutil.copy(chained / "leaf.pem", chained / "server.pem")
+    shutil.copy(chained / "leaf.key", chained / "server.key")
+    shown = ("--cert", chained / "client.pem", "--key", chained / "client.key")
+    with nginx(chained, TLS.replace("return 200", "return 403")) as port:
+        url = f"https://127.0.0.1:{port}/"
+        done = home.here("load", url, "-k", *shown, "--clients", "1", "--length", "0.5s")
+    assert done.returncode == 1 and "asked for no client certificate in the handshake" in done.stderr
+
+
+def test_a_server_that_keeps_no_sessions_has_a_caveat(home: Home, chained: Path) -> None:
+    shutil.copy(chained / "leaf.pem", chained / "server.pem")
+    shutil.copy(chained / "leaf.key", chained / "server.key")
+    offered = ("--no-keep-alive", "--resumption", "1.0", "--clients", "1", "--length", "0.5s")
+    for kept, is_told in (("off", True), ("on", False)):
+        settings = TLS.replace("ssl_certificate ", f"ssl_session_tickets {kept}; ssl_certificate ", 1)
+        with nginx(chained, settings) as port:
+            done = home.here("load", f"https://127.0.0.1:{port}/", "-k", *offered)
+        assert done.returncode == 0, done.stderr
+        assert ("No TLS session was resumed" in done.stdout) == is_told, done.stdout
 
 
 FORMS = {

@@ -135,7 +135,7 @@ def test_a_wrong_status_has_the_advice_of_its_cause(
         ),
         ("ssl_reject_handshake on;", ("-k",), "no server name (SNI) is sent"),
         ("ssl_protocols TLSv1.2;", ("-k", "--tls-min", "1.3"), "none of the versions of TLS"),
-        ("ssl_protocols TLSv1.2; ssl_ciphers AES128-SHA;", ("-k",), "versions of TLS and ciphers"),
+        ("ssl_protocols TLSv1.2; ssl_ciphers AES128-SHA;", ("-k",), "X25519, P-256 or P-384"),
         ("", (), "Name the authority that signed"),
         ("", ("--ca-file", "{at}/ca.pem"), "a name that the server's certificate is for"),
         ("", ("-k", "--proxy-protocol", "v1"), "leave out --proxy-protocol"),

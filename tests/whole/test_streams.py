@@ -17,7 +17,9 @@ from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.open_load import unaccounted
 from serverdyno.store.experiment import Experiment
 from support import reference_targets
+from support.dyno_process import Home
 from support.experiments import Listener, carried_out_plan
+from support.reference_servers import start_nfs
 from support.reference_targets import counts, directory, nfs, smb
 
 BLOCK_BYTES = 16 * 2**10
@@ -231,3 +233,14 @@ def problems(**changes: Any) -> str:
 def test_a_suite_says_what_streams_need(changes: dict[str, Any], said: str) -> None:
     found = problems(**changes)
     assert said in found if said else found == ""
+
+
+def test_a_server_that_takes_less_at_once_than_a_block_is_told_with_its_limit(home: Home) -> None:
+    server = start_nfs(max_transfer_bytes=65536)
+    try:
+        url = f"nfs://127.0.0.1:{server.port}/volume1?nfsport={server.port}&mountport={server.port}"
+        done = home.here("scenario", "streams", "-d", url, "--scale", "0.02")
+    finally:
+        server.stop()
+    assert done.returncode == 1 and "reads or writes at most 65536 bytes at once" in done.stderr, done.stderr
+    assert "is writable" not in done.stderr

@@ -5,13 +5,15 @@ use crate::bonnie::BonnieSpec;
 use crate::scenario::{StepAction, StepSpec};
 use crate::spec::PartSpec;
 use crate::tally::MixTally;
-use dyno_measure::{monotonic_ns, Failure};
+use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Time for which the clients of a stopped job wait for the server, to end their call and remove their files.
+const LEAVING_NS: u64 = 2 * NS_PER_S;
 /// Maximum size of a program's read or write.
 const MOST_BLOCK_BYTES: u32 = 1 << 20;
 /// Maximum number of threads, each with a session, per machine.
@@ -43,6 +45,7 @@ pub struct JobStage {
 #[derive(Debug, Default)]
 pub struct JobControl {
     stopped: AtomicBool,
+    stopped_ns: AtomicU64,
     abandoned: AtomicBool,
     /// Whether a controller opens the gates. Otherwise, a gate opens when all clients have arrived.
     is_led: bool,
@@ -62,10 +65,13 @@ impl JobControl {
         }
     }
 
-    /// Stops the job after its current call. The job removes its files.
+    /// Stops the job after its current call, but does not wait long for a server that hangs. The job removes its files.
     pub fn stop(&self) {
         let _looking = self.stage();
-        self.stopped.store(true, Ordering::Relaxed);
+        // A controller repeats its request until the job has ended.
+        if !self.stopped.swap(true, Ordering::Relaxed) {
+            self.stopped_ns.store(monotonic_ns(), Ordering::Relaxed);
+        }
         self.changed.notify_all();
     }
 
@@ -151,7 +157,14 @@ impl JobControl {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_abandoned(&self) -> bool {
+    /// Returns whether clients that began at `begun_ns` have to end now, in the middle of a call: the job is abandoned,
+    /// or was stopped a while ago and they still wait for the server.
+    pub(crate) fn ends_at_once(&self, begun_ns: u64) -> bool {
+        let due_ns = || self.stopped_ns.load(Ordering::Relaxed).max(begun_ns) + LEAVING_NS;
+        self.is_abandoned() || (self.is_stopped() && monotonic_ns() >= due_ns())
+    }
+
+    fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
     }
 
@@ -166,6 +179,8 @@ impl JobControl {
 pub struct FileJob {
     pub task: FileTask,
     pub most_ns: u64,
+    /// Time without an answer after which a call fails.
+    pub timeout_ns: u64,
     /// Maximum calls per second of all clients. Required for targets on other machines.
     pub max_rate_per_s: Option<f64>,
     /// Clients that this process runs. None: all.

@@ -135,6 +135,11 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
+    /// Returns how many answers so far asked clients to wait for the end of the server's grace period.
+    fn answers_in_grace(&self) -> u64 {
+        0
+    }
+
     /// Returns whether clients block in system calls, so that each needs a thread.
     fn clients_block(&self) -> bool {
         false
@@ -189,8 +194,8 @@ pub(crate) trait Work: Send + Sync + Debug {
     /// Starts the clients of an engine thread on the thread's loop. Each client reports when it is ready.
     fn spawn_clients(&self, thread: &Rc<EngineThread>);
 
-    /// Returns a hint for a failure.
-    fn advice(&self, _failure: &Failure) -> Option<&'static str> {
+    /// Returns a hint for a failure. `location`: where the first redirect leads.
+    fn advice(&self, _failure: &Failure, _location: Option<&str>) -> Option<&'static str> {
         None
     }
 

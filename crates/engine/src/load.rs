@@ -253,8 +253,8 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
     let first = &thread.first_answer;
     tally.set_server(first.server.get().cloned());
     Ok(tally.finish(source_addresses, |failure| {
-        let advice = shared.work.advice(failure)?;
         let location = first.location.get().filter(|_| dyno_http::redirects(failure));
+        let advice = shared.work.advice(failure, location.map(String::as_str))?;
         Some(location.map_or(advice.to_owned(), |location| {
             format!("{advice} Location: {location}")
         }))

@@ -85,6 +85,12 @@ impl OpenTarget {
         self.inner.connect(deadline_ns)
     }
 
+    /// Returns how many answers so far asked clients to wait for the end of the server's grace period.
+    #[must_use]
+    pub fn answers_in_grace(&self) -> u64 {
+        self.inner.answers_in_grace()
+    }
+
     /// Inspects the target without load; writes nothing. `nonce` and `sessions`: as for `Target::look`.
     #[must_use]
     pub fn look(&self, nonce: u64, sessions: u32) -> Vec<Look> {

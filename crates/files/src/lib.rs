@@ -11,6 +11,7 @@ mod hint;
 mod page_run;
 mod pattern;
 pub mod posix;
+mod postponed;
 mod uncached;
 
 pub use beginning::read_beginning;
@@ -26,4 +27,5 @@ pub use counted::{Breaks, CallKind, Calls, Counted, KindCount};
 pub use hint::{Cause, Hint, WRONG_CONTENT};
 pub use page_run::PageRun;
 pub use pattern::matches_pattern;
+pub use postponed::Postponed;
 pub use uncached::Uncached;

@@ -19,6 +19,8 @@ pub struct Circumstances {
     pub is_address: bool,
     /// The client sends a PROXY protocol header.
     pub proxy_protocol: bool,
+    /// The server redirects to the URL that was requested.
+    pub redirects_to_itself: bool,
     pub asking: Asking,
 }
 
@@ -127,6 +129,20 @@ const TLS: &[Row] = &[
          server trusts, that it has not expired, and that it may be used for clients (extendedKeyUsage clientAuth).",
     ),
     (
+        |case| {
+            let after = case.status == 403 && case.is.has_certificate && !case.is.certificate_asked;
+            case.is.tls && (after || case.fault == Fault::Renegotiation)
+        },
+        "The server asked for no client certificate in the handshake. It may want one afterwards, for a part of its \
+         URLs (Apache: SSLVerifyClient in <Location> or <Directory>), which dyno does not support: set \
+         SSLVerifyClient for the whole virtual host. Otherwise check the server's access rules.",
+    ),
+    (
+        |case| case.table == "certificate names",
+        "The certificate has no subjectAltName, and its common name (CN) does not count (RFC 9525): issue one with \
+         subjectAltName=DNS:HOST. --insecure accepts any.",
+    ),
+    (
         |case| case.is.tls && case.is.is_address && matches!(case.alert, 80 | 112),
         "The URL names an address, so no server name (SNI) is sent, and the server may have no certificate without \
          one. Use its name in the URL; --resolve HOST:PORT:ADDRESS connects to this address.",
@@ -143,8 +159,9 @@ const TLS: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::NothingInCommon,
-        "Look at the server's versions of TLS and ciphers: TLS 1.2 and 1.3 are spoken here, with ephemeral key \
-         exchange and authenticated encryption alone. Or it has no certificate for the host of the URL: its log \
+        "Look at the server's versions of TLS, ciphers and groups: TLS 1.2 and 1.3 are spoken here, with \
+         authenticated encryption alone, and key exchange over X25519, P-256 or P-384 (nginx: ssl_ecdh_curve). The \
+         key of its certificate must be of RSA, P-256, P-384 or Ed25519, not of P-521, RSA-PSS or DSA. Or it has no certificate for the host of the URL: its log \
          says which.",
     ),
     (
@@ -154,7 +171,8 @@ const TLS: &[Row] = &[
     (
         |case| matches!(case.fault, Fault::HandshakeTimeout | Fault::HandshakeRefused | Fault::MalformedRecord),
         "Check that the port speaks TLS, and look at the server's log: it does not carry the handshake through. \
-         Where the port speaks no TLS, use http:// in place of https://.",
+         Where the port speaks no TLS, use http:// in place of https://. A TCP load balancer or tunnel there may have \
+         no backend that runs.",
     ),
     (
         |case| case.fault == Fault::UntrustedCertificate,
@@ -232,9 +250,14 @@ const STATUS: &[Row] = &[
          or nothing answers at its socket.",
     ),
     (
-        |case| case.status == 400 && !case.is.tls,
+        |case| case.status == 400 && !case.is.tls && !case.is.http2,
         "If the port speaks TLS, use https:// in place of http://. Otherwise look at the request: curl -v shows \
          what the server says against it, such as an unknown Host or a header that is too long.",
+    ),
+    (
+        |case| case.status == 400,
+        "Look at the request: curl -v shows what the server says against it, such as an unknown host or a header that \
+         is too long.",
     ),
     (
         |case| case.status == 401 && case.is.asking.has_credentials,
@@ -310,6 +333,11 @@ const STATUS: &[Row] = &[
          --resolve HOST:PORT:ADDRESS connects to any address.",
     ),
     (
+        |case| case.status == 426 && case.is.http2,
+        "The server wants another protocol for this URL: curl -i shows it as Upgrade. Leave out --http2 (version = \
+         \"2\" in a suite) for HTTP/1.1. WebSocket is not supported.",
+    ),
+    (
         |case| case.status == 426,
         "The server wants another protocol: curl -i shows it as Upgrade. For h2c use --http2; for TLS use https:// \
          in place of http://. WebSocket is not supported.",
@@ -330,6 +358,12 @@ const STATUS: &[Row] = &[
          Set-Cookie, or use --session (docs/sessions.md). Otherwise use the URL of the header Location.",
     ),
     (
+        |case| is_redirect(case.status) && case.is.redirects_to_itself,
+        "The server redirects to the URL that was requested. It may want a header that is missing, such as -H \
+         'X-Forwarded-Proto: https' or -H 'Accept-Language: en', or a cookie (--cookie NAME=VALUE). Otherwise this is \
+         a redirect loop of the server.",
+    ),
+    (
         |case| is_redirect(case.status),
         "The server redirects, and no redirect is followed: use the URL of the header Location. If that is a log-in \
          page, give --cookie NAME=VALUE. If the status is right, use --expect-status with it.",
@@ -340,7 +374,18 @@ const STATUS: &[Row] = &[
          304.",
     ),
     (
-        |case| matches!(case.status, 502 | 504),
+        |case| case.status == 504,
+        "A proxy waited for its backend server for too long (HAProxy: timeout server; nginx: proxy_read_timeout; \
+         Apache: ProxyTimeout): the backend is slow, hangs or can't be reached. Load the backend directly, or raise \
+         the proxy's limit.",
+    ),
+    (
+        |case| case.status == 511,
+        "A device on the way, such as a captive portal or a proxy, asks for a log-in: log in there, or take another \
+         network. This is not the server's answer.",
+    ),
+    (
+        |case| case.status == 502,
         "This is a proxy whose backend server does not respond: start that server, and check the proxy's log.",
     ),
     (
@@ -366,6 +411,11 @@ const STATUS: &[Row] = &[
 
 const CONNECTION: &[Row] = &[
     (
+        |case| matches!(case.fault, Fault::StreamReset | Fault::StreamRefused | Fault::GoingAway),
+        "Look at the server's log: it ends this request without a complete answer. curl --http2-prior-knowledge (or \
+         --http2 for https://) shows whether another client gets one.",
+    ),
+    (
         |case| case.fault == Fault::ConnectionRefused,
         "Start the server, or check the address and the port: nothing listens there.",
     ),
@@ -386,7 +436,8 @@ const CONNECTION: &[Row] = &[
     (
         |case| matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset),
         "Look at the server's log: it ends connections without a complete answer. If it speaks TLS on this port, \
-         use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol.",
+         use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol. A TCP load \
+         balancer or tunnel there (HAProxy, ssh -L) may have no backend that runs.",
     ),
 ];
 

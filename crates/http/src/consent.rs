@@ -126,6 +126,16 @@ impl Target {
         self.trust.is_some()
     }
 
+    /// Returns whether a header Location leads to the URL of the target.
+    #[must_use]
+    pub fn is_at(&self, location: &str) -> bool {
+        let scheme = if self.is_secure() { "https://" } else { "http://" };
+        let within = location
+            .strip_prefix(scheme)
+            .and_then(|rest| rest.strip_prefix(self.host.as_str()));
+        within.unwrap_or(location) == self.path
+    }
+
     pub(crate) fn speaks_http2(&self) -> bool {
         self.http2
     }
@@ -157,6 +167,7 @@ impl Target {
                 .parse::<IpAddr>()
                 .is_ok(),
             proxy_protocol: self.proxy_protocol.is_some(),
+            redirects_to_itself: false,
             asking: Asking::default(),
         }
     }

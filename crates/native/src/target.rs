@@ -96,6 +96,11 @@ impl Target {
     }
 
     #[getter]
+    fn answers_in_grace(&self) -> u64 {
+        self.inner.answers_in_grace()
+    }
+
+    #[getter]
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.inner.facts())
     }

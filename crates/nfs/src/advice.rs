@@ -2,7 +2,7 @@
 //! check. Among the rows for an error, the first whose condition holds applies.
 
 use crate::session::Options;
-use crate::status::{Denied, Status};
+use crate::status::{Denied, Status, Status4};
 use crate::wire::Transport;
 use crate::Refusal;
 use dyno_files::{Hint, WRONG_CONTENT};
@@ -34,6 +34,7 @@ fn over_udp(options: &Options) -> bool {
 }
 
 const NO_ENTRY: &[u32] = &[Status::NoEnt as u32];
+const GRACE: &[u32] = &[Status4::Grace as u32];
 const DENIED: &[u32] = &[Status::Perm as u32, Status::Access as u32];
 const LOW_PORT: &str =
     "Most often, the server accepts requests only from ports below 1024, which are not used here: give the export the option \
@@ -45,6 +46,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often disabled."),
     Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
+    Row::failed(Fault::ResponseTimeout, GRACE, "The server has restarted, and waits for the clients of before (NFSv4): wait until its grace period is over, mostly 90 s, and start again. Linux: nfsv4gracetime; Ganesha: Grace_Period, or Graceless = true."),
     Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer. Perhaps it is not an NFS server."),
     Row::failed(Fault::ClosedEarly, &[], "Check the port, whether the server still runs, and its log: it ended the connection. Some servers do so above a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others with clients whose port is above 1023."),
     Row::failed(Fault::ConnectionReset, &[], "Check the port, whether the server still runs, and its log: it ended the connection. Some servers do so above a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others with clients whose port is above 1023."),
@@ -59,16 +61,18 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (exportfs -ra)."),
     Row::failed(Fault::SessionLost, &[], "The server ended the session: check whether the server still runs, and its log."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
-    Row::failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or use a suite with fewer clients."),
-    Row::failed(Fault::NoSpace, &[], "The export is full: free space on the server, or use a suite with fewer clients."),
+    Row::failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or write less: a suite with fewer clients, a smaller -s (Bonnie) or --scale (scenarios). Ganesha answers so, too, for an export with Access_Type = MDONLY: set RW."),
+    Row::failed(Fault::NoSpace, &[], "The export is full: free space on the server, or write less: a suite with fewer clients, a smaller -s (Bonnie) or --scale (scenarios). If df -h shows free space there, look at df -i (no inodes left) and at quotas."),
 
     Row::refused(Refusal::NoPortmapper, &[], "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048. A server that only speaks NFSv4 has neither: check its port, and measure it with ?vers=4.1."),
     Row::refused(Refusal::NoNfs, &[], "Enable version 3 over TCP on the server, or measure it with NFSv4.1: ?vers=4.1."),
     Row::refused(Refusal::NoUdp, &[], "Enable UDP (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure over TCP: leave out proto=udp."),
     Row::refused(Refusal::NoMountService, &[], "Start mountd with version 3 on the server, or name its port: ?mountport=20048."),
+    Row::refused(Refusal::NotRpc, &[], "Check the port: another kind of server listens there. The usual one of NFS is 2049.").when(by_version_4),
+    Row::refused(Refusal::NotRpc, &[], "Check the ports (nfsport, mountport): another kind of server listens at one of them. The usual one of NFS is 2049."),
     Row::refused(Refusal::NotMount, &[], "Check mountport in the URL."),
     Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow UDP (Ganesha: Transports, Protocols): leave out proto=udp.").when(over_udp),
-    Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow this version of NFS, or TCP (Ganesha: Protocols, Transports): name another version, ?vers=3 or ?vers=4.1."),
+    Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow this version of NFS, or TCP (Ganesha: Protocols, Transports): name another version, ?vers=4.1 or ?vers=3, or ?proto=udp for an export without TCP (NFSv3 only)."),
     Row::refused(Refusal::Export, &[Status::NotDir as u32], "The URL names a file: name its directory."),
     Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path, or hides it from this client: from its address, or from ports above 1023 (option insecure; Ganesha: PrivilegedPort = false). With NFSv4 paths begin at the server's pseudo root (Linux: fsid=0; Ganesha: Pseudo), and an export may be for NFSv3 only (Ganesha: Protocols).").when(by_version_4),
     Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path: `showmount -e` on a client lists them."),
@@ -76,6 +80,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Export, &[], "Look in the server's log for why it refused the export."),
     Row::refused(Refusal::Flavor, &[Denied::TooWeak as u32], LOW_PORT),
     Row::refused(Refusal::Flavor, &[], "Allow sec=sys on the export: Kerberos is not supported."),
+    Row::refused(Refusal::NotNfs, &[], "Check the port: it belongs to another service, such as mountd. The usual one is 2049.").when(by_version_4),
     Row::refused(Refusal::NotNfs, &[], "Check the port: it belongs to another kind of server, or to one that only speaks NFSv4."),
     Row::refused(Refusal::OnlyNfs4, &[], "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL."),
     Row::refused(Refusal::NotNfs4, &[], "Enable version 4.1 on the server, or measure it with NFSv3: ?vers=3."),

@@ -23,12 +23,13 @@ named_enum! {
         NotMount "not_mount" "the service at the MOUNT port does not speak MOUNT"
         Export "export" "the export was refused"
         Flavor "flavor" "the export does not accept AUTH_SYS"
-        NotNfs "not_nfs" "the service at the NFS port does not speak NFSv3"
+        NotNfs "not_nfs" "the service at the NFS port does not speak this version of NFS"
         Sizes "sizes" "the server reads or writes less than 512 bytes at once"
         OnlyNfs4 "only_nfs4" "the server has no portmapper that names NFSv3 and MOUNT, but speaks NFSv4"
         NotNfs4 "not_nfs4" "the server does not speak NFSv4.1"
         ClientId "client_id" "the server refused the client (EXCHANGE_ID)"
         Session "session" "the server refused a session (CREATE_SESSION)"
+        NotRpc "not_rpc" "the first answer is not a message of NFS"
         NoUdp "no_udp" "the server has no NFSv3 over UDP, according to its portmapper"
     }
 }

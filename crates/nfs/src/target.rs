@@ -19,7 +19,7 @@
 use crate::advice::advice;
 use crate::session::{ask_ports, Options, Session, Version, NFS_PORT};
 use crate::wire::Transport;
-use dyno_files::read_beginning;
+use dyno_files::{read_beginning, Postponed};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::{is_loopback, name_and_port, resolve, unescaped, Consent, Namespace, TargetError};
 use dyno_net::{Dialer, Executor};
@@ -30,6 +30,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Time limit for resolving the name, querying the portmapper and checking the consent of all exports.
 const TIMEOUT_NS: u64 = 10_000_000_000;
@@ -46,6 +47,7 @@ pub struct NfsTarget {
     exports: Vec<String>,
     options: Options,
     namespace: Namespace,
+    postponed: Arc<Postponed>,
 }
 
 /// The parts of `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..&proto=..]`.
@@ -118,6 +120,7 @@ impl NfsTarget {
                 exports,
                 options,
                 namespace: within,
+                postponed: Arc::default(),
             };
             if token.is_some() || !target.is_loopback() {
                 for export in &target.exports {
@@ -138,6 +141,12 @@ impl NfsTarget {
     #[must_use]
     pub fn version(&self) -> Version {
         self.options.version
+    }
+
+    /// Returns the answers so far that asked clients to wait.
+    #[must_use]
+    pub fn postponed(&self) -> &Arc<Postponed> {
+        &self.postponed
     }
 
     /// Returns the session options.
@@ -183,6 +192,7 @@ impl NfsTarget {
             export,
             client,
         )
+        .counting_postponed(self.postponed.clone())
     }
 
     fn ask_consent(&self, export: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -65,7 +66,9 @@ def _fields() -> Mapping[str, FieldInfo]:
     from serverdyno.plan.model import Suite  # noqa: PLC0415
     from serverdyno.plan.protocols.bonnie import BonnieSettings  # noqa: PLC0415
 
-    of_suite = {"clients": Suite.model_fields["clients"]}
+    clients = copy(Suite.model_fields["clients"])
+    clients.description = "Number of clients that begin each phase together, each with a file of its own."
+    of_suite = {"clients": clients}
     return BonnieSettings.model_fields | of_suite | one_liner.fields_of_plans()
 
 

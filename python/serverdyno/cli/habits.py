@@ -250,6 +250,7 @@ _PLACES: dict[str, _Rows] = {
         ),
     ),
     "run": ((_is_url, "A URL is loaded by dyno load {word}; dyno run takes a plan, a TOML file."),),
+    "plan": ((_is_url, "A plan is a TOML file. To load a URL: dyno load {word}"),),
     "bonnie": _ON_PLACE,
     "scenario": _ON_PLACE,
 }

@@ -39,4 +39,4 @@ def say_load(console: Console, suite: Suite, configurations: Sequence[Configurat
 def complain(error: DynoError) -> None:
     print(f"error: {clean.text(f'{error}')}", file=sys.stderr)
     if error.hint:
-        print(f"hint: {clean.text(error.hint)}", file=sys.stderr)
+        print(clean.text(wording.hint(error.hint)), file=sys.stderr)

@@ -68,12 +68,12 @@ class PlainLines:
     def notice(self, text: str, hint: str | None = None) -> None:
         self.say(text, "bold")
         if hint:
-            self.say(f"hint: {hint}")
+            self.say(wording.hint(hint))
 
     def run_failed(self, run: RunKey, error: DynoError) -> None:
         self.say(f"FAILED {run.folder}: {error}", "bold red")
         if error.hint:
-            self.say(f"hint: {error.hint}")
+            self.say(wording.hint(error.hint))
 
 
 class LiveLine(PlainLines):
@@ -162,7 +162,9 @@ def _finished(record: MixRecord) -> str:
     if record.step is not None:
         return f"{record.configuration} r{record.repetition}  {record.name:>24}  {record.window_s:.3f} s"
     rate = format_count(record.operations_s)
+    worst = max(record.failed, key=lambda row: row.count, default=None)
+    why = "" if worst is None else f" (most: {clean.quoted(worst.example)})"
     return (
         f"{record.configuration} r{record.repetition}  {_load(record):>12}  {rate:>10} operations/s  "
-        f"{record.failures} errors"
+        f"{record.failures} errors{why}"
     )

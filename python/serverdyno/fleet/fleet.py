@@ -99,6 +99,8 @@ class Fleet:
         """Create the fleet. `workspaces` is the number in the names of the clients' directories."""
         self.places, self.workspaces, self.disclosed = places, workspaces, disclosed
         self.figures: list[NodeFigures] = []
+        self.in_grace = False
+        """Whether a node's clients wait, or have waited, for the end of the server's grace period."""
         self.serving: list[tuple[Node, str]] = []
         """Nodes on which the server runs, each with its part of the server. Their loss also ends a level."""
         self._most_clients = 0
@@ -299,11 +301,15 @@ def notice_ns(nodes: Sequence[Node]) -> int:
 
 
 def check_ways(fleet: Fleet, looks: Mapping[Node, dict[str, Any]]) -> None:
-    """Raise DynoError if a node's link to the server is down, or if a node on which the server runs is lost."""
+    """Raise DynoError if a node's link to the server is down, or if a node on which the server runs is lost.
+
+    Also notes in the fleet whether clients wait for the server.
+    """
     for serving, what in fleet.serving:
         if serving.lost:
             _tell_loss(serving, what)
     for node, look in looks.items():
+        fleet.in_grace |= look["in_grace"]
         if look["link_down"] is None:
             continue
         raise DynoError(

@@ -34,7 +34,7 @@ SAID_OFTEN = (
     '{"do": "look", "with": {"timeout_s": 1.0}} '
     '{"told": null} {"told": {"ended": false, "snapshot": {"elapsed_s": 0.0, "clients_prepared": 1, "operations": 0, '
     '"bytes_in": 0, "bytes_moved": 0, "errors": 0, "clients_active": 1, "p99_ms": null}, "link_down": null, '
-    '"window": {"others_cpu_s": 0.0, "steal_cpu_s": 0.0, "cpus": 2}}}'
+    '"in_grace": false, "window": {"others_cpu_s": 0.0, "steal_cpu_s": 0.0, "cpus": 2}}}'
 )
 """Frequent parts of requests and answers. A missing part only makes messages slightly longer."""
 

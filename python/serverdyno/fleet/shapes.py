@@ -28,6 +28,7 @@ class _Look(TypedDict):
     ended: bool
     snapshot: _Snapshot
     link_down: str | None
+    in_grace: bool
 
 
 class _Stage(TypedDict):
@@ -35,6 +36,7 @@ class _Stage(TypedDict):
     gate: int | None
     kind: Literal["begin", "end", "between"] | None
     link_down: str | None
+    in_grace: bool
 
 
 class _Stopped(TypedDict):

@@ -159,7 +159,14 @@ class Worker:
             waited_s = time.monotonic() - began_s
             is_news = ended or down is not None or (self._is_ready(snapshot) and not self._is_going)
             if is_news or waited_s >= timeout_s or self._hurry.is_set():
-                return self._told({"ended": ended, "snapshot": snapshot, "link_down": down})
+                return self._told(
+                    {
+                        "ended": ended,
+                        "snapshot": snapshot,
+                        "link_down": down,
+                        "in_grace": self._meets_grace(),
+                    }
+                )
             pause_s = min(timeout_s - waited_s, self._pause_s(waited_s, snapshot["elapsed_s"]))
 
     def hurry(self) -> None:
@@ -242,15 +249,16 @@ class Worker:
             is_news = stage["ended"] or stage["gate"] is not None or down is not None
             if is_news or time.monotonic() >= until_s or self._hurry.is_set():
                 break
-        look = {**stage, "link_down": down}
+        look = {**stage, "link_down": down, "in_grace": self._meets_grace()}
         if not stage["ended"]:
             return look
         self._local.close()
         try:
             return look, self._group.tallies()
         except _native.AnswerError as error:
-            *_, words, advice, step = error.args
-            raise ServerError(f"{self._names[step]}: {words}", hint=advice or ROOM_HINT) from error
+            _, side, words, advice, step = error.args
+            hint = advice or (ROOM_HINT if side == "client" else None)
+            raise ServerError(f"{self._names[step]}: {words}", hint=hint) from error
 
     def stop_group(self, at_once: bool, timeout_s: float) -> dict[str, Any]:
         """Stop the group, and wait up to `timeout_s` for its end.
@@ -287,6 +295,10 @@ class Worker:
     def _prepared(self, document: dict[str, Any]) -> _native.PreparedMix:
         assert self._target is not None, "the target is opened first"
         return _native.prepare(json.dumps(document), self._target, self._workspaces, self._load_file)
+
+    def _meets_grace(self) -> bool:
+        """Return whether the server has asked clients to wait for the end of its grace period."""
+        return self._target is not None and self._target.answers_in_grace > 0
 
     def _is_ready(self, snapshot: _native.Snapshot) -> bool:
         return snapshot["clients_prepared"] >= int(self._document["part"]["clients"])

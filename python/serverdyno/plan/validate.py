@@ -140,11 +140,11 @@ def precision_problem(suite: Suite) -> str | None:
     )
 
 
-def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
+def url_problem(url: str, schemes: Sequence[str] | None = None, suites: Sequence[Suite] = ()) -> str | None:
     """Return why `url` can't be a target; None: it can.
 
-    `schemes` are the allowed ones; None: those of every protocol. Whether the server consents to load is checked only
-    when the load starts.
+    `schemes` are the allowed ones; None: those of every protocol, of which the message names those that can carry
+    `suites`. Whether the server consents to load is checked only when the load starts.
     """
     allowed = schemes or [scheme for protocol in protocols.known() for scheme in protocol.schemes]
     if (wrong := _text_problem(url)) is not None:
@@ -160,11 +160,18 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
     if parts.username is not None or parts.password is not None:
         return "must not contain a user name or password, because the experiment would contain it"
     if parts.scheme not in allowed:
-        told = f'"{url}" must begin with {" or ".join(f"{scheme}://" for scheme in allowed)}'
+        named = [scheme for scheme in allowed if _carries(scheme, suites)] or allowed
+        told = f'"{url}" must begin with {" or ".join(f"{scheme}://" for scheme in named)}'
         return told + ("" if (meant := _meant(url, allowed)) is None else f": {meant}")
     if (wrong := _place_problem(url, parts)) is not None:
         return wrong
     return "must not contain a fragment (#...), which is never sent" if parts.fragment else None
+
+
+def _carries(scheme: str, suites: Sequence[Suite]) -> bool:
+    """Return whether the protocol of a scheme carries the work of each suite."""
+    protocol = protocols.of_scheme(scheme)
+    return all(protocol in protocols.carrying(suite.work) for suite in suites)
 
 
 def other_spelling(place: str) -> str | None:
@@ -448,7 +455,9 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
     spoken = getattr(settings_type, "protocol", None)
     if server.url is None:
         yield Problem((*path, "url"), f'missing: the server "{server.server}" needs a URL')
-    elif (wrong := url_problem(server.url, spoken and protocols.of(spoken).schemes)) is not None:
+    elif (
+        wrong := url_problem(server.url, spoken and protocols.of(spoken).schemes, context.suites)
+    ) is not None:
         yield Problem((*path, "url"), wrong)
     elif not goes_to_loopback(server.url, _connect_to(server)) and server.bounds is None:
         message = "missing: a target that is not loopback needs max_clients, max_rate_per_s and max_length_s"

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-from serverdyno import _native, interrupts
+from serverdyno import _native, interrupts, wording
 from serverdyno.errors import DynoError, GoneError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.preflight import preflight
+from serverdyno.plan import protocols
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.smb import SMB
@@ -150,8 +151,10 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list
         told = "; ".join(f"share {look['share']}: {look['why']}" for look in refused)
         raise ServerError(f"{setup.target.url}: {told}", hint=refused[0]["advice"])
     clients, bytes_each = local.need(setup, mixes)
+    has_host = protocols.of(setup.target.protocol).has_host
+    noun = "share" if has_host else "the directory"
     short = [
-        f"share {look['share']} needs {count} x {_mib(bytes_each)} ({_mib(count * bytes_each)}), but only "
+        f"{noun} {look['share']} needs {count} x {_mib(bytes_each)} ({_mib(count * bytes_each)}), but only "
         f"{_mib(look['free_bytes'])} are free"
         for look, count in zip(looks, clients, strict=True)
         if look["free_bytes"] is not None and look["free_bytes"] < count * bytes_each
@@ -159,7 +162,8 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list
     if short and setup.suite.ends_when_done:
         raise ServerError(
             f"{setup.target.url} has too little free space for the files: {'; '.join(short)}",
-            hint="Free some space on the server, or use a suite with fewer or smaller files.",
+            hint=f"Free some space {'on the server' if has_host else 'there'}, or write less: a smaller -s (Bonnie) or "
+            "--scale (scenarios), or a suite with fewer or smaller files.",
         )
     if short:
         raise ServerError(
@@ -201,6 +205,6 @@ def _all_in_one(problems: Sequence[tuple[str, DynoError]]) -> DynoError:
     for name, error in problems:
         lines.append(textwrap.indent(f"{name}: {error}", "  "))
         if error.hint:
-            lines.append(textwrap.indent(f"hint: {error.hint}", "    "))
+            lines.append(textwrap.indent(wording.hint(error.hint), "    "))
     kind = UserError if all(isinstance(error, UserError) for _, error in problems) else ServerError
     return kind("\n".join(lines))

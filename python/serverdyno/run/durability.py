@@ -32,6 +32,7 @@ VOLUME_FSYNCS = 20
 class Durability:
     """The durability data of one run.
 
+    `directories`: those of the shares; empty if unknown.
     `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load. `media`: the layers of
     each volume, its file system first; empty if unknown. `synchronous`: whether each volume writes without a sync.
     `volume_fsync_ms`: the median fsync of each volume, before any load. `preloaded`: libraries of LD_PRELOAD, in this
@@ -39,6 +40,7 @@ class Durability:
     """
 
     server: RunningServer | None = None
+    directories: Sequence[Path] = ()
     counter: FsyncCounter | None = None
     disk_fsync_ms: FsyncTimes | None = None
     media: list[list[LayerReading]] = field(default_factory=list)
@@ -79,15 +81,17 @@ class Durability:
         known = served is not None and self.served_before is not None
         return {
             **before,
-            "disk_fsync_after_ms": _disk_fsync_ms(self.server),
+            "disk_fsync_after_ms": _disk_fsync_ms(self.directories),
             "syncs_by_server": (served or 0) - (self.served_before or 0) if known else None,
             "syncs_by_kernel": sum(counts.get(call, 0) for call in DATA_CALLS) if counts else None,
         }
 
 
 @contextmanager
-def watched(server: RunningServer, suites: Sequence[Suite]) -> Iterator[Durability]:
-    """Count the syncs of a running file server during the block.
+def watched(
+    server: RunningServer, suites: Sequence[Suite], directories: Sequence[Path]
+) -> Iterator[Durability]:
+    """Count the syncs of a running file server during the block, and measure the medium of its `directories`.
 
     The kernel's count begins before the server's own counter is read and ends after the last reading, so the server
     can't have counted more.
@@ -97,13 +101,13 @@ def watched(server: RunningServer, suites: Sequence[Suite]) -> Iterator[Durabili
         yield Durability()
         return
     with FsyncCounter(server.pids()) as counter:
-        directories = server.data_directories()
-        first = _disk_fsync_ms(server)
+        first = _disk_fsync_ms(directories)
         yield Durability(
             server,
+            directories,
             counter,
             first,
-            _media(server),
+            _media(server, directories),
             [synchronous(directory) for directory in directories],
             _volume_fsync_ms(directories, first),
             _preloaded(server),
@@ -116,10 +120,10 @@ def _plain(layer: LayerReading) -> dict[str, Any]:
     return {**told, "options": list(told["options"]), "devices": list(told["devices"])}
 
 
-def _media(server: RunningServer) -> list[list[LayerReading]]:
+def _media(server: RunningServer, directories: Sequence[Path]) -> list[list[LayerReading]]:
     """Return the layers of each volume, from the mounts of the server's first process."""
     pids = server.pids()
-    return [medium(directory, pids[0]) for directory in server.data_directories()] if pids else []
+    return [medium(directory, pids[0]) for directory in directories] if pids else []
 
 
 def _preloaded(server: RunningServer) -> list[str]:
@@ -155,9 +159,8 @@ def _median_fsync_ms(directory: Path) -> float | None:
         return None
 
 
-def _disk_fsync_ms(server: RunningServer) -> FsyncTimes | None:
-    """Return fsync times of the data directory; None if the directory is unknown or not writable."""
-    directories = server.data_directories()
+def _disk_fsync_ms(directories: Sequence[Path]) -> FsyncTimes | None:
+    """Return fsync times of the first directory; None if the directories are unknown or it is not writable."""
     if not directories:
         return None
     try:

@@ -18,8 +18,10 @@ from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import UNKNOWN, WindowMeter
 from serverdyno.run import steps
 from serverdyno.run.ask import looked
+from serverdyno.run.directories import directories_of_shares
 from serverdyno.run.disclose import disclose_fleet, disclose_server
 from serverdyno.run.durability import Durability, watched
+from serverdyno.run.grace import grace_told
 from serverdyno.run.negotiated import NegotiatedSessions
 from serverdyno.run.outage import Outage, cut_of
 from serverdyno.run.progress import Progress
@@ -29,6 +31,7 @@ from serverdyno.run.steps import NOT_KNOWN, Listener, ServerUse
 from serverdyno.run.time_left import TimeLeft
 from serverdyno.run.under_test import opened, served
 from serverdyno.run.workspaces import tell_left, tell_recycled, workspaces_taken_away
+from serverdyno.servers import waiting
 from serverdyno.servers.base import RunningServer
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
@@ -120,12 +123,14 @@ class Run:
         with (
             opened(head, configuration, server, mixes, self.site) as setup,
             workspaces_taken_away(configuration, server.access(), mixes[0], setup, self.progress),
+            waiting.ended_by(grace_told(configuration, setup, self.progress)),
         ):
             if setup.fleet is not None and setup.fleet.disclosed:
                 disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)
             before = looked(setup, mixes)
             if not self.done:
-                self.durability = watching.enter_context(watched(server, head.suites))
+                directories = directories_of_shares(configuration, server, setup, self.progress)
+                self.durability = watching.enter_context(watched(server, head.suites, directories))
             served_before = server.requests_served()
             claim = None if suite.ends_when_done else self._preflight(setup, mixes[0]).server
             disclose_server(self.experiment, self.key.configuration, server, claim)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 SEEDS = 1 << 32
 REMOVAL_S, REMOVAL_PAUSE_S = 3.0, 0.1
 """Longest time to retry the removal while a server restarts, and the pause between two attempts."""
+HURRY_S = 2.0
+"""Longest time that the removal waits for an answer after an interrupt, because the server may hang."""
 Found = tuple[list[float], "list[group.Level | None]"]
 """The start of each phase by this machine's clock, and the counts of each level."""
 
@@ -112,7 +114,7 @@ class _GroupRun:
         """Run all steps in a new directory, which is removed at the end."""
         base = scenario.DIRECTORY + secrets.token_hex(6)
         local = {name: file.bytes for name, file in asked.local.items()}
-        steps = self._steps(scenario.actions(asked), base, drop_caches=drop_caches)
+        steps = steps_of(self.setup, scenario.actions(asked), base, seed=self.seed, drop_caches=drop_caches)
         load = self._load(replace(steps, clients=scenario.clients(asked), local=local))
         # The first gate comes before the directory is created.
         found = self._carried_out(load, 1, scenario.removal(asked, base), base, [base])
@@ -132,7 +134,7 @@ class _GroupRun:
             "seed": self.seed,
         }
         name = f"Bonnie could not run on {url}"
-        load = self._load(Group(self._job({"bonnie": spec}), clients, [name], {}))
+        load = self._load(Group(_job(self.setup, {"bonnie": spec}), clients, [name], {}))
         files = [file, *(f"{file}.{number}" for number in range(2, clients + 1))]
         # Files are created before the first gate. A client whose session or node is lost does not remove its file.
         return self._carried_out(load, 0, scenario.removal_of_files(files, file), "", files)
@@ -148,15 +150,26 @@ class _GroupRun:
         except BaseException as error:
             if self.gates > gates_without:
                 try:
-                    self._remove(removal, base, left)
+                    self._remove(removal, base, left, hurry=not isinstance(error, DynoError))
                 except ServerError as why:
                     if isinstance(error, DynoError):
                         raise type(error)(f"{error}\n{why}", hint=error.hint) from error
             raise
 
-    def _remove(self, actions: scenario.Actions, base: str, left: Sequence[str]) -> None:
-        """Remove the remaining files of a group, from this process with new sessions. Raises ServerError."""
-        here, steps = group.in_this_process(self.setup.target, ()), self._steps(actions, base)
+    def _remove(
+        self, actions: scenario.Actions, base: str, left: Sequence[str], *, hurry: bool = False
+    ) -> None:
+        """Remove the remaining files of a group, from this process with new sessions. Raises ServerError.
+
+        `hurry`: the user waits, so give a server that hangs up soon.
+        """
+        here, steps = (
+            group.in_this_process(self.setup.target, ()),
+            steps_of(self.setup, actions, base, seed=self.seed),
+        )
+        if hurry:
+            bound = min(HURRY_S, self.setup.suite.timeout_s)
+            steps = replace(steps, job={**steps.job, "timeout_ns": int(bound * NS_PER_S)})
         until_s = time.monotonic() + REMOVAL_S
         while True:
             try:
@@ -174,22 +187,28 @@ class _GroupRun:
         fleet = self.setup.fleet or group.in_this_process(self.setup.target, self.setup.cpus)
         return GroupLoad(fleet, asked)
 
-    def _steps(self, actions: scenario.Actions, base: str, *, drop_caches: bool = False) -> Group:
-        planned = list(actions)
-        common = {"base": base, "block_bytes": block_bytes(self.setup.target.url), "seed": self.seed}
-        steps = [{"action": action, "passes": passes, **common} for _, action, passes in planned]
-        task = {"steps": {"steps": steps, "local": "", "drop_caches": drop_caches}}
-        return Group(self._job(task), 1, [name for name, _, _ in planned], {})
 
-    def _job(self, task: dict[str, Any]) -> dict[str, Any]:
-        bounds, most_s = self.setup.bounds, self.setup.suite.length_s
-        return {
-            "task": task,
-            "most_ns": int(min(most_s, bounds.max_length_s if bounds else most_s) * NS_PER_S),
-            "max_rate_per_s": bounds.max_rate_per_s if bounds else None,
-            "nonce": secrets.randbits(NONCE_BITS),
-            "is_led": True,
-        }
+def steps_of(
+    setup: LoadSetup, actions: scenario.Actions, base: str, *, seed: int = 0, drop_caches: bool = False
+) -> Group:
+    """Return a group of steps for one client. `base`: their directory."""
+    planned = list(actions)
+    common = {"base": base, "block_bytes": block_bytes(setup.target.url), "seed": seed}
+    steps = [{"action": action, "passes": passes, **common} for _, action, passes in planned]
+    task = {"steps": {"steps": steps, "local": "", "drop_caches": drop_caches}}
+    return Group(_job(setup, task), 1, [name for name, _, _ in planned], {})
+
+
+def _job(setup: LoadSetup, task: dict[str, Any]) -> dict[str, Any]:
+    bounds, most_s = setup.bounds, setup.suite.length_s
+    return {
+        "task": task,
+        "most_ns": int(min(most_s, bounds.max_length_s if bounds else most_s) * NS_PER_S),
+        "timeout_ns": int(setup.suite.timeout_s * NS_PER_S),
+        "max_rate_per_s": bounds.max_rate_per_s if bounds else None,
+        "nonce": secrets.randbits(NONCE_BITS),
+        "is_led": True,
+    }
 
 
 def carry_out(

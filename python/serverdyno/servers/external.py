@@ -24,6 +24,7 @@ from serverdyno.plan.protocols.tls import ClientCertificate
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.log_on import Authentication, password_of, ticket_for
 from serverdyno.servers.users_process import UsersProcess
+from serverdyno.wording import plural
 
 EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/, nfs://files.example/export or file:///mnt/disk"
 
@@ -78,7 +79,8 @@ class ExternalSettings(Settings, ClientCertificate):
         default=[],
         max_length=16,
         description="For a file server on this machine: the local directory of each share. dyno inspects "
-        "the file system there, and creates test files for a moment.",
+        "the file system there, creates test files for a moment, and checks that a directory made through "
+        "the share appears there.",
     )
     trust: str = Field(
         default=SYSTEM,
@@ -138,6 +140,11 @@ class External:
             raise UserError(f"server {self.name!r} needs shares", hint='For example: shares = ["volume1"]')
         if settings.directories and not is_loopback(url):
             raise UserError(f"{url}: directories requires a server on this machine, with a loopback URL")
+        if settings.directories and len(settings.directories) != max(1, len(settings.shares)):
+            raise UserError(
+                f"{url}: directories must name one directory per share, but has {len(settings.directories)} for "
+                f"{plural(max(1, len(settings.shares)), 'share')}"
+            )
         for_smb = settings.shares or settings.user is not None or self._by_kerberos
         if not self._look.has_shares and for_smb:
             raise UserError(f"{url}: shares, user and authentication require a URL that begins with smb://")

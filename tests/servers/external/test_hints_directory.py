@@ -14,6 +14,7 @@ import pytest
 from serverdyno.servers.proof import free_port
 from support.dyno_process import DYNO, PATIENCE_S, Home, wait_until
 from support.file_server import needs_root
+from support.users_web import nginx
 
 NOBODY = 65534
 
@@ -62,6 +63,12 @@ def test_a_directory_that_is_not_there_or_none_is_told(home: Home, tmp_path: Pat
     (tmp_path / "file").touch()
     assert "hint: Check the path, or create the directory first." in bonnie(home, tmp_path / "absent")
     assert "hint: Give the path of a directory, not of a file." in bonnie(home, tmp_path / "file")
+
+
+@pytest.mark.parametrize("place", ["/proc", "/sys/kernel"])
+def test_a_file_system_of_the_kernel_is_told(home: Home, place: str) -> None:
+    said = bonnie(home, place)
+    assert "in which nobody creates files: take a directory of a disk" in said and "is gone" not in said, said
 
 
 def test_a_limit_of_this_process_is_told(home: Home, tmp_path: Path) -> None:
@@ -114,7 +121,7 @@ def test_a_directory_that_may_not_be_written_is_told(home: Home) -> None:
 
 @needs_root
 def test_a_full_and_a_read_only_file_system_are_told_apart(home: Home, small_disk: Path) -> None:
-    assert "hint: Free some space on the server" in bonnie(home, small_disk)
+    assert "hint: Free some space there, or write less: a smaller -s" in bonnie(home, small_disk)
     options = "remount,size=10m,nr_inodes=1"
     subprocess.run(["mount", "-o", options, small_disk], check=True, timeout=60)
     assert "inodes are used up (df -i)" in bonnie(home, small_disk, size_mib=1)
@@ -158,3 +165,12 @@ def test_a_directory_may_have_any_name(home: Home, tmp_path: Path, name: str) ->
         done = home.here("bonnie", "-s", "1", "--seeks", "10", "-d", place)
         assert done.returncode == 0, done.stderr
     assert [*(tmp_path / name).iterdir()] == []
+
+
+def test_another_kind_of_server_at_the_port_of_nfs_is_told(home: Home, tmp_path: Path) -> None:
+    with nginx(tmp_path, "server { listen 127.0.0.1:{port}; }") as port:
+        for version in ("3", "4.1"):
+            url = f"nfs://127.0.0.1:{port}/a?vers={version}&nfsport={port}&mountport={port}"
+            done = home.here("bonnie", "-d", url, "-s", "1")
+            assert "the first answer is not a message of NFS" in done.stderr, done.stderr
+            assert "another kind of server listens" in done.stderr, done.stderr

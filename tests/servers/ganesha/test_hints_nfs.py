@@ -141,6 +141,21 @@ def test_an_export_for_other_clients_has_the_hint_of_its_list(tmp_path: Path) ->
         assert "The export denies this client" in first_hint(server)
 
 
+MDONLY = ("Access_Type = RW", "Access_Type = MDONLY")
+
+
+def test_a_write_to_an_export_of_metadata_alone_is_told(tmp_path: Path) -> None:
+    with altered(tmp_path / "g", "3", MDONLY) as server:
+        assert "Access_Type = MDONLY: set RW" in first_hint(server)
+
+
+def test_another_service_at_the_port_is_told(tmp_path: Path) -> None:
+    with altered(tmp_path / "g", "3") as server:
+        [look] = target(server, url="nfs://127.0.0.1:20048/volume1?vers=4.1", shares=[]).look(0)
+        assert "does not speak this version of NFS" in (look["why"] or "")
+        assert "another service, such as mountd" in (look["advice"] or "")
+
+
 SILENT = "import socket; s = socket.create_server(('127.0.0.1', 111)); print(flush=True); input()"
 """A portmapper that answers as little as one behind a firewall that drops packets."""
 

@@ -1,5 +1,6 @@
 //! Runs clients outside of levels: checks of a server, journals, Bonnie and scenarios. `client_task.rs` runs load.
 
+use super::bounded::{Bounded, Limits};
 use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
 use crate::job::JobControl;
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -40,29 +41,34 @@ pub(super) fn each_client<S: Sessions>(
     executor.run(is_over).map_err(|_| Fault::OtherIo.into())
 }
 
-/// Runs `work` for one client on the first share and returns its result. Fails after `most_ns`, or if `end` abandons
-/// the job.
+/// Runs `work` for one client on the first share and returns its result. Fails after its limits, or if `end` stops the
+/// job and the server does not answer.
 pub(super) fn alone<S: Sessions, T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
     sessions: &S,
     identity: u64,
     client: u32,
-    most_ns: u64,
+    limits: Limits,
     end: &JobControl,
-    work: impl FnOnce(S::Client) -> F,
+    work: impl FnOnce(Bounded<S::Client>) -> F,
 ) -> Result<T, Failure> {
     let result = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
     let mut work = Some(work);
+    let begun_ns = monotonic_ns();
     each_client(
         sessions,
         identity,
         [(client, 0)],
-        || end.is_abandoned(),
+        || end.ends_at_once(begun_ns),
         |_, session, executor| {
             let Some(work) = work.take() else { return };
-            let work = work(session);
-            let (slot, handle) = (result.clone(), executor.clone());
+            let work = work(Bounded::new(
+                session,
+                executor.clone(),
+                limits,
+                sessions.postponed(),
+            ));
+            let slot = result.clone();
             executor.spawn(async move {
-                handle.set_deadline(monotonic_ns().saturating_add(most_ns));
                 let outcome = work.await;
                 *slot.borrow_mut() = outcome;
             });

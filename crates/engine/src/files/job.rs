@@ -3,6 +3,7 @@
 //! cannot express. `bonnie.rs` and `scenario.rs` are the programs.
 
 use super::alone::alone;
+use super::bounded::{Bounded, Limits};
 use super::cache::FilesOptions;
 use super::client::CachedClient;
 use super::measured::Measured;
@@ -29,8 +30,8 @@ pub(super) struct Job<'a, S> {
     pub(super) sessions: &'a S,
     pub(super) options: FilesOptions,
     pub(super) identity: u64,
-    /// Time limit per client.
-    pub(super) most_ns: u64,
+    /// Limits of each client.
+    pub(super) limits: Limits,
     /// Maximum rate of all clients together.
     pub(super) max_rate_per_s: Option<f64>,
     pub(super) end: &'a Arc<JobControl>,
@@ -69,7 +70,7 @@ impl<S: Sessions> Job<'_, S> {
                 sessions,
                 self.identity,
                 client,
-                self.most_ns,
+                self.limits,
                 self.end,
                 |session| {
                     let client = JobClient {
@@ -113,7 +114,7 @@ impl<S: Sessions> Job<'_, S> {
 /// One client of a job. It makes no more calls after the job was stopped or another client failed.
 pub(super) struct JobClient<C> {
     /// The client without these checks, for clean-up after a failure.
-    pub(super) files: CachedClient<C>,
+    pub(super) files: CachedClient<Bounded<C>>,
     /// Bytes read in the current phase.
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
@@ -227,7 +228,7 @@ impl<C: FileClient> JobClient<C> {
         if let Some(times) = &self.times {
             measured.times = times.clone();
         }
-        let agreed = (self.agreed)(self.files.counted().inner());
+        let agreed = (self.agreed)(self.files.counted().inner().inner());
         let session = agreed.map(|agreed| SessionTally { agreed, clients: 1 });
         measured.sessions = session.into_iter().collect();
         self.pass(GateKind::End).await?;

@@ -4,6 +4,7 @@
 //! data.
 
 use super::alone::{alone, apart, each_client};
+use super::bounded::Limits;
 use super::program::Program;
 use super::sessions::Sessions;
 use crate::job::JobControl;
@@ -63,8 +64,12 @@ fn read_all<S: Sessions + Clone>(
     spec: &JournalSpec,
     entries: &[Entry],
 ) -> Result<Vec<LeftOfFile>, Failure> {
+    let limits = Limits {
+        most_ns: spec.most_ns,
+        timeout_ns: spec.most_ns,
+    };
     let end = JobControl::default();
-    alone(sessions, identity, 0, spec.most_ns, &end, |session| {
+    alone(sessions, identity, 0, limits, &end, |session| {
         let (spec, entries) = (spec.clone(), entries.to_vec());
         async move {
             let mut files = Uncached::new(session);

@@ -2,12 +2,13 @@
 //!
 //! `workload` generates operations; `sessions`, `target` and `cache` configure clients. `client_task` runs a
 //! client, `client` performs its operations, `names` maps its files to paths. `look` checks a server before
-//! load, `bonnie` and `scenario` are jobs (`job`, `program`), `removal` cleans up, `journal` belongs to power
+//! load, `bonnie` and `scenario` are jobs (`job`, `program`, `bounded`), `removal` cleans up, `journal` belongs to power
 //! cuts.
 
 mod alone;
 mod bonnie;
 mod bonnie_contents;
+mod bounded;
 mod cache;
 mod client;
 mod client_task;
@@ -166,7 +167,7 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
         }
     }
 
-    fn advice(&self, failure: &Failure) -> Option<&'static str> {
+    fn advice(&self, failure: &Failure, _location: Option<&str>) -> Option<&'static str> {
         self.0.sessions.advice(failure)
     }
 

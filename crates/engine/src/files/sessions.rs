@@ -1,7 +1,7 @@
 //! The interface through which a file protocol provides sessions for work on files.
 
 use crate::counting::SessionFacts;
-use dyno_files::FileClient;
+use dyno_files::{FileClient, Postponed};
 use dyno_measure::Failure;
 use dyno_net::{Dialer, Executor};
 use rustix::io::Errno;
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Highest number of the clients that check a server before load. Further ones count down.
 pub(crate) const FIRST_ASKING_CLIENT: u32 = u32::MAX - 1;
@@ -81,6 +82,11 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     /// Returns whether the locks of one client exclude others.
     fn locks_exclude(&self) -> bool {
         true
+    }
+
+    /// Returns the count of the answers that ask clients to wait, which grows while they wait.
+    fn postponed(&self) -> Arc<Postponed> {
+        Arc::default()
     }
 
     /// Returns a hint for a failure.

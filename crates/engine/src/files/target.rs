@@ -1,5 +1,6 @@
 //! Target of file protocols: prepares levels in the same way for all of them.
 
+use super::bounded::Limits;
 use super::job::Job;
 use super::sessions::KeptBy;
 use super::workload::FilesWorkload;
@@ -46,6 +47,10 @@ impl<S: Sessions + Clone> Target for S {
         Some(journal::read_back(self, nonce, spec, entries))
     }
 
+    fn answers_in_grace(&self) -> u64 {
+        self.postponed().in_grace()
+    }
+
     fn clients_block(&self) -> bool {
         S::CLIENTS_BLOCK
     }
@@ -55,7 +60,10 @@ impl<S: Sessions + Clone> Target for S {
             sessions: self,
             options: FilesOptions::usual().kept_by(self.kept_by()),
             identity: job.nonce,
-            most_ns: job.most_ns,
+            limits: Limits {
+                most_ns: job.most_ns,
+                timeout_ns: job.timeout_ns,
+            },
             max_rate_per_s: job.max_rate_per_s,
             end,
             part: job.part,

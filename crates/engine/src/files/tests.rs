@@ -3,6 +3,7 @@
 
 mod server;
 
+use super::bounded::Limits;
 use super::cache::FilesOptions;
 use super::job::Job;
 use super::sessions::Sessions;
@@ -28,7 +29,10 @@ fn job(sessions: &InMemory) -> Job<'_, InMemory> {
         sessions,
         options: FilesOptions::usual().kept_by(sessions.kept_by()),
         identity: 1,
-        most_ns: 100 * NS_PER_S,
+        limits: Limits {
+            most_ns: 100 * NS_PER_S,
+            timeout_ns: 100 * NS_PER_S,
+        },
         max_rate_per_s: None,
         end: &sessions.0.end,
         part: None,

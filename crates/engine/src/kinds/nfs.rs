@@ -3,6 +3,7 @@
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{Kind, OpenError, Secrets, Target};
 use crate::problems::Problems;
+use dyno_files::Postponed;
 use dyno_measure::Failure;
 use dyno_nfs::wire::Transport;
 use dyno_nfs::{NfsTarget, Options, Session, Version};
@@ -12,6 +13,7 @@ use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Permitted transfer sizes in bytes, as in Linux's client (nfs(5), `rsize`).
 const SIZES: std::ops::RangeInclusive<u32> = 1024..=1 << 20;
@@ -145,6 +147,10 @@ impl Sessions for NfsSessions {
     /// Over NFSv3 the client grants locks itself, as on a mount with `nolock`.
     fn locks_exclude(&self) -> bool {
         self.0.version() != Version::V3
+    }
+
+    fn postponed(&self) -> Arc<Postponed> {
+        self.0.postponed().clone()
     }
 
     fn advice(&self, failure: &Failure) -> Option<&'static str> {

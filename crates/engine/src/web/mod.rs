@@ -513,11 +513,12 @@ impl Work for WebWork {
         clients * self.options.connections_of_client(threads) * targets
     }
 
-    fn advice(&self, failure: &Failure) -> Option<&'static str> {
+    fn advice(&self, failure: &Failure, location: Option<&str>) -> Option<&'static str> {
         let client = self.tls.as_ref().or(self.secure.as_ref().map(|(_, tls)| tls));
         let http2 = self.options.streams.is_some();
         let mut is = self.target.circumstances(client.map(|tls| &tls.client), http2);
         is.asking = self.asking;
+        is.redirects_to_itself = location.is_some_and(|location| self.target.is_at(location));
         dyno_http::advice(failure, &is)
     }
 

@@ -21,8 +21,14 @@ const TOO_LARGE: &[u32] = &[Errno::FBIG.raw_os_error().unsigned_abs()];
 const DEVICE: &[u32] = &[Errno::IO.raw_os_error().unsigned_abs()];
 const HANGING: &[u32] = &[Errno::NOTCONN.raw_os_error().unsigned_abs()];
 
+const KERNELS: &str = "This is a file system of the kernel (such as proc, sysfs, cgroup or autofs), in which nobody creates files: take a \
+                       directory of a disk.";
+
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
+    Row::failed(Fault::AccessDenied, &[], KERNELS).when(DirectoryTarget::is_of_the_kernel),
+    Row::failed(Fault::NotFound, &[], KERNELS).when(DirectoryTarget::is_of_the_kernel),
+    Row::failed(Fault::ErrorStatus, &[], KERNELS).when(DirectoryTarget::is_of_the_kernel),
     Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it may have no O_DIRECT. Leave direct = true (--direct) out.").when(|directory| directory.options().direct),
     Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it lacks something that the workload needs. Take a directory of another file system."),
     Row::failed(Fault::ErrorStatus, TOO_LARGE, "A file may not become so large there: raise the limit (ulimit -f), or take a smaller size."),

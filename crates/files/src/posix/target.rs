@@ -49,6 +49,20 @@ pub struct DirectoryTarget {
     is_local: bool,
 }
 
+/// Types of file systems that show objects of the kernel (`linux/magic.h`): proc, sysfs, cgroup, cgroup2, autofs, debugfs,
+/// tracefs, securityfs, devpts.
+const KERNEL_TYPES: [u64; 9] = [
+    0x9fa0,
+    0x6265_6572,
+    0x0027_e0eb,
+    0x6367_7270,
+    0x0187,
+    0x6462_6720,
+    0x7472_6163,
+    0x7363_6673,
+    0x1cd1,
+];
+
 impl DirectoryTarget {
     /// Opens the directory at the absolute `path`. If it is remote, checks the consent file.
     ///
@@ -114,6 +128,12 @@ impl DirectoryTarget {
     #[must_use]
     pub fn has_no_inodes(&self) -> bool {
         fstatvfs(&self.root).is_ok_and(|found| found.f_files > 0 && found.f_favail == 0)
+    }
+
+    /// Returns whether the directory shows objects of the kernel, in which nobody can create files.
+    #[must_use]
+    pub fn is_of_the_kernel(&self) -> bool {
+        fstatfs(&self.root).is_ok_and(|found| KERNEL_TYPES.contains(&(found.f_type as u64)))
     }
 
     #[must_use]

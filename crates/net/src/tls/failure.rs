@@ -80,6 +80,11 @@ static PURPOSE: StatusTable = StatusTable {
     write: |_, formatter| formatter.write_str("it is not for servers (extendedKeyUsage lacks serverAuth)"),
 };
 
+static NAMES: StatusTable = StatusTable {
+    name: "certificate names",
+    write: |_, formatter| formatter.write_str("it has no subjectAltName"),
+};
+
 fn write_moment(words: &str, code: u32, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (moment, now) = (utc(code.into()), utc(UnixTime::now().as_secs()));
     write!(formatter, "{words} {moment}; this machine's clock says {now}")
@@ -100,6 +105,7 @@ fn failure_of_certificate(error: &CertificateError) -> Failure {
     let (code, table) = match error {
         CertificateError::NotValidYetContext { not_before, .. } => (of(not_before), &NOT_BEFORE),
         CertificateError::ExpiredContext { not_after, .. } => (of(not_after), &NOT_AFTER),
+        CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => (0, &NAMES),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => (0, &PURPOSE),
         _ => return fault_of_certificate(error).into(),
     };

@@ -14,11 +14,12 @@ use super::running::{OpenFile, Running};
 use crate::status::{self, Status};
 use crate::v4::{Operation, Places, Procedure4, Reply4, State as State4};
 use crate::wire::{Body, FileHandle, Message, Procedure, Reader, Records, Request};
-use dyno_files::{Break, CallId, Handle, Piggyback, Reply};
+use dyno_files::{Break, CallId, Handle, Piggyback, Postponed, Reply};
 use dyno_measure::{Detail, Failure, Fault};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Maximum number of concurrent requests. Linux's client starts with 2 and allows up to 65,536 over TCP.
 const SLOTS: usize = 64;
@@ -122,6 +123,10 @@ pub struct Conversation {
     /// Number of delegations that the client may keep; the server wants all others back.
     pub(super) all_but: Option<usize>,
     pub(super) counts: Counts,
+    /// Answers of the server, to all sessions, that asked to wait.
+    pub(super) postponed: Arc<Postponed>,
+    /// Whether the server's last answer asked to wait for the end of its grace period.
+    pub(super) is_in_grace: bool,
     pub(super) retransmission: Option<Retransmission>,
 }
 
@@ -158,6 +163,8 @@ impl Conversation {
             answers: Vec::new(),
             all_but: None,
             counts: Counts::default(),
+            postponed: Arc::default(),
+            is_in_grace: false,
         }
     }
 
@@ -167,6 +174,7 @@ impl Conversation {
             next_xid: self.next_xid,
             next_call: self.next_call,
             counts: self.counts,
+            postponed: self.postponed.clone(),
             ..Self::new(self.options.clone(), self.client)
         };
     }
@@ -499,7 +507,7 @@ impl Conversation {
         let (Some(state), Some(in_session)) = (&mut self.four, &mut request.in_session) else {
             let status = Reader::new(results).u32()?;
             if status == Status::JukeBox as u32 {
-                self.put_off(position);
+                self.put_off(position, false);
                 return Ok(None);
             }
             return Ok(Some((status, 4)));
@@ -508,10 +516,13 @@ impl Conversation {
         let reply = state.read_reply(results, slot)?;
         let is_doubtful = std::mem::take(&mut state.is_doubtful);
         let done = match reply {
-            Reply4::Done(status, at) => Some((status, at)),
-            Reply4::Later => {
+            Reply4::Done(status, at) => {
+                self.is_in_grace = false;
+                Some((status, at))
+            }
+            Reply4::Later { in_grace } => {
                 in_session.slot = None;
-                self.put_off(position);
+                self.put_off(position, in_grace);
                 None
             }
             Reply4::Anew | Reply4::NoSession => {

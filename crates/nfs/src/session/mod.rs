@@ -32,12 +32,13 @@ pub use counts::Counts;
 pub use options::{Options, TransferSizes, Version, MOST_UDP_BYTES};
 pub(crate) use setup::{ask_ports, NFS_PORT};
 
+use crate::status::{self, Status4};
 use crate::v4::{Agreed4, Identity};
 use crate::wire::{Records, Transport, RECORD_MARK_BYTES};
 use dyno_files::{
-    Break, Caching, Call, CallId, Event, FileClient, Grant, Handle, PageRun, Stability, Traffic,
+    Break, Caching, Call, CallId, Event, FileClient, Grant, Handle, PageRun, Postponed, Stability, Traffic,
 };
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_net::{Dialer, Executor, Socket};
 use std::collections::VecDeque;
 use std::future::{poll_fn, Future};
@@ -45,6 +46,7 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{ready, Context, Poll};
 
 /// Number of consecutive receive calls after which a task that always finds more data yields to other tasks.
@@ -128,6 +130,13 @@ impl Session {
         }
     }
 
+    /// Counts the answers that ask to wait in `postponed`, together with those of other sessions.
+    #[must_use]
+    pub fn counting_postponed(mut self, postponed: Arc<Postponed>) -> Self {
+        self.conversation.postponed = postponed;
+        self
+    }
+
     /// Returns the negotiated sizes while there is a session.
     #[must_use]
     pub fn agreed(&self) -> Option<&TransferSizes> {
@@ -159,10 +168,22 @@ impl Session {
 
     /// Drops the session if `result` is an error.
     fn lose<T>(&mut self, result: Result<T, Failure>) -> Result<T, Failure> {
+        let result = result.map_err(|failure| self.told_in_grace(failure));
         if result.is_err() {
             self.drop_session();
         }
         result
+    }
+
+    /// Adds to a timeout that the server is in its grace period, if it said so last.
+    fn told_in_grace(&self, failure: Failure) -> Failure {
+        match self.conversation.is_in_grace && failure.fault == Fault::ResponseTimeout {
+            true => Failure {
+                detail: Detail::Status(status::of4(Status4::Grace as u32)),
+                ..failure
+            },
+            false => failure,
+        }
     }
 
     fn drop_session(&mut self) {

@@ -29,7 +29,8 @@ impl Conversation {
     }
 
     /// Delays the repetition of a request, as the server asked.
-    pub(super) fn put_off(&mut self, position: usize) {
+    pub(super) fn put_off(&mut self, position: usize, in_grace: bool) {
+        self.note_postponed(in_grace);
         let request = &mut self.outstanding[position];
         let pause_ns = JUKEBOX_LEAST_NS << request.put_off.min(10);
         request.put_off = request.times_sent;
@@ -37,6 +38,12 @@ impl Conversation {
         self.sent -= 1;
         self.delayed += 1;
         self.counts.jukeboxes += 1;
+    }
+
+    /// Counts an answer that asked to wait.
+    pub(super) fn note_postponed(&mut self, in_grace: bool) {
+        self.is_in_grace = in_grace;
+        self.postponed.add(in_grace);
     }
 
     /// Queues delayed requests that are due, as new calls: the server may have cached the old answer for

@@ -44,10 +44,16 @@ pub(super) async fn exchange(
     socket.send_first(message.bytes()).await?;
     traffic.bytes_out += message.bytes().len() as u64;
     let mut records = Records::new(MOST_BYTES);
+    let is_first = traffic.bytes_in == 0;
+    // Another kind of server may listen there.
+    let malformed = |failure| match is_first {
+        true => Refusal::NotRpc.failure(None),
+        false => failure,
+    };
     loop {
-        if let Some(range) = records.next_record()? {
+        if let Some(range) = records.next_record().map_err(|why| malformed(why.into()))? {
             let record = records.bytes()[range].to_vec();
-            let (answered, body) = Body::parse(&record)?;
+            let (answered, body) = Body::parse(&record).map_err(|why| malformed(why.into()))?;
             if answered != xid {
                 return Err(Fault::MalformedMessage.into());
             }

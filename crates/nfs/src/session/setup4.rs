@@ -286,6 +286,7 @@ impl Session {
             if !is_later(status) {
                 return Ok(Told { status, record, at });
             }
+            self.conversation.note_postponed(status == Status4::Grace as u32);
             self.pause(&mut pause_ns).await?;
         }
     }
@@ -313,7 +314,11 @@ impl Session {
                     let at = begin + at;
                     return Ok(Told { status, record, at });
                 }
-                Reply4::Later | Reply4::Anew => self.pause(&mut pause_ns).await?,
+                Reply4::Later { in_grace } => {
+                    self.conversation.note_postponed(in_grace);
+                    self.pause(&mut pause_ns).await?;
+                }
+                Reply4::Anew => self.pause(&mut pause_ns).await?,
                 // The session was just created, so there is nothing to recover.
                 Reply4::NoSession => return Err(Refusal::Session.failure(None)),
             }

@@ -170,8 +170,8 @@ pub(crate) struct Closing {
 pub(crate) enum Reply4 {
     /// The status of the compound, and the start of the results after SEQUENCE.
     Done(u32, usize),
-    /// The server asks to repeat the request later.
-    Later,
+    /// The server asks to repeat the request later, because of its grace period or for another reason.
+    Later { in_grace: bool },
     /// The server has executed the request without caching the reply: send it again as a new request.
     Anew,
     /// The server does not know the session.
@@ -374,7 +374,7 @@ impl State {
             self.free_slot(slot, false);
             return match status {
                 0 => Err(Malformed),
-                DELAY => Ok(Reply4::Later),
+                DELAY => Ok(Reply4::Later { in_grace: false }),
                 _ => Ok(Reply4::Done(status, results.len())),
             };
         }
@@ -388,7 +388,9 @@ impl State {
             }
             self.free_slot(slot, refused == RETRY_UNCACHED);
             return Ok(match refused {
-                DELAY | GRACE => Reply4::Later,
+                DELAY | GRACE => Reply4::Later {
+                    in_grace: refused == GRACE,
+                },
                 RETRY_UNCACHED => Reply4::Anew,
                 _ if NO_SESSION.contains(&refused) => {
                     self.is_gone = true;
@@ -409,7 +411,9 @@ impl State {
         self.is_gone |= flags & (EXPIRED_ALL_STATE_REVOKED | RESTART_RECLAIM_NEEDED) != 0;
         self.is_doubtful |= flags & (NOT_CALLED | STATE_REVOKED) != 0;
         Ok(match status {
-            DELAY | GRACE => Reply4::Later,
+            DELAY | GRACE => Reply4::Later {
+                in_grace: status == GRACE,
+            },
             _ => Reply4::Done(status, reader.position()),
         })
     }

@@ -295,10 +295,11 @@ def starved(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Some clients completed nothing at {len(points):,} of "
+        f"Up to {points[0].clients_starved:,} of {points[0].clients:,} clients completed nothing at {len(points):,} of "
         f"{wording.plural(len(results.mixes), 'load level')}. These clients stayed, but completed no "
         f"{results.terms.operation} in the window: {which}. These levels are marked C: "
-        "throughput and response times describe the other clients only."
+        "throughput and response times describe the other clients only. The server may accept more connections than "
+        "it serves at once (HAProxy: maxconn; Apache: MaxRequestWorkers)."
     ]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from serverdyno import wording
 from serverdyno.analysis.oddities import resumption_differs
 from serverdyno.plan.protocols.access import ANYBODY
+from serverdyno.plan.protocols.http import HTTP
 from serverdyno.report.source import Source
 
 
@@ -86,6 +87,13 @@ def warnings(source: Source) -> Iterator[str]:
     if resumption_differs(shares.values()):
         parts = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
         yield f"The configurations differ in their share of resumed handshakes, which are cheaper. {parts}."
+    fresh = [name for name, each in secure.items() if not each.resumed]
+    if fresh and _offers_resumption(source):
+        yield (
+            f"No TLS session was resumed, although connections offered it: {wording.listing(fresh)}. The figures are "
+            "of full handshakes. The server keeps no sessions (nginx: ssl_session_tickets, ssl_session_cache; Apache: "
+            "SSLSessionTickets, SSLSessionCache)."
+        )
     if secure and _keys_logged(source):
         yield (
             "The keys of the TLS sessions were written to a file, because SSLKEYLOGFILE is set in the environment. "
@@ -102,6 +110,15 @@ def warnings(source: Source) -> Iterator[str]:
             f"Any certificate of {wording.listing(trusting)} was accepted, as the plan demands, so the "
             "server's identity is not known."
         )
+
+
+def _offers_resumption(source: Source) -> bool:
+    """Return whether clients made new connections for their requests, and offered to resume earlier sessions."""
+    work = source.head.suite.work
+    if not work.uses_documents:
+        return False
+    settings = source.head.suite.settings(HTTP)
+    return settings.tls is not None and settings.tls.resumption > 0 and not settings.keep_alive
 
 
 def _keys_logged(source: Source) -> bool:

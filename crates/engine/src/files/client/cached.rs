@@ -1,9 +1,20 @@
 //! A session with or without the client cache.
 
-use crate::files::program::same_length;
 use dyno_files::{Cache, Call, CallId, Counted, FileClient, Files, Handle, Reply};
-use dyno_measure::{Failure, Fault};
+use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use std::collections::BTreeMap;
+
+/// Says how many bytes the server reads or writes at once.
+static MOST_AT_ONCE: StatusTable = StatusTable {
+    name: "bytes at once",
+    write: |code, formatter| {
+        write!(
+            formatter,
+            "the server reads or writes at most {code} bytes at once, less than a block of the workload (SMB 2.0.2: \
+             65536; Samba: smb2 max read, smb2 max write; Ganesha: MaxRead, MaxWrite; NFS over UDP: 32768)"
+        )
+    },
+};
 
 /// A session with or without the client cache.
 pub(crate) enum CachedClient<C> {
@@ -30,7 +41,16 @@ impl<C: FileClient> CachedClient<C> {
         let most = client.max_read_bytes().min(client.max_write_bytes());
         match bytes <= most {
             true => Ok(()),
-            false => same_length(bytes.into(), most.into()),
+            false => Err(Failure {
+                fault: Fault::WrongLength,
+                detail: Detail::Refused {
+                    step: ProtocolStatus {
+                        code: most,
+                        table: &MOST_AT_ONCE,
+                    },
+                    status: None,
+                },
+            }),
         }
     }
 

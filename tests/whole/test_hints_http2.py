@@ -1,0 +1,65 @@
+"""What is said of a web server that answers wrongly over HTTP/2, and of redirects: as over HTTP/1.1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.dyno_process import Home
+from support.users_web import nginx
+
+pytestmark = pytest.mark.usefixtures("short_windows")
+SHORT = ("--clients", "1", "--length", "0.5s")
+CONFIGURATION = """
+server { listen 127.0.0.1:{port} http2;
+  location ~ ^/status/(?<code>\\d+)$ {
+    if ($code = 400) { return 400; } if ($code = 403) { return 403; } if ($code = 404) { return 404; }
+    if ($code = 426) { return 426; } if ($code = 444) { return 444; } if ($code = 504) { return 504; }
+    if ($code = 511) { return 511; } if ($code = 502) { return 502; } }
+  location /private { return 302 /login?next=%2F; }
+  location /wall { add_header Set-Cookie s=1; return 302 /wall; }
+  location /here { return 301 /there; }
+  location /loop { return 302 $uri; }
+}
+"""
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/status/403", "--expect-status 403"),
+        ("/status/404", "--expect-status 404"),
+        ("/status/502", "start that server"),
+        ("/status/504", "waited for its backend server for too long (HAProxy: timeout server"),
+        ("/status/511", "captive portal"),
+        ("/private", "Location: http://127.0.0.1:"),
+        ("/private", "The server asks for a log-in: give the cookie"),
+        ("/wall", "may want the cookie that it sets"),
+        ("/here", "no redirect is followed"),
+        ("/loop", "redirects to the URL that was requested"),
+    ],
+)
+def test_a_wrong_status_has_the_same_hint_over_both_versions(
+    path: str, hint: str, version: str, home: Home, tmp_path: Path
+) -> None:
+    with nginx(tmp_path, CONFIGURATION if version == "2" else CONFIGURATION.replace(" http2", "")) as port:
+        done = home.here("load", f"http://127.0.0.1:{port}{path}", "--http", version, *SHORT)
+        assert done.returncode == 1 and hint in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "hint", "other"),
+    [
+        ("/status/400", "Look at the request: curl -v", "https://"),
+        ("/status/426", "Leave out --http2", "For h2c"),
+        ("/status/444", "it ends this request without a complete answer", "PROXY protocol"),
+    ],
+)
+def test_a_hint_leaves_out_what_http2_has_shown_already(
+    path: str, hint: str, other: str, home: Home, tmp_path: Path
+) -> None:
+    with nginx(tmp_path, CONFIGURATION) as port:
+        done = home.here("load", f"http://127.0.0.1:{port}{path}", "--http2", *SHORT)
+        assert done.returncode == 1 and hint in done.stderr and other not in done.stderr, done.stderr
