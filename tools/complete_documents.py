@@ -21,7 +21,7 @@ from serverdyno.plan.protocols.documents import DOCUMENTS, DYNAMIC, DocumentsSet
 from serverdyno.plan.protocols.http import HTTP, HttpSettings
 from serverdyno.plan.protocols.smb import SMB, SmbSettings
 from serverdyno.plan.protocols.steps import Step
-from serverdyno.servers.reference_model import HttpProcess, NfsProcess, SmbProcess
+from serverdyno.servers.reference_model import HttpProcess, NfsProcess, S3Process, SmbProcess
 
 CRATES = Path(__file__).resolve().parent.parent / "crates"
 CAPACITY_MIB = 1024
@@ -40,6 +40,7 @@ def documents() -> dict[str, dict[str, Any]]:
         "testserver/usual/http.json": HttpProcess().document(),
         "testserver/usual/smb.json": SmbProcess(capacity_mib=CAPACITY_MIB).document(),
         "testserver/usual/nfs.json": NfsProcess(capacity_mib=CAPACITY_MIB).document(),
+        "testserver/usual/s3.json": S3Process(capacity_mib=CAPACITY_MIB).document(),
         "engine/tests/complete.json": _mixes(),
     }
 
