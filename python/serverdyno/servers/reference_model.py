@@ -1,8 +1,9 @@
 """The settings of the reference servers: one model per server, which defines all its options.
 
 `...Serving` has the settings that a plan can vary; the settings of the drivers inherit them (`reference.py`,
-`reference_smb.py`, `reference_nfs.py`, `reference_s3.py`). `...Process` has the options of `dyno reference`; it adds the address, and
-options for tests: faults, counts, servers behind it. `document` returns the options for the data plane.
+`reference_smb.py`, `reference_nfs.py`, `reference_s3.py`). `...Process` has the options of `dyno reference`; it adds
+the address, and options for tests: faults, counts, servers behind it. `document` returns the options for the data
+plane.
 """
 
 from __future__ import annotations
