@@ -57,15 +57,10 @@ def _profile() -> Mapping[str, str]:
     """Return the profile's keys and values in both files. Raises UserError if the named profile is in neither."""
     name = _name()
     secrets, config = _file(CREDENTIALS_FILE, "credentials"), _file(CONFIG_FILE, "config")
-    found = [
-        parsed[section]
-        for parsed, section in (
-            (config, f"profile {name}"),
-            (config, name if name == "default" else ""),
-            (secrets, name),
-        )
-        if section in parsed
-    ]
+    sections = [(config, f"profile {name}"), (secrets, name)]
+    if name == "default":
+        sections.insert(0, (config, name))
+    found = [parsed[section] for parsed, section in sections if parsed.has_section(section)]
     if not found and any(os.environ.get(each) for each in PROFILES):
         raise UserError(
             f"there is no AWS profile {name!r}",
