@@ -137,18 +137,19 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
         """Do nothing: the consent is an object, which `ready` puts once the server answers."""
 
     def answers_as_ours(self) -> bool:
-        """Return whether only this start's access key opens the server."""
+        """Return whether the server accepts this start's access key, and refuses another one."""
         try:
-            with self.client() as ours, self.client(None) as anybody:
+            key_id, secret, _ = self.key
+            with self.client(self.key) as ours, self.client((key_id, secret[::-1], None)) as other:
                 return (
                     ours.ask("GET", "/")[0] == HTTPStatus.OK
-                    and anybody.ask("GET", f"/{BUCKET}/{PROOF_KEY}")[0] == HTTPStatus.FORBIDDEN
+                    and other.ask("GET", "/")[0] == HTTPStatus.FORBIDDEN
                 )
         except OSError:
             return False
 
-    def client(self, key: AccessKey | Literal["own"] | None = "own") -> ObjectClient:
-        return ObjectClient(self.host, self.port, self.key if key == "own" else key)
+    def client(self, key: AccessKey) -> ObjectClient:
+        return ObjectClient(self.host, self.port, key)
 
     def ready(self) -> None:
         """Wait for the proof, create the bucket, and check that an object is stored and read. Raises ServerError."""
@@ -168,7 +169,7 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
     def asked(self, method: str, path: str, body: bytes = b"") -> bytes:
         """Return the body of a successful answer. Raises ServerError."""
         try:
-            with self.client() as client:
+            with self.client(self.key) as client:
                 status, answer = client.ask(method, path, body)
         except OSError as error:
             raise ServerError(f"{self.name}: {method} {path}: {error}") from error
