@@ -71,7 +71,7 @@ def keys(port: int) -> list[str]:
 def said_of(folder: Path) -> str:
     """Return every finding of an experiment's report."""
     report = build_from(source_of(Experiment.open(folder)))
-    return " ".join(f"{finding.subject}: {finding.text} {finding.evidence}" for finding in report.findings)
+    return " ".join(f"{finding}" for finding in report.findings)
 
 
 @pytest.mark.parametrize("payload", ["unsigned", "signed", "chunked"])
