@@ -45,10 +45,12 @@ class Target:
         password: str | None = None,
         ticket: str | None = None,
         identity: tuple[str, str] | None = None,
+        access_key: tuple[str, str, str | None] | None = None,
     ) -> Target:
         """Resolve the URL in the section `target` of a document (JSON) once, and prove consent unless it is loopback.
 
-        `crates/engine/src/kinds/` defines the section.
+        `crates/engine/src/kinds/` defines the section. `access_key` is the ID, secret and session token for S3; without
+        it, requests are anonymous.
 
         Raises ValueError (not a usable section or URL; every problem, a line each), OSError (does not resolve or
         connect), AnswerError (did not answer the request for consent), PermissionError (no consent; the message

@@ -1,0 +1,176 @@
+//! The XML documents of S3 responses, read as far as the client needs them.
+
+use crate::answer::Tag;
+use crate::xml::{read, End, Malformed};
+
+/// Maximum number of entries of a page: S3's own limit is 1000.
+const MOST_ENTRIES: usize = 10_000;
+
+/// An object in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub key: String,
+    pub bytes: u64,
+    /// None: the list has no ETags.
+    pub tag: Option<Tag>,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    pub entries: Vec<Entry>,
+    /// Where the next page begins; None: this is the last one.
+    pub next: Option<String>,
+}
+
+/// Uploads under way, a page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UploadsPage {
+    /// Key and identity of each upload.
+    pub uploads: Vec<(String, String)>,
+    pub is_truncated: bool,
+}
+
+/// Result of a request that deletes several objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// Number of keys that were not deleted.
+    pub failed: usize,
+    /// Code of the first of them.
+    pub code: Option<String>,
+}
+
+/// Reads a page of `ListObjectsV2`.
+pub(crate) fn page(document: &[u8]) -> Result<Page, Malformed> {
+    let mut page = Page::default();
+    let (mut key, mut bytes, mut tag) = (None, None, None);
+    let (mut truncated, mut next, mut is_list) = (false, None, false);
+    read(document, &mut |path, end| {
+        match (path, end) {
+            (["ListBucketResult", "Contents", "Key"], End::Text(text)) => key = Some(text.into_owned()),
+            (["ListBucketResult", "Contents", "Size"], End::Text(text)) => bytes = Some(number(&text)?),
+            (["ListBucketResult", "Contents", "ETag"], End::Text(text)) => {
+                tag = Some(Tag::of(text.as_bytes()))
+            }
+            (["ListBucketResult", "Contents"], _) => {
+                if page.entries.len() == MOST_ENTRIES {
+                    return Err(Malformed);
+                }
+                page.entries.push(Entry {
+                    key: key.take().ok_or(Malformed)?,
+                    bytes: bytes.take().ok_or(Malformed)?,
+                    tag: tag.take(),
+                });
+            }
+            (["ListBucketResult", "IsTruncated"], End::Text(text)) => truncated = boolean(&text)?,
+            (["ListBucketResult", "NextContinuationToken"], End::Text(text)) if !text.is_empty() => {
+                next = Some(text.into_owned());
+            }
+            (["ListBucketResult"], _) => is_list = true,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    page.next = match (truncated, next) {
+        (true, None) => return Err(Malformed),
+        (true, next) => next,
+        (false, _) => None,
+    };
+    is_list.then_some(page).ok_or(Malformed)
+}
+
+/// Reads a page of `ListMultipartUploads`.
+pub(crate) fn uploads(document: &[u8]) -> Result<UploadsPage, Malformed> {
+    let mut page = UploadsPage::default();
+    let (mut key, mut upload, mut is_list) = (None, None, false);
+    read(document, &mut |path, end| {
+        match (path, end) {
+            (["ListMultipartUploadsResult", "Upload", "Key"], End::Text(text)) => {
+                key = Some(text.into_owned())
+            }
+            (["ListMultipartUploadsResult", "Upload", "UploadId"], End::Text(text)) => {
+                upload = Some(text.into_owned());
+            }
+            (["ListMultipartUploadsResult", "Upload"], _) => {
+                if page.uploads.len() == MOST_ENTRIES {
+                    return Err(Malformed);
+                }
+                let pair = (key.take().ok_or(Malformed)?, upload.take().ok_or(Malformed)?);
+                page.uploads.push(pair);
+            }
+            (["ListMultipartUploadsResult", "IsTruncated"], End::Text(text)) => {
+                page.is_truncated = boolean(&text)?;
+            }
+            (["ListMultipartUploadsResult"], _) => is_list = true,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    is_list.then_some(page).ok_or(Malformed)
+}
+
+/// Reads the result of `DeleteObjects`.
+pub(crate) fn deleted(document: &[u8]) -> Result<Deleted, Malformed> {
+    let mut deleted = Deleted::default();
+    let mut is_result = false;
+    read(document, &mut |path, end| {
+        match (path, end) {
+            (["DeleteResult", "Error", "Code"], End::Text(code)) => {
+                deleted.code.get_or_insert_with(|| code.into_owned());
+            }
+            (["DeleteResult", "Error"], _) => deleted.failed += 1,
+            (["DeleteResult"], _) => is_result = true,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    is_result.then_some(deleted).ok_or(Malformed)
+}
+
+/// Reads one text of a document with the root `root`.
+fn text_of(document: &[u8], root: &str, name: &str) -> Result<String, Malformed> {
+    let mut found = None;
+    read(document, &mut |path, end| {
+        if let ([first, second], End::Text(text)) = (path, end) {
+            if *first == root && *second == name {
+                found = Some(text.into_owned());
+            }
+        }
+        Ok(())
+    })?;
+    found.filter(|text| !text.is_empty()).ok_or(Malformed)
+}
+
+/// Reads the identity of a new multipart upload.
+pub(crate) fn upload_id(document: &[u8]) -> Result<String, Malformed> {
+    text_of(document, "InitiateMultipartUploadResult", "UploadId")
+}
+
+/// Reads the ETag of a completed upload.
+pub(crate) fn completed(document: &[u8]) -> Result<Tag, Malformed> {
+    text_of(document, "CompleteMultipartUploadResult", "ETag").map(|tag| Tag::of(tag.as_bytes()))
+}
+
+/// Reads the ETag of a copy.
+pub(crate) fn copied(document: &[u8]) -> Result<Tag, Malformed> {
+    text_of(document, "CopyObjectResult", "ETag").map(|tag| Tag::of(tag.as_bytes()))
+}
+
+/// Returns the code of an error; None: the document is not an error.
+pub(crate) fn error_code(document: &[u8]) -> Option<String> {
+    text_of(document, "Error", "Code").ok()
+}
+
+fn number(text: &str) -> Result<u64, Malformed> {
+    let text = text.trim_ascii();
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).ok_or(Malformed)
+}
+
+fn boolean(text: &str) -> Result<bool, Malformed> {
+    match text.trim_ascii() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Malformed),
+    }
+}
