@@ -77,7 +77,8 @@ impl Answer {
     }
 
     /// Returns the body unless it is too large.
-    pub(crate) fn xml(&self) -> Option<&[u8]> {
+    #[must_use]
+    pub fn xml(&self) -> Option<&[u8]> {
         (!self.is_too_large).then_some(&self.xml)
     }
 

@@ -66,6 +66,13 @@ impl Call {
         }
     }
 
+    /// Adds the cost of requests that were made at the same time.
+    pub fn merge(&mut self, other: &Self) {
+        let requests = self.requests + other.requests;
+        self.add(&other.cost);
+        self.requests = requests;
+    }
+
     fn add(&mut self, cost: &Exchange) {
         let sum = &mut self.cost;
         sum.received_bytes += cost.received_bytes;

@@ -174,3 +174,20 @@ fn boolean(text: &str) -> Result<bool, Malformed> {
         _ => Err(Malformed),
     }
 }
+
+/// Reads a document as each kind of document, for the fuzz target. Returns what was found.
+#[must_use]
+pub fn fuzz_documents(document: &[u8]) -> String {
+    let (list, deleted) = (page(document), deleted(document));
+    if let Ok(page) = &list {
+        assert!(page.entries.len() <= MOST_ENTRIES && page.entries.len() <= document.len());
+    }
+    format!(
+        "{list:?} {deleted:?} {:?} {:?} {:?} {:?} {:?}",
+        uploads(document),
+        upload_id(document),
+        completed(document),
+        copied(document),
+        error_code(document)
+    )
+}

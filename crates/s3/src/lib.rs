@@ -22,6 +22,6 @@ pub use answer::{Answer, Tag};
 pub use checksum::Checksum;
 pub use client::{Call, Client, Fetched, Payload, Settings, MOST_KEYS_PER_DELETE, MOST_KEYS_PER_PAGE};
 pub use date::AmzTime;
-pub use documents::{Deleted, Entry, Page, UploadsPage};
+pub use documents::{fuzz_documents, Deleted, Entry, Page, UploadsPage};
 pub use sign::{Credentials, RequestHead, Signer, EMPTY_SHA256, UNSIGNED};
 pub use target::{Addressing, S3Options, S3Target};

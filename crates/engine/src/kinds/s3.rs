@@ -20,6 +20,7 @@ const LEAST_PART_BYTES: u64 = 5 << 20;
 /// S3's limits of one PUT and of the number of parts.
 const MOST_PUT_BYTES: u64 = 5 << 30;
 const MOST_PARTS: u64 = 10_000;
+const MOST_PARTS_IN_FLIGHT: usize = 64;
 /// Maximum number of objects per client thread, because their ledger is kept in memory.
 const MOST_OBJECTS: u32 = 1_000_000;
 const MOST_LISTED_SIZES: usize = 1000;
@@ -115,7 +116,7 @@ enum WorkloadSection {
         objects: u32,
         objects_per_prefix: u32,
         part_bytes: u64,
-        parts_in_flight: u32,
+        parts_in_flight: usize,
         shared: bool,
     },
 }
@@ -188,8 +189,8 @@ fn weights(named: &BTreeMap<String, u32>, problems: &mut Problems) -> [u32; OBJE
 }
 
 impl WorkloadSection {
-    /// Returns the workload, and the size of parts.
-    fn checked(self, problems: &mut Problems) -> (ObjectsOptions, u64) {
+    /// Returns the workload, and the size of parts and how many are sent at the same time.
+    fn checked(self, problems: &mut Problems) -> (ObjectsOptions, u64, usize) {
         let Self::Objects {
             weights: named,
             size,
@@ -208,20 +209,23 @@ impl WorkloadSection {
         };
         problems.bounded((1..=MOST_OBJECTS).contains(&objects), "workload.objects");
         problems.bounded(objects_per_prefix > 0, "workload.objects_per_prefix");
-        problems.bounded(parts_in_flight == 1, "workload.parts_in_flight");
+        problems.bounded(
+            (1..=MOST_PARTS_IN_FLIGHT).contains(&parts_in_flight),
+            "workload.parts_in_flight",
+        );
         let most = options.size.most_bytes();
         problems.bounded(most <= MOST_OBJECT_BYTES, "workload.size");
         problems.bounded(
             match part_bytes {
                 0 => most <= MOST_PUT_BYTES,
                 _ => {
-                    (LEAST_PART_BYTES..=MOST_PUT_BYTES).contains(&part_bytes)
+                    (LEAST_PART_BYTES.min(most)..=MOST_PUT_BYTES).contains(&part_bytes)
                         && most.div_ceil(part_bytes) <= MOST_PARTS
                 }
             },
             "workload.part_bytes",
         );
-        (options, part_bytes)
+        (options, part_bytes, parts_in_flight)
     }
 }
 
@@ -316,9 +320,10 @@ impl Target for ObjectsTarget {
             (256..=16 * 1024 * 1024).contains(&client.receive_buffer_bytes),
             "client.receive_buffer_bytes",
         );
-        let (workload, part_bytes) = workload.checked(problems);
+        let (workload, part_bytes, parts_in_flight) = workload.checked(problems);
         let options = ObjectsClientOptions {
             part_bytes,
+            parts_in_flight,
             receive_buffer_bytes: client.receive_buffer_bytes,
             // Other clients may still read shared objects, so these are removed after the last level.
             keep: client.keep || workload.shared,

@@ -22,7 +22,8 @@ pub(crate) struct SharedObjects {
 
 /// One client thread that speaks S3.
 pub(crate) struct ObjectsClient<T: Transport> {
-    client: Client<T>,
+    /// The first performs operations, the others send parts at the same time.
+    clients: Vec<Client<T>>,
     workload: Arc<ObjectsOptions>,
     options: ObjectsClientOptions,
     names: Names,
@@ -70,14 +71,14 @@ pub(crate) fn fault_of(found: ObjectFault) -> Failure {
 impl<T: Transport> ObjectsClient<T> {
     pub(crate) fn new(
         work: &ObjectsWork,
-        client: Client<T>,
+        clients: Vec<Client<T>>,
         (number, thread): (usize, usize),
         ledger: ObjectLedger,
         shared: Rc<SharedObjects>,
         sampling: Sampling,
     ) -> Self {
         Self {
-            client,
+            clients,
             workload: work.workload.clone(),
             options: work.options,
             names: work.names_of(number, thread),
@@ -92,8 +93,9 @@ impl<T: Transport> ObjectsClient<T> {
         }
     }
 
-    pub(crate) fn into_ledger(self) -> ObjectLedger {
-        self.ledger
+    /// Returns the ledger, and leaves one without objects.
+    pub(crate) fn take_ledger(&mut self) -> ObjectLedger {
+        std::mem::replace(&mut self.ledger, ObjectLedger::new(0, 0))
     }
 
     /// Puts every object that is not known to be there, with these sizes by number.
@@ -136,21 +138,21 @@ impl<T: Transport> ObjectsClient<T> {
         }
         for some in keys.chunks(MOST_KEYS_PER_DELETE) {
             let mut call = Call::new(monotonic_ns());
-            let deleted = self.client.delete_many(some, &mut call).await;
+            let deleted = self.clients[0].delete_many(some, &mut call).await;
             self.count_outside(&call);
             deleted?;
         }
         self.end_uploads().await?;
         // A PUT or an upload whose answer was lost may have left something that the ledger does not have.
         let uploads = self.options.part_bytes > 0;
-        listing::remove_all(&mut self.client, self.names.prefix(), uploads, until_ns).await
+        listing::remove_all(&mut self.clients[0], self.names.prefix(), uploads, until_ns).await
     }
 
     /// Ends the multipart uploads that could not be ended before.
     pub(crate) async fn end_uploads(&mut self) -> Result<(), Failure> {
         while let Some(OpenUpload { key, upload }) = self.open_uploads.pop() {
             let mut call = Call::new(monotonic_ns());
-            let ended = self.client.abort_upload(&key, &upload, &mut call).await;
+            let ended = self.clients[0].abort_upload(&key, &upload, &mut call).await;
             self.count_outside(&call);
             ended?;
         }
@@ -166,10 +168,10 @@ impl<T: Transport> ObjectsClient<T> {
     async fn store(&mut self, version: &ObjectVersion, call: &mut Call) -> Result<Tag, Failure> {
         let part_bytes = self.options.part_bytes;
         if part_bytes > 0 && version.bytes > part_bytes {
-            let buffers = (&mut self.pieces, &mut self.open_uploads);
-            put_in_parts(&mut self.client, &self.key, version, part_bytes, buffers, call).await
+            let open = &mut self.open_uploads;
+            put_in_parts(&mut self.clients, &self.key, version, part_bytes, open, call).await
         } else {
-            put(&mut self.client, &self.key, version, &mut self.pieces, call).await
+            put(&mut self.clients[0], &self.key, version, &mut self.pieces, call).await
         }
     }
 
@@ -231,7 +233,7 @@ impl<T: Transport> ObjectsClient<T> {
                 comparison.take(data);
             }
         };
-        let found = self.client.get(&self.key, range, &mut take, call).await?;
+        let found = self.clients[0].get(&self.key, range, &mut take, call).await?;
         self.judge(object, shared, &found, range.is_none())?;
         if let (Some((first, last)), Some(got)) = (range, found.bytes) {
             let expected = last - first + 1;
@@ -251,7 +253,7 @@ impl<T: Transport> ObjectsClient<T> {
 
     async fn head(&mut self, object: u32, shared: bool, call: &mut Call) -> Result<Moved, Failure> {
         self.expected(object, shared);
-        let found = self.client.head(&self.key, call).await?;
+        let found = self.clients[0].head(&self.key, call).await?;
         self.judge(object, shared, &found, true)?;
         Ok(Moved::default())
     }
@@ -259,7 +261,7 @@ impl<T: Transport> ObjectsClient<T> {
     async fn delete(&mut self, object: u32, call: &mut Call) -> Result<Moved, Failure> {
         self.ledger.begin_change(object);
         self.names.write_key(object, &mut self.key);
-        self.client.delete(&self.key, call).await?;
+        self.clients[0].delete(&self.key, call).await?;
         self.ledger.deleted(object);
         Ok(Moved::default())
     }
@@ -272,7 +274,7 @@ impl<T: Transport> ObjectsClient<T> {
             self.names.write_key(*object, &mut key);
             keys.push(key);
         }
-        self.client.delete_many(&keys, call).await?;
+        self.clients[0].delete_many(&keys, call).await?;
         objects.iter().for_each(|object| self.ledger.deleted(*object));
         Ok(Moved::default())
     }
@@ -282,7 +284,7 @@ impl<T: Transport> ObjectsClient<T> {
         self.ledger.begin_change(to);
         self.names.write_key(from, &mut self.key);
         self.names.write_key(to, &mut self.other_key);
-        let tag = self.client.copy(&self.key, &self.other_key, call).await?;
+        let tag = self.clients[0].copy(&self.key, &self.other_key, call).await?;
         if let Some(version) = source {
             self.ledger.stored(to, version, tag.0);
         }
@@ -290,7 +292,7 @@ impl<T: Transport> ObjectsClient<T> {
     }
 
     async fn list(&mut self, prefix: u32, call: &mut Call) -> Result<Moved, Failure> {
-        let (client, key) = (&mut self.client, &mut self.key);
+        let (client, key) = (&mut self.clients[0], &mut self.key);
         listing::compare(client, &self.names, prefix, &mut self.ledger, key, call).await?;
         Ok(Moved::default())
     }

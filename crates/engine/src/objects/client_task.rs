@@ -87,8 +87,11 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
         let mut ledger = known.unwrap_or_else(|| ObjectLedger::new(owner, objects));
         ledger.begin_mix(self.work.mark());
         let sampling = Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, number, thread));
-        let (client, shared) = ((self.connect)(), self.shared.clone());
-        ObjectsClient::new(&self.work, client, (number, thread), ledger, shared, sampling)
+        let clients = (0..self.work.options.connections())
+            .map(|_| (self.connect)())
+            .collect();
+        let shared = self.shared.clone();
+        ObjectsClient::new(&self.work, clients, (number, thread), ledger, shared, sampling)
     }
 
     async fn prepare(&self, number: usize, threads: &mut [ObjectsClient<T>]) -> Result<(), Failure> {
@@ -127,7 +130,7 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
                     state: state.clone(),
                     leaving: leaving.clone(),
                     whole: result.is_ok(),
-                    client: Some(client),
+                    client,
                     start_ns,
                 };
                 self.engine.executor.spawn(task.run());
@@ -151,26 +154,19 @@ struct ClientTask<T: Transport> {
     leaving: Rc<Cell<usize>>,
     /// Whether the client was prepared completely.
     whole: bool,
-    client: Option<ObjectsClient<T>>,
+    client: ObjectsClient<T>,
     start_ns: u64,
 }
 
 impl<T: Transport> ClientTask<T> {
     async fn run(mut self) {
-        let Some(mut client) = self.client.take() else {
-            return;
-        };
         let (number, thread) = self.place;
-        let mix = &self.engine.mix;
+        let mix = self.engine.mix.clone();
         if self.whole {
-            let mut workload = Objects::new(
-                self.work.workload.clone(),
-                mix.seed,
-                as_u32(number),
-                as_u32(thread),
-            );
+            let options = self.work.workload.clone();
+            let mut workload = Objects::new(options, mix.seed, as_u32(number), as_u32(thread));
             ClientThread::new(&self.engine, self.start_ns, self.place, self.state.clone())
-                .run(&mut workload, &mut client)
+                .run(&mut workload, &mut self.client)
                 .await;
         }
         // A thread that leaves early delays its clean-up, so as not to disturb the measurement.
@@ -178,13 +174,11 @@ impl<T: Transport> ClientTask<T> {
         if monotonic_ns() < end_ns {
             self.engine.executor.sleep_until(end_ns).await;
         }
-        let left = self.leave(&mut client).await;
-        self.engine.tally.borrow_mut().add_objects(client.counts);
+        let left = self.leave().await;
         if self.work.options.keep {
             if self.whole {
-                self.work
-                    .workspaces
-                    .keep_objects(number, thread, client.into_ledger());
+                let ledger = self.client.take_ledger();
+                self.work.workspaces.keep_objects(number, thread, ledger);
             }
         } else if left.is_ok() {
             self.leaving.set(self.leaving.get() - 1);
@@ -195,11 +189,21 @@ impl<T: Transport> ClientTask<T> {
     }
 
     /// Removes the thread's objects unless they are kept.
-    async fn leave(&self, client: &mut ObjectsClient<T>) -> Result<(), Failure> {
+    async fn leave(&mut self) -> Result<(), Failure> {
         if self.work.options.keep {
-            return client.end_uploads().await;
+            return self.client.end_uploads().await;
         }
         let most_ns = self.work.timeout_ns.saturating_mul(LEAVING_TIMEOUTS);
-        client.remove(monotonic_ns().saturating_add(most_ns)).await
+        self.client.remove(monotonic_ns().saturating_add(most_ns)).await
+    }
+}
+
+/// Adds a thread's counts even if its level was stopped.
+impl<T: Transport> Drop for ClientTask<T> {
+    fn drop(&mut self) {
+        // The tally is only borrowed here if this thread is panicking.
+        if let Ok(mut tally) = self.engine.tally.try_borrow_mut() {
+            tally.add_objects(self.client.counts);
+        }
     }
 }

@@ -33,9 +33,21 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(crate) struct ObjectsClientOptions {
     /// Size above which a PUT is a multipart upload with parts of this size; 0: never.
     pub part_bytes: u64,
+    /// Number of parts that are sent at the same time.
+    pub parts_in_flight: usize,
     pub receive_buffer_bytes: usize,
     /// Whether objects stay after the level.
     pub keep: bool,
+}
+
+impl ObjectsClientOptions {
+    /// Returns the maximum number of connections of a client thread.
+    fn connections(&self) -> usize {
+        match self.part_bytes {
+            0 => 1,
+            _ => self.parts_in_flight,
+        }
+    }
 }
 
 /// Work on objects of one level.
@@ -173,6 +185,10 @@ pub(crate) struct SharedObjectsWork(pub Arc<ObjectsWork>);
 impl Work for SharedObjectsWork {
     fn classes(&self) -> &[String] {
         &self.0.classes
+    }
+
+    fn connections(&self, clients: usize, threads: usize) -> usize {
+        clients * threads * self.0.options.connections()
     }
 
     fn spawn_clients(&self, thread: &Rc<EngineThread>) {
