@@ -154,13 +154,24 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
     def ready(self) -> None:
         """Wait for the proof, create the bucket, and check that an object is stored and read. Raises ServerError."""
         super().ready()
-        self.make_bucket()
+        self.until_done(self.make_bucket)
         self.until_done(self._store_and_remove)
         if self.shows_consent:
             self.put(f"serverdyno-{self.consent_token}", self.consent_document().encode())
 
+    def outer_ports(self) -> list[int]:
+        """Return the ports that this process connects to."""
+        return [self.port]
+
     def make_bucket(self) -> None:
-        """Create the bucket. A server whose buckets are directories has it already."""
+        """Create the bucket unless it exists, and configure it. Raises ServerError."""
+        try:
+            with self.client(self.key) as client:
+                if client.ask("HEAD", f"/{BUCKET}")[0] == HTTPStatus.OK:
+                    return
+        except OSError as error:
+            raise ServerError(f"{self.name}: HEAD /{BUCKET}: {error}") from error
+        self.asked("PUT", f"/{BUCKET}")
 
     def put(self, key: str, content: bytes) -> None:
         """Put an object. Raises ServerError."""

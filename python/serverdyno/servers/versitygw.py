@@ -9,7 +9,7 @@ from pydantic import Field
 
 from serverdyno.servers.base import Settings
 from serverdyno.servers.local import version_line
-from serverdyno.servers.object_server import BUCKET, ObjectServer, ObjectSettings
+from serverdyno.servers.object_server import ObjectServer, ObjectSettings
 
 ACCESS_LOG = "access.log"
 SIDECAR = "sidecar"
@@ -70,9 +70,6 @@ class Versitygw(ObjectServer[VersitygwSettings]):
 
     def beside(self) -> list[str]:
         return [f"mkdir -p '{self._sidecar}'"] if self.settings.metadata == "sidecar" else []
-
-    def make_bucket(self) -> None:
-        self.until_done(lambda: self.asked("PUT", f"/{BUCKET}"))
 
     def environment(self) -> dict[str, str]:
         """Return the access key, which a command line would reveal, and the number of threads."""
