@@ -1,6 +1,6 @@
 //! Errors of S3 servers, by the names of their codes.
 
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
 /// Codes that are told by name (Amazon's "List of error codes", as far as these requests can meet them, and codes of
 /// other servers). Only append: the place is in a failure.
@@ -61,6 +61,36 @@ static STATUSES: StatusTable = StatusTable {
         None => write!(formatter, "status {}", code & 0xffff),
     },
 };
+
+named_enum! {
+    /// What is wrong with a response that is HTTP, but not as S3 describes it.
+    pub(crate) enum Broken {
+        Range "a part of an object was answered with another status than 206"
+        NoRange "a whole object was answered with status 206, which is for parts"
+        NoTag "the response to a PUT has no ETag"
+        Document "the XML is not the document that S3 describes, or exceeds a limit"
+    }
+}
+
+static RULES: StatusTable = StatusTable {
+    name: "S3 rules",
+    write: |code, formatter| {
+        let broken = Broken::ALL.get(code as usize);
+        formatter.write_str(broken.map_or("an unknown rule", |broken| broken.name()))
+    },
+};
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        Self {
+            fault: Fault::MalformedMessage,
+            detail: Detail::Status(ProtocolStatus {
+                code: broken as u32,
+                table: &RULES,
+            }),
+        }
+    }
+}
 
 fn name_of(code: u32) -> Option<&'static str> {
     let place = (code >> CODE_SHIFT).checked_sub(1)?;
