@@ -99,8 +99,6 @@ struct Request<'a> {
     key: &'a str,
     query: &'a [(&'a str, &'a str)],
     headers: &'a [(&'a str, &'a str)],
-    /// Whether the request may be repeated if the server was just closing the idle connection.
-    may_repeat: bool,
 }
 
 impl<'a> Request<'a> {
@@ -110,7 +108,6 @@ impl<'a> Request<'a> {
             key,
             query: &[],
             headers: &[],
-            may_repeat: method != "POST",
         }
     }
 }
@@ -425,7 +422,6 @@ impl<T: Transport> Client<T> {
         call: &mut Call,
     ) -> Result<Exchange, Failure> {
         self.write_path(request.key);
-        self.connection.may_repeat(request.may_repeat);
         let mut cost = Exchange::default();
         let exchanged = match sent {
             Sent::Nothing => {

@@ -47,6 +47,7 @@ const CODES: &[&str] = &[
     "SlowDown",
     "TemporaryRedirect",
     "TooManyRequests",
+    "XAdminUserNotFound",
     "XAmzContentSHA256Mismatch",
     "XMinioStorageFull",
 ];
@@ -113,6 +114,32 @@ pub(crate) fn status_in(failure: &Failure) -> Option<u32> {
     }
 }
 
+/// Returns whether a failure shows that a request was not carried out: it did not reach the server, or was refused.
+#[must_use]
+pub fn was_refused(failure: &Failure) -> bool {
+    let is_unsent = matches!(
+        failure.fault,
+        Fault::ConnectionRefused
+            | Fault::ConnectTimeout
+            | Fault::Unreachable
+            | Fault::HandshakeRefused
+            | Fault::HandshakeTimeout
+            | Fault::NothingInCommon
+            | Fault::CertificateExpired
+            | Fault::CertificateInvalid
+            | Fault::UntrustedCertificate
+            | Fault::WrongCertificateName
+    );
+    is_unsent || status_in(failure).is_some_and(|status| (400..500).contains(&status))
+}
+
+/// Returns whether a failure is an error status by which the server says that it failed.
+#[must_use]
+pub fn is_of_server(failure: &Failure) -> bool {
+    // Copies and completions that fail late have status 200.
+    status_in(failure).is_some_and(|status| status >= 500 || status == 200)
+}
+
 /// Returns the failure of a response with an HTTP status and a code.
 pub(crate) fn failure(status: u16, code: Option<&str>) -> Failure {
     let place = code.and_then(|code| CODES.iter().position(|known| *known == code));
@@ -137,6 +164,7 @@ fn fault(status: u16, code: Option<&str>) -> Fault {
                 "AccessDenied"
                 | "AllAccessDisabled"
                 | "InvalidAccessKeyId"
+                | "XAdminUserNotFound"
                 | "SignatureDoesNotMatch"
                 | "RequestTimeTooSkewed"
                 | "ExpiredToken"
