@@ -137,29 +137,41 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
         """Do nothing: the consent is an object, which `ready` puts once the server answers."""
 
     def answers_as_ours(self) -> bool:
-        """Return whether only this start's access key opens the server."""
+        """Return whether the server accepts this start's access key, and refuses another one."""
         try:
-            with self.client() as ours, self.client(None) as anybody:
+            key_id, secret, _ = self.key
+            with self.client(self.key) as ours, self.client((key_id, secret[::-1], None)) as other:
                 return (
                     ours.ask("GET", "/")[0] == HTTPStatus.OK
-                    and anybody.ask("GET", f"/{BUCKET}/{PROOF_KEY}")[0] == HTTPStatus.FORBIDDEN
+                    and other.ask("GET", "/")[0] == HTTPStatus.FORBIDDEN
                 )
         except OSError:
             return False
 
-    def client(self, key: AccessKey | Literal["own"] | None = "own") -> ObjectClient:
-        return ObjectClient(self.host, self.port, self.key if key == "own" else key)
+    def client(self, key: AccessKey) -> ObjectClient:
+        return ObjectClient(self.host, self.port, key)
 
     def ready(self) -> None:
         """Wait for the proof, create the bucket, and check that an object is stored and read. Raises ServerError."""
         super().ready()
-        self.make_bucket()
+        self.until_done(self.make_bucket)
         self.until_done(self._store_and_remove)
         if self.shows_consent:
             self.put(f"serverdyno-{self.consent_token}", self.consent_document().encode())
 
+    def outer_ports(self) -> list[int]:
+        """Return the ports that this process connects to."""
+        return [self.port]
+
     def make_bucket(self) -> None:
-        """Create the bucket. A server whose buckets are directories has it already."""
+        """Create the bucket unless it exists, and configure it. Raises ServerError."""
+        try:
+            with self.client(self.key) as client:
+                if client.ask("HEAD", f"/{BUCKET}")[0] == HTTPStatus.OK:
+                    return
+        except OSError as error:
+            raise ServerError(f"{self.name}: HEAD /{BUCKET}: {error}") from error
+        self.asked("PUT", f"/{BUCKET}")
 
     def put(self, key: str, content: bytes) -> None:
         """Put an object. Raises ServerError."""
@@ -168,7 +180,7 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
     def asked(self, method: str, path: str, body: bytes = b"") -> bytes:
         """Return the body of a successful answer. Raises ServerError."""
         try:
-            with self.client() as client:
+            with self.client(self.key) as client:
                 status, answer = client.ask(method, path, body)
         except OSError as error:
             raise ServerError(f"{self.name}: {method} {path}: {error}") from error

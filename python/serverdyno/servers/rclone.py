@@ -54,7 +54,7 @@ class Rclone(ObjectServer[RcloneSettings]):
     def environment(self) -> dict[str, str]:
         """Return the access key, which a command line would reveal, and the number of threads."""
         key_id, secret, _ = self.key
-        return {"RCLONE_AUTH_KEY": f"{key_id},{secret}", "GOMAXPROCS": str(self.processors)}
+        return {"RCLONE_AUTH_KEY": f'"{key_id},{secret}"', "GOMAXPROCS": str(self.processors)}
 
     def acknowledged(self) -> str:
         where = (

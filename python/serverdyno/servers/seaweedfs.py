@@ -6,9 +6,10 @@ in its private directory, and telemetry is off.
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
-import subprocess
+from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,9 +19,10 @@ from serverdyno.errors import ServerError
 from serverdyno.servers.base import Settings
 from serverdyno.servers.local import version_line
 from serverdyno.servers.object_server import BUCKET, ObjectServer, ObjectSettings
+from serverdyno.servers.signed_request import TIMEOUT_S
 
 IDENTITIES = "s3.json"
-SHELL_TIMEOUT_S = 60.0
+FILER_CONFIGURATION = "/etc/seaweedfs/filer.conf"
 PARTS = ("master", "volume", "filer", "s3")
 """The parts of the process. Each listens on a port for HTTP and one for gRPC."""
 VOLUME_MIB = 1024
@@ -134,33 +136,27 @@ class Seaweedfs(ObjectServer[SeaweedfsSettings]):
     def process_count(self) -> int:
         return self.settings.copies
 
-    def make_bucket(self) -> None:
-        """Create the bucket, and configure syncs."""
-        self.until_done(lambda: self.asked("PUT", f"/{BUCKET}"))
-        if self.settings.fsync:
-            self._shell(f"fs.configure -locationPrefix=/buckets/{BUCKET}/ -fsync -apply")
+    def outer_ports(self) -> list[int]:
+        return [self.port, self._places()["filer"][0]]
 
-    def _shell(self, command: str) -> None:
-        """Run a command of weed's shell. Raises ServerError."""
-        port, grpc = self._places()["master"]
-        filer, filer_grpc = self._places()["filer"]
-        done = subprocess.run(
-            [
-                str(self.program),
-                f"-logdir={self.directory}",
-                "shell",
-                f"-master={self.host}:{port}.{grpc}",
-                f"-filer={self.host}:{filer}.{filer_grpc}",
-            ],
-            input=f"{command}\n",
-            capture_output=True,
-            text=True,
-            timeout=SHELL_TIMEOUT_S,
-            check=False,
-            cwd=self.directory,
-        )
-        if done.returncode != 0 or '"fsync":  true' not in done.stdout:
-            raise ServerError(f"weed shell: {command}: {(done.stdout + done.stderr).strip()[-500:]}")
+    def make_bucket(self) -> None:
+        """Create the bucket, and store the filer's configuration of syncs, as `fs.configure -fsync` does."""
+        super().make_bucket()
+        if not self.settings.fsync:
+            return
+        rule = {"locationPrefix": f"/buckets/{BUCKET}/", "fsync": True}
+        body = json.dumps({"version": 0, "locations": [rule]})
+        connection = http.client.HTTPConnection(self.host, self._places()["filer"][0], timeout=TIMEOUT_S)
+        try:
+            connection.request("PUT", FILER_CONFIGURATION, body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            told = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ServerError(f"{self.name}: the filer can't be configured: {error}") from error
+        finally:
+            connection.close()
+        if answer.status != HTTPStatus.CREATED:
+            raise ServerError(f"{self.name}: the filer can't be configured: {answer.status} {told[:200]!r}")
 
     def acknowledged(self) -> str:
         copies = f", on each of {self.settings.copies} volume servers," if self.settings.copies > 1 else ""

@@ -25,6 +25,11 @@ class VersitygwSettings(ObjectSettings):
         default=False,
         description="--disableotmp: write an object to a named temporary file instead of an unnamed one (O_TMPFILE).",
     )
+    keep_alive: bool = Field(
+        default=True,
+        description="--keep-alive: keep connections open after an answer, as the other servers do. versitygw's default "
+        "is to close them.",
+    )
     access_log: bool = Field(
         default=False, description="Write an access log, whose lines are the count of requests. Default: off."
     )
@@ -38,18 +43,33 @@ class Versitygw(ObjectServer[VersitygwSettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        return version_line(program, "--version")
+        return f"versitygw {version_line(program, '--version').partition(':')[2].strip()}"
 
     def arguments(self) -> list[str]:
         settings = self.settings
-        log = ["--access-log", str(self.directory / ACCESS_LOG)] if settings.access_log else []
-        sidecar = ["--sidecar", str(self.volumes.top / SIDECAR)] if settings.metadata == "sidecar" else []
-        otmp = ["--disableotmp"] if settings.disable_otmp else []
-        listening = ["--port", f"{self.host}:{self.port}", "--region", "us-east-1"]
-        return [*listening, "--quiet", *log, "posix", *sidecar, *otmp, str(self.data.parent)]
+        options = {
+            "--quiet": True,
+            "--keep-alive": settings.keep_alive,
+            f"--access-log={self.directory / ACCESS_LOG}": settings.access_log,
+        }
+        of_posix = {
+            f"--sidecar={self._sidecar}": settings.metadata == "sidecar",
+            "--disableotmp": settings.disable_otmp,
+        }
+        return [
+            f"--port={self.host}:{self.port}",
+            *(option for option, is_set in options.items() if is_set),
+            "posix",
+            *(option for option, is_set in of_posix.items() if is_set),
+            str(self.data),
+        ]
+
+    @property
+    def _sidecar(self) -> Path:
+        return self.volumes.top / SIDECAR
 
     def beside(self) -> list[str]:
-        return [f"mkdir -p '{self.volumes.top / SIDECAR}'"] if self.settings.metadata == "sidecar" else []
+        return [f"mkdir -p '{self._sidecar}'"] if self.settings.metadata == "sidecar" else []
 
     def environment(self) -> dict[str, str]:
         """Return the access key, which a command line would reveal, and the number of threads."""

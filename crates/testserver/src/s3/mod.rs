@@ -28,6 +28,6 @@ mod xml;
 
 pub use fault::{faults, Fault, Kind as FaultKind};
 pub use host::Host;
-pub use options::Options;
+pub use options::{AccessKey, Flush, Options};
 pub use request::fuzz_request;
 pub use server::Server;

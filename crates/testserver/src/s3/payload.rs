@@ -243,6 +243,10 @@ impl Dechunker {
 
 #[cfg(test)]
 mod tests {
+    use super::super::date::parse_basic;
+    use super::super::options::AccessKey;
+    use super::super::request::{parse, Framing, Parsed};
+    use super::super::signature::{verify, SigningKey};
     use super::*;
 
     fn code<T>(result: Result<T, Refusal>) -> Option<Code> {
@@ -301,5 +305,111 @@ mod tests {
             code(take(&[b'1'; MAX_LINE_BYTES + 1])),
             Some(Code::IncompleteBody)
         );
+    }
+
+    /// Requests as botocore 1.44.8 sends them, in the clear and (the ones with a trailer or unsigned) over TLS.
+    const VECTORS: [(&str, &[u8], &[u8], Option<Algorithm>); 9] = [
+        (
+            "put_signed",
+            include_bytes!("vectors/put_signed.http"),
+            HELLO,
+            Some(Algorithm::Crc32),
+        ),
+        (
+            "put_trailer",
+            include_bytes!("vectors/put_trailer.http"),
+            HELLO,
+            Some(Algorithm::Crc32),
+        ),
+        (
+            "put_crc64nvme",
+            include_bytes!("vectors/put_crc64nvme.http"),
+            HELLO,
+            Some(Algorithm::Crc64Nvme),
+        ),
+        (
+            "put_unsigned",
+            include_bytes!("vectors/put_unsigned.http"),
+            HELLO,
+            Some(Algorithm::Crc32c),
+        ),
+        (
+            "upload_part",
+            include_bytes!("vectors/upload_part.http"),
+            HELLO,
+            Some(Algorithm::Crc32),
+        ),
+        ("get_range", include_bytes!("vectors/get_range.http"), b"", None),
+        ("list", include_bytes!("vectors/list.http"), b"", None),
+        ("copy", include_bytes!("vectors/copy.http"), b"", None),
+        (
+            "delete_many",
+            include_bytes!("vectors/delete_many.http"),
+            DELETED,
+            Some(Algorithm::Crc32),
+        ),
+    ];
+    const HELLO: &[u8] = b"hello world";
+    const DELETED: &[u8] =
+        b"<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Object><Key>a&amp;&lt;b</Key>\
+        </Object><Object><Key>c</Key></Object><Quiet>true</Quiet></Delete>";
+
+    /// Returns a recorded request and its body without HTTP's own chunks.
+    fn recorded(bytes: &[u8]) -> (Request, Vec<u8>) {
+        let Parsed::Whole { request, length } = parse(bytes) else {
+            panic!("not a request");
+        };
+        let (mut body, rest) = (Vec::new(), &bytes[length..]);
+        if request.framing == Framing::Chunked {
+            let used = Dechunker::default().take(rest, &mut body, 1 << 20);
+            assert_eq!(used, Ok(rest.len()));
+        } else {
+            body = rest.to_vec();
+        }
+        (*request, body)
+    }
+
+    fn stored(request: &Request, body: Vec<u8>) -> Result<Stored, Refusal> {
+        let key = AccessKey {
+            id: "AKIDEXAMPLE".to_owned(),
+            secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_owned(),
+        };
+        let now_s = request.field("x-amz-date").and_then(parse_basic).expect("a date");
+        let verified = verify(request, Some(&key), "us-east-1", &SigningKey::default(), now_s)?;
+        checked(request, verified, body)
+    }
+
+    #[test]
+    fn recorded_requests_of_botocore_are_accepted() {
+        for (name, bytes, content, algorithm) in VECTORS {
+            let (request, body) = recorded(bytes);
+            let stored = stored(&request, body).unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
+            assert_eq!(stored.content, content, "{name}");
+            assert_eq!(
+                stored.checksum.map(|(algorithm, _)| algorithm),
+                algorithm,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_content_that_changed_on_its_way_is_refused() {
+        for (name, bytes, content, _) in VECTORS.iter().filter(|(.., algorithm)| algorithm.is_some()) {
+            let (request, mut body) = recorded(bytes);
+            let at = body
+                .windows(content.len())
+                .position(|part| part == *content)
+                .expect("the content");
+            body[at] ^= 1;
+            let code = code(stored(&request, body));
+            let is_signed = matches!(*name, "put_signed" | "upload_part" | "delete_many");
+            let expected = if is_signed {
+                Code::XAmzContentSHA256Mismatch
+            } else {
+                Code::BadDigest
+            };
+            assert_eq!(code, Some(expected), "{name}");
+        }
     }
 }
