@@ -50,6 +50,14 @@ pub(crate) struct ObjectCounts {
     pub connections: u64,
 }
 
+impl ObjectCounts {
+    /// Adds the requests and connections of a call outside of operations, successful or not.
+    pub(crate) fn add_outside(&mut self, call: &Call) {
+        self.requests += u64::from(call.requests);
+        self.connections += u64::from(call.cost.connections);
+    }
+}
+
 /// Application bytes that an operation read and wrote.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moved {
@@ -159,7 +167,8 @@ impl<T: Transport> ObjectsClient<T> {
         self.end_uploads().await?;
         // A PUT or an upload whose answer was lost may have left something that the ledger does not have.
         let uploads = self.options.part_bytes > 0;
-        listing::remove_all(&mut self.clients[0], self.names.prefix(), uploads, until_ns).await
+        let (client, counts) = (&mut self.clients[0], &mut self.counts);
+        listing::remove_all(client, self.names.prefix(), uploads, until_ns, counts).await
     }
 
     /// Ends the multipart uploads that could not be ended before.
@@ -174,8 +183,7 @@ impl<T: Transport> ObjectsClient<T> {
     }
 
     fn count_outside(&mut self, call: &Call) {
-        self.counts.requests += u64::from(call.requests);
-        self.counts.connections += u64::from(call.cost.connections);
+        self.counts.add_outside(call);
     }
 
     /// Stores a version under `self.key`.
