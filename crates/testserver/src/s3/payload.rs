@@ -307,8 +307,11 @@ mod tests {
         );
     }
 
+    /// Name, request, content and the algorithm of its checksum.
+    type Vector = (&'static str, &'static [u8], &'static [u8], Option<Algorithm>);
+
     /// Requests as botocore 1.44.8 sends them, in the clear and over TLS.
-    const VECTORS: [(&str, &[u8], &[u8], Option<Algorithm>); 9] = [
+    const VECTORS: [Vector; 9] = [
         (
             "put_signed",
             include_bytes!("vectors/put_signed.http"),
