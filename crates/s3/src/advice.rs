@@ -27,12 +27,16 @@ fn chunked(target: &S3Target) -> bool {
 
 const ROWS: &[Row] = &[
     Row {
-        names: &["AccessDenied", "AllAccessDisabled", "InvalidAccessKeyId"],
+        names: &[
+            "AccessDenied",
+            "AllAccessDisabled",
+            "InvalidAccessKeyId",
+        ],
         circumstance: anonymous,
         text: "The requests were not signed: give an access key.",
     },
     Row {
-        names: &["InvalidAccessKeyId"],
+        names: &["InvalidAccessKeyId", "XAdminUserNotFound"],
         circumstance: always,
         text: "The server does not know the access key's ID.",
     },

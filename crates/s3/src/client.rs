@@ -5,7 +5,7 @@
 
 use crate::answer::{Answer, Content, Tag};
 use crate::checksum::Checksum;
-use crate::code::failure;
+use crate::code::{failure, Broken};
 use crate::documents::{self, Deleted, Page, UploadsPage};
 use crate::encode::{decimal, escape, escape_xml};
 use crate::framing::{body_hash, payload_hash, Frames, SIGNED_TRAILER, UNSIGNED_TRAILER};
@@ -99,8 +99,6 @@ struct Request<'a> {
     key: &'a str,
     query: &'a [(&'a str, &'a str)],
     headers: &'a [(&'a str, &'a str)],
-    /// Whether the request may be repeated if the server was just closing the idle connection.
-    may_repeat: bool,
 }
 
 impl<'a> Request<'a> {
@@ -110,7 +108,6 @@ impl<'a> Request<'a> {
             key,
             query: &[],
             headers: &[],
-            may_repeat: method != "POST",
         }
     }
 }
@@ -154,7 +151,7 @@ impl<T: Transport> Client<T> {
     pub async fn put(&mut self, key: &str, content: &[&[u8]], call: &mut Call) -> Result<Tag, Failure> {
         self.ask(&Request::new("PUT", key), &Sent::Object(content), call)
             .await?;
-        self.answer.tag().ok_or(Fault::MalformedMessage.into())
+        self.answer.tag().ok_or(Broken::NoTag.into())
     }
 
     /// Reads an object, or the `range` of first and last byte, and passes the content to `take`.
@@ -190,13 +187,10 @@ impl<T: Transport> Client<T> {
         self.answer = answer;
         let cost = sent?;
         self.judge()?;
-        let partial = self.answer.status == 206;
-        if partial != range.is_some() {
-            // A server that ignores the range sends the whole object.
-            return Err(Failure {
-                fault: Fault::MalformedMessage,
-                ..failure(self.answer.status, None)
-            });
+        match (self.answer.status == 206, range.is_some()) {
+            (false, true) => return Err(Broken::Range.into()),
+            (true, false) => return Err(Broken::NoRange.into()),
+            _ => {}
         }
         Ok(Fetched {
             bytes: Some(cost.body_bytes),
@@ -328,7 +322,7 @@ impl<T: Transport> Client<T> {
             ..Request::new("PUT", key)
         };
         self.ask(&request, &Sent::Object(content), call).await?;
-        let tag = self.answer.tag_text().ok_or(Fault::MalformedMessage)?;
+        let tag = self.answer.tag_text().ok_or(Broken::NoTag)?;
         let mut entry = format!("<Part><PartNumber>{text}</PartNumber><ETag>").into_bytes();
         escape_xml(&tag, &mut entry);
         entry.extend(b"</ETag>");
@@ -416,7 +410,7 @@ impl<T: Transport> Client<T> {
         let xml = self.answer.xml().ok_or(Fault::BodyTooLarge)?;
         read(xml).map_err(|Malformed| match self.code() {
             Some(code) => failure(self.answer.status, Some(&code)),
-            None => Fault::MalformedMessage.into(),
+            None => Broken::Document.into(),
         })
     }
 
@@ -428,7 +422,6 @@ impl<T: Transport> Client<T> {
         call: &mut Call,
     ) -> Result<Exchange, Failure> {
         self.write_path(request.key);
-        self.connection.may_repeat(request.may_repeat);
         let mut cost = Exchange::default();
         let exchanged = match sent {
             Sent::Nothing => {

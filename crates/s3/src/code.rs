@@ -1,6 +1,6 @@
 //! Errors of S3 servers, by the names of their codes.
 
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
 /// Codes that are told by name (Amazon's "List of error codes", as far as these requests can meet them, and codes of
 /// other servers). Only append: the place is in a failure.
@@ -47,6 +47,7 @@ const CODES: &[&str] = &[
     "SlowDown",
     "TemporaryRedirect",
     "TooManyRequests",
+    "XAdminUserNotFound",
     "XAmzContentSHA256Mismatch",
     "XMinioStorageFull",
 ];
@@ -61,6 +62,36 @@ static STATUSES: StatusTable = StatusTable {
         None => write!(formatter, "status {}", code & 0xffff),
     },
 };
+
+named_enum! {
+    /// What is wrong with a response that is HTTP, but not as S3 describes it.
+    pub(crate) enum Broken {
+        Range "a part of an object was answered with another status than 206"
+        NoRange "a whole object was answered with status 206, which is for parts"
+        NoTag "the response to a PUT has no ETag"
+        Document "the XML is not the document that S3 describes, or exceeds a limit"
+    }
+}
+
+static RULES: StatusTable = StatusTable {
+    name: "S3 rules",
+    write: |code, formatter| {
+        let broken = Broken::ALL.get(code as usize);
+        formatter.write_str(broken.map_or("an unknown rule", |broken| broken.name()))
+    },
+};
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        Self {
+            fault: Fault::MalformedMessage,
+            detail: Detail::Status(ProtocolStatus {
+                code: broken as u32,
+                table: &RULES,
+            }),
+        }
+    }
+}
 
 fn name_of(code: u32) -> Option<&'static str> {
     let place = (code >> CODE_SHIFT).checked_sub(1)?;
@@ -81,6 +112,32 @@ pub(crate) fn status_in(failure: &Failure) -> Option<u32> {
         Detail::Status(status) if status.table.name == STATUSES.name => Some(status.code & 0xffff),
         _ => None,
     }
+}
+
+/// Returns whether a failure shows that a request was not carried out: it did not reach the server, or was refused.
+#[must_use]
+pub fn was_refused(failure: &Failure) -> bool {
+    let is_unsent = matches!(
+        failure.fault,
+        Fault::ConnectionRefused
+            | Fault::ConnectTimeout
+            | Fault::Unreachable
+            | Fault::HandshakeRefused
+            | Fault::HandshakeTimeout
+            | Fault::NothingInCommon
+            | Fault::CertificateExpired
+            | Fault::CertificateInvalid
+            | Fault::UntrustedCertificate
+            | Fault::WrongCertificateName
+    );
+    is_unsent || status_in(failure).is_some_and(|status| (400..500).contains(&status))
+}
+
+/// Returns whether a failure is an error status by which the server says that it failed.
+#[must_use]
+pub fn is_of_server(failure: &Failure) -> bool {
+    // Copies and completions that fail late have status 200.
+    status_in(failure).is_some_and(|status| status >= 500 || status == 200)
 }
 
 /// Returns the failure of a response with an HTTP status and a code.
@@ -107,6 +164,7 @@ fn fault(status: u16, code: Option<&str>) -> Fault {
                 "AccessDenied"
                 | "AllAccessDisabled"
                 | "InvalidAccessKeyId"
+                | "XAdminUserNotFound"
                 | "SignatureDoesNotMatch"
                 | "RequestTimeTooSkewed"
                 | "ExpiredToken"

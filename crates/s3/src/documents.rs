@@ -127,12 +127,17 @@ pub(crate) fn deleted(document: &[u8]) -> Result<Deleted, Malformed> {
     is_result.then_some(deleted).ok_or(Malformed)
 }
 
-/// Reads one text of a document with the root `root`.
-fn text_of(document: &[u8], root: &str, name: &str) -> Result<String, Malformed> {
+/// Reads one text of a result. Servers name the root differently, so only an error's root is refused.
+fn text_of_result(document: &[u8], name: &str) -> Result<String, Malformed> {
+    text_of(document, |root| root != "Error", name)
+}
+
+/// Reads one text of a document whose root is `right`.
+fn text_of(document: &[u8], right: impl Fn(&str) -> bool, name: &str) -> Result<String, Malformed> {
     let mut found = None;
     read(document, &mut |path, end| {
         if let ([first, second], End::Text(text)) = (path, end) {
-            if *first == root && *second == name {
+            if right(first) && *second == name {
                 found = Some(text.into_owned());
             }
         }
@@ -143,22 +148,22 @@ fn text_of(document: &[u8], root: &str, name: &str) -> Result<String, Malformed>
 
 /// Reads the identity of a new multipart upload.
 pub(crate) fn upload_id(document: &[u8]) -> Result<String, Malformed> {
-    text_of(document, "InitiateMultipartUploadResult", "UploadId")
+    text_of_result(document, "UploadId")
 }
 
 /// Reads the ETag of a completed upload.
 pub(crate) fn completed(document: &[u8]) -> Result<Tag, Malformed> {
-    text_of(document, "CompleteMultipartUploadResult", "ETag").map(|tag| Tag::of(tag.as_bytes()))
+    text_of_result(document, "ETag").map(|tag| Tag::of(tag.as_bytes()))
 }
 
 /// Reads the ETag of a copy.
 pub(crate) fn copied(document: &[u8]) -> Result<Tag, Malformed> {
-    text_of(document, "CopyObjectResult", "ETag").map(|tag| Tag::of(tag.as_bytes()))
+    text_of_result(document, "ETag").map(|tag| Tag::of(tag.as_bytes()))
 }
 
 /// Returns the code of an error; None: the document is not an error.
 pub(crate) fn error_code(document: &[u8]) -> Option<String> {
-    text_of(document, "Error", "Code").ok()
+    text_of(document, |root| root == "Error", "Code").ok()
 }
 
 fn number(text: &str) -> Result<u64, Malformed> {
@@ -190,4 +195,62 @@ pub fn fuzz_documents(document: &[u8]) -> String {
         copied(document),
         error_code(document)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_its_entries_and_where_the_next_begins() {
+        let entry = "<Contents><Key>a/&amp;1</Key><Size> 12 </Size><ETag>&#34;ab&#34;</ETag></Contents>";
+        let list = |rest: &str| format!("<ListBucketResult>{entry}{rest}</ListBucketResult>");
+        let more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>";
+        let found = page(list(more).as_bytes()).expect("a page");
+        assert_eq!(found.next.as_deref(), Some("t"));
+        let expected = Entry {
+            key: "a/&1".to_owned(),
+            bytes: 12,
+            tag: Some(Tag::of(b"\"ab\"")),
+        };
+        assert_eq!(found.entries, [expected]);
+        let last = page(list("<IsTruncated>false</IsTruncated>").as_bytes());
+        assert_eq!(last.expect("a page").next, None);
+        for wrong in [
+            list("<IsTruncated>true</IsTruncated>"),
+            list("<IsTruncated>perhaps</IsTruncated>"),
+            list("<Contents><Key>b</Key></Contents>"),
+            list("<Contents><Key>b</Key><Size>-1</Size></Contents>"),
+            "<Error><Code>NoSuchBucket</Code></Error>".to_owned(),
+            "<html></html>".to_owned(),
+        ] {
+            assert_eq!(page(wrong.as_bytes()), Err(Malformed), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_success_that_is_an_error_has_no_result_but_a_code() {
+        let error = b"<Error><Code>SlowDown</Code><ETag>x</ETag><UploadId>1</UploadId></Error>";
+        assert_eq!(completed(error), Err(Malformed));
+        assert_eq!(copied(error), Err(Malformed));
+        assert_eq!(upload_id(error), Err(Malformed));
+        assert_eq!(error_code(error).as_deref(), Some("SlowDown"));
+        // rclone's name of the root.
+        let begun = b"<InitiateMultipartUpload><UploadId>1</UploadId></InitiateMultipartUpload>";
+        assert_eq!(upload_id(begun).as_deref(), Ok("1"));
+        assert_eq!(
+            completed(b"<A><ETag>&quot;x-2&quot;</ETag></A>"),
+            Ok(Tag::of(b"x-2"))
+        );
+    }
+
+    #[test]
+    fn keys_that_were_not_deleted_are_counted() {
+        let none = deleted(b"<DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>");
+        assert_eq!(none, Ok(Deleted::default()));
+        let error = "<Error><Key>a</Key><Code>AccessDenied</Code></Error>";
+        let two =
+            deleted(format!("<DeleteResult>{error}{error}</DeleteResult>").as_bytes()).expect("a result");
+        assert_eq!((two.failed, two.code.as_deref()), (2, Some("AccessDenied")));
+    }
 }

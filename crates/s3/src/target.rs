@@ -180,7 +180,7 @@ impl S3Target {
             Err(failure) if failure.fault == Fault::ObjectMissing => None,
             Err(failure) => return Err(TargetError::Answer(failure, advice(&failure, self))),
         };
-        let place = format!("(an object) {key} in the bucket {}", self.settings.bucket);
+        let place = format!("{key}, as an object of the bucket {},", self.settings.bucket);
         consent.judge(found.as_deref(), &place)
     }
 

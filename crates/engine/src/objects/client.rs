@@ -2,13 +2,15 @@
 
 use super::listing;
 use super::names::Names;
+use super::patience::Patience;
 use super::transfer::{put, put_in_parts, Comparison, OpenUpload};
 use super::{ObjectsClientOptions, ObjectsWork};
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
-use dyno_s3::{Call, Client, Fetched, Tag, MOST_KEYS_PER_DELETE};
+use dyno_net::Executor;
+use dyno_s3::{was_refused, Call, Client, Fetched, Tag, MOST_KEYS_PER_DELETE};
 use dyno_workload::{part_of_object, ObjectFault, ObjectLedger, ObjectOp, ObjectVersion, ObjectsOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,6 +36,8 @@ pub(crate) struct ObjectsClient<T: Transport> {
     other_key: String,
     pieces: Vec<&'static [u8]>,
     open_uploads: Vec<OpenUpload>,
+    /// Whether something may have been stored.
+    pub may_have_stored: bool,
     pub counts: ObjectCounts,
 }
 
@@ -44,6 +48,14 @@ pub(crate) struct ObjectCounts {
     pub checked_bytes: u64,
     /// Connections made outside of operations.
     pub connections: u64,
+}
+
+impl ObjectCounts {
+    /// Adds the requests and connections of a call outside of operations, successful or not.
+    pub(crate) fn add_outside(&mut self, call: &Call) {
+        self.requests += u64::from(call.requests);
+        self.connections += u64::from(call.cost.connections);
+    }
 }
 
 /// Application bytes that an operation read and wrote.
@@ -89,6 +101,7 @@ impl<T: Transport> ObjectsClient<T> {
             other_key: String::new(),
             pieces: Vec::new(),
             open_uploads: Vec::new(),
+            may_have_stored: false,
             counts: ObjectCounts::default(),
         }
     }
@@ -99,30 +112,39 @@ impl<T: Transport> ObjectsClient<T> {
     }
 
     /// Puts every object that is not known to be there, with these sizes by number.
-    pub(crate) async fn prepare(&mut self, sizes: &[u64]) -> Result<(), Failure> {
+    pub(crate) async fn prepare(&mut self, executor: &Executor, sizes: &[u64]) -> Result<(), Failure> {
         for (object, bytes) in (0..).zip(sizes) {
-            if self.ledger.known(object).is_none() {
+            let mut patience = Patience::new(executor);
+            while self.ledger.known(object).is_none() {
                 let mut call = Call::new(monotonic_ns());
                 let stored = self.put(object, *bytes, &mut call).await;
                 self.count_outside(&call);
-                stored?;
+                if let Err(failure) = stored {
+                    patience.wait_after(failure).await?;
+                }
             }
         }
         Ok(())
     }
 
     /// Puts the objects that all threads share.
-    pub(crate) async fn prepare_shared(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn prepare_shared(&mut self, executor: &Executor) -> Result<(), Failure> {
         let shared = self.shared.clone();
         for object in 0..self.workload.objects {
             let Some(version) = shared.ledger.borrow().known(object) else {
                 continue;
             };
-            shared.names.write_key(object, &mut self.key);
-            let mut call = Call::new(monotonic_ns());
-            let stored = self.store(&version, &mut call).await;
-            self.count_outside(&call);
-            let tag = stored?;
+            let mut patience = Patience::new(executor);
+            let tag = loop {
+                shared.names.write_key(object, &mut self.key);
+                let mut call = Call::new(monotonic_ns());
+                let stored = self.store(&version, &mut call).await;
+                self.count_outside(&call);
+                match stored {
+                    Ok(tag) => break tag,
+                    Err(failure) => patience.wait_after(failure).await?,
+                }
+            };
             shared.ledger.borrow_mut().stored(object, version, tag.0);
         }
         Ok(())
@@ -145,7 +167,8 @@ impl<T: Transport> ObjectsClient<T> {
         self.end_uploads().await?;
         // A PUT or an upload whose answer was lost may have left something that the ledger does not have.
         let uploads = self.options.part_bytes > 0;
-        listing::remove_all(&mut self.clients[0], self.names.prefix(), uploads, until_ns).await
+        let (client, counts) = (&mut self.clients[0], &mut self.counts);
+        listing::remove_all(client, self.names.prefix(), uploads, until_ns, counts).await
     }
 
     /// Ends the multipart uploads that could not be ended before.
@@ -160,19 +183,21 @@ impl<T: Transport> ObjectsClient<T> {
     }
 
     fn count_outside(&mut self, call: &Call) {
-        self.counts.requests += u64::from(call.requests);
-        self.counts.connections += u64::from(call.cost.connections);
+        self.counts.add_outside(call);
     }
 
     /// Stores a version under `self.key`.
     async fn store(&mut self, version: &ObjectVersion, call: &mut Call) -> Result<Tag, Failure> {
         let part_bytes = self.options.part_bytes;
-        if part_bytes > 0 && version.bytes > part_bytes {
+        let stored = if part_bytes > 0 && version.bytes > part_bytes {
             let open = &mut self.open_uploads;
             put_in_parts(&mut self.clients, &self.key, version, part_bytes, open, call).await
         } else {
             put(&mut self.clients[0], &self.key, version, &mut self.pieces, call).await
-        }
+        };
+        let is_refused = stored.as_ref().is_err_and(was_refused) && self.open_uploads.is_empty();
+        self.may_have_stored |= !is_refused;
+        stored
     }
 
     async fn put(&mut self, object: u32, bytes: u64, call: &mut Call) -> Result<Moved, Failure> {

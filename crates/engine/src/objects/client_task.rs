@@ -63,11 +63,19 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
         loop {
             let next = self.waiting.borrow_mut().pop_front();
             let Some((row, number)) = next else { return };
+            let stood = self.work.workspaces.stands(number);
             self.work.workspaces.begin(number);
             let mut threads: Vec<_> = (0..self.engine.mix.threads)
                 .map(|thread| self.client(number, thread))
                 .collect();
             let result = self.prepare(number, &mut threads).await;
+            if !stood && result.is_err() && !threads.iter().any(|client| client.may_have_stored) {
+                // Nothing was stored, so nothing is left that somebody would have to remove.
+                self.work.workspaces.gone(number);
+                for client in threads.drain(..) {
+                    self.engine.tally.borrow_mut().add_objects(client.counts);
+                }
+            }
             self.ready.borrow_mut().push(Prepared {
                 row,
                 number,
@@ -95,14 +103,14 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
     }
 
     async fn prepare(&self, number: usize, threads: &mut [ObjectsClient<T>]) -> Result<(), Failure> {
-        let workload = &self.work.workload;
+        let (workload, executor) = (&self.work.workload, &self.engine.executor);
         for (thread, client) in threads.iter_mut().enumerate() {
             if workload.shared && (number, thread) == (0, 0) && self.work.workspaces.begin_shared() {
-                client.prepare_shared().await?;
+                client.prepare_shared(executor).await?;
             }
             let (number, thread) = (as_u32(number), as_u32(thread));
             let sizes = workload.sizes(self.engine.mix.seed, number, thread);
-            client.prepare(&sizes).await?;
+            client.prepare(executor, &sizes).await?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Lists of objects: compared with a ledger page by page, or used to remove everything below a prefix.
 
-use super::client::fault_of;
+use super::client::{fault_of, ObjectCounts};
 use super::names::Names;
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -37,22 +37,28 @@ pub(crate) async fn compare<T: Transport>(
 }
 
 /// Deletes all objects below `prefix`, and ends all multipart uploads there. Never touches another key, whatever the
-/// server lists.
+/// server lists. Adds its requests to `counts`.
 pub(crate) async fn remove_all<T: Transport>(
     client: &mut Client<T>,
     prefix: &str,
     uploads: bool,
     until_ns: u64,
+    counts: &mut ObjectCounts,
 ) -> Result<(), Failure> {
     loop {
-        let call = &mut Call::new(monotonic_ns());
-        let page = client.list(prefix, None, MOST_KEYS_PER_PAGE, call).await?;
+        let mut call = Call::new(monotonic_ns());
+        let page = client.list(prefix, None, MOST_KEYS_PER_PAGE, &mut call).await;
+        counts.add_outside(&call);
+        let page = page?;
         let keys: Vec<&str> = page.entries.iter().map(|entry| entry.key.as_str()).collect();
         if !keys.iter().all(|key| key.starts_with(prefix)) {
             return Err(Fault::MalformedMessage.into());
         }
         for some in keys.chunks(MOST_KEYS_PER_DELETE) {
-            client.delete_many(some, &mut Call::new(monotonic_ns())).await?;
+            let mut call = Call::new(monotonic_ns());
+            let deleted = client.delete_many(some, &mut call).await;
+            counts.add_outside(&call);
+            deleted?;
         }
         // Keys may come after those of a page that is the last by its own account.
         if keys.is_empty() {
@@ -61,7 +67,7 @@ pub(crate) async fn remove_all<T: Transport>(
         in_time(until_ns)?;
     }
     if uploads {
-        end_uploads(client, prefix, until_ns).await?;
+        end_uploads(client, prefix, until_ns, counts).await?;
     }
     Ok(())
 }
@@ -70,18 +76,21 @@ async fn end_uploads<T: Transport>(
     client: &mut Client<T>,
     prefix: &str,
     until_ns: u64,
+    counts: &mut ObjectCounts,
 ) -> Result<(), Failure> {
     loop {
-        let page = client
-            .list_uploads(prefix, &mut Call::new(monotonic_ns()))
-            .await?;
+        let mut call = Call::new(monotonic_ns());
+        let page = client.list_uploads(prefix, &mut call).await;
+        counts.add_outside(&call);
+        let page = page?;
         if !page.uploads.iter().all(|(key, _)| key.starts_with(prefix)) {
             return Err(Fault::MalformedMessage.into());
         }
         for (key, upload) in &page.uploads {
-            client
-                .abort_upload(key, upload, &mut Call::new(monotonic_ns()))
-                .await?;
+            let mut call = Call::new(monotonic_ns());
+            let ended = client.abort_upload(key, upload, &mut call).await;
+            counts.add_outside(&call);
+            ended?;
         }
         if page.uploads.is_empty() || !page.is_truncated {
             return Ok(());

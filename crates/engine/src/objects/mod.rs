@@ -7,6 +7,7 @@ mod client;
 mod client_task;
 mod listing;
 mod names;
+mod patience;
 mod removal;
 mod transfer;
 
@@ -151,7 +152,8 @@ impl Place {
         let connecting = Connecting {
             keep_alive: true,
             reset: false,
-            repeat: true,
+            // A PUT that was not answered may have been carried out, so it is not sent again.
+            repeat: false,
             timeout_ns: self.timeout_ns,
         };
         let connection = Connection::over(

@@ -2,7 +2,8 @@
 //!
 //! Everything below the prefix of each client that may have left something is deleted, and uploads are ended.
 
-use super::{listing, ObjectsWork, Place};
+use super::patience::Patience;
+use super::{listing, ObjectCounts, ObjectsWork, Place};
 use crate::removal::{Progress, Removal};
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -31,6 +32,7 @@ struct RemovalTask<C> {
     work: Arc<ObjectsWork>,
     progress: Arc<Progress>,
     until_ns: u64,
+    executor: Executor,
     connect: C,
     waiting: RefCell<VecDeque<usize>>,
 }
@@ -56,6 +58,7 @@ fn remove_with<T: Transport + 'static>(
         work: work.clone(),
         progress: progress.clone(),
         until_ns,
+        executor: executor.clone(),
         connect,
         waiting: RefCell::new(work.workspaces.standing().into()),
     });
@@ -71,9 +74,12 @@ async fn remove_waiting<T: Transport, C: Fn() -> Client<T>>(removal: Rc<RemovalT
     loop {
         let next = removal.waiting.borrow_mut().pop_front();
         let Some(number) = next else { return };
-        match removal.remove_one(&mut client, number).await {
-            Ok(()) => removal.work.workspaces.gone(number),
-            Err(failure) => removal.progress.note(number, failure),
+        let mut patience = Patience::new(&removal.executor);
+        while let Err(failure) = removal.remove_one(&mut client, number).await {
+            removal.progress.note(number, failure);
+            if patience.wait_after(failure).await.is_err() {
+                break;
+            }
         }
     }
 }
@@ -81,10 +87,15 @@ async fn remove_waiting<T: Transport, C: Fn() -> Client<T>>(removal: Rc<RemovalT
 impl<C> RemovalTask<C> {
     async fn remove_one<T: Transport>(&self, client: &mut Client<T>, number: usize) -> Result<(), Failure> {
         let uploads = self.work.options.part_bytes > 0;
+        let counts = &mut ObjectCounts::default();
         // The first client puts the objects that all share, so they are removed with its own.
         if self.work.workload.shared && number == 0 {
-            listing::remove_all(client, &self.work.shared_prefix(), uploads, self.until_ns).await?;
+            let prefix = self.work.shared_prefix();
+            listing::remove_all(client, &prefix, uploads, self.until_ns, counts).await?;
         }
-        listing::remove_all(client, &self.work.prefix_of(number), uploads, self.until_ns).await
+        let prefix = self.work.prefix_of(number);
+        listing::remove_all(client, &prefix, uploads, self.until_ns, counts).await?;
+        self.work.workspaces.gone(number);
+        Ok(())
     }
 }
