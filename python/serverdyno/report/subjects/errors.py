@@ -124,8 +124,7 @@ def _errors(results: Results, tables: Labels) -> Finding:
     mixes_run = wording.plural(len(results.used), "load level")
     evidence = f"{done:,} successful {results.terms.operations} in {mixes_run}, ramps included"
     further = "".join(
-        told(results)
-        for told in (_wrong_in, _always_failed_in, _never_began_in, _unanswered_in, _starved_in)
+        told(results) for told in (_wrong_in, _always_failed_in, _never_began_in, _unanswered_in, _starved_in)
     )
     if not total and not left:
         failed = sum(note.state == "failed" for note in notes.values())
