@@ -26,6 +26,8 @@ FILER_CONFIGURATION = "/etc/seaweedfs/filer.conf"
 PARTS = ("master", "volume", "filer", "s3")
 """The parts of the process. Each listens on a port for HTTP and one for gRPC."""
 VOLUME_MIB = 1024
+MOST_VOLUMES = 64
+"""A volume server makes volumes of a bucket seven at a time, and refuses objects if it may make no more."""
 MOST_COPIES = 3
 
 
@@ -83,6 +85,7 @@ class Seaweedfs(ObjectServer[SeaweedfsSettings]):
             *ports,
             "-master.telemetry=false",
             f"-master.volumeSizeLimitMB={VOLUME_MIB}",
+            f"-volume.max={MOST_VOLUMES}",
             f"-master.defaultReplication=00{self.settings.copies - 1}",
             "-filer",
             f"-filer.localSocket={self.directory / 'filer.sock'}",
@@ -112,6 +115,7 @@ class Seaweedfs(ObjectServer[SeaweedfsSettings]):
                 f"-port={port}",
                 f"-port.grpc={grpc}",
                 f"-master={master}",
+                f"-max={MOST_VOLUMES}",
             ]
             lines += [f"mkdir -p '{place}'", f"{' '.join(map(_quoted, words))} &"]
         return lines

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Literal
+from typing import Any, Literal
 
 from serverdyno.errors import ServerError
 from serverdyno.servers import waiting
@@ -50,7 +50,7 @@ class Put:
 class ObjectJournal:
     """PUTs of several clients, round by round. `sync_port`: the port here that leads to `SYNC_PORT` of the guest."""
 
-    def __init__(self, server: ObjectServer, clients: int, seed: int, sync_port: int) -> None:
+    def __init__(self, server: ObjectServer[Any], clients: int, seed: int, sync_port: int) -> None:
         self._server, self._clients, self._seed, self._sync_port = server, clients, seed, sync_port
         self._puts: list[Put] = []
         self._ended = threading.Event()
