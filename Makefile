@@ -16,7 +16,7 @@ RUST_TESTS := --profile bench --workspace --locked
 QUICK := tests/analysis tests/plan tests/published tests/report tests/store tests/project/test_ci.py \
 	tests/project/test_documents.py tests/project/test_tidy.py tests/project/test_tidy_modules.py tests/project/test_wording_banned.py
 
-.PHONY: help demo test test-quick test-long test-rust test-python lint lint-rust lint-python format bench docs site fuzz wheel setup servers servers-for-tests lock clean
+.PHONY: help demo test test-quick test-long test-rust test-python lint lint-rust lint-python format bench docs site fuzz wheel setup servers servers-objects servers-for-tests lock clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -49,6 +49,9 @@ setup: $(VENV)/.built ## Make the virtual environment and build the native modul
 
 servers: ## Install Apache, nginx, lighttpd and Samba from Debian's packages, where root and missing.
 	@tools/install-servers.sh
+
+servers-objects: setup ## Install the object servers SeaweedFS, rclone and (with Go) versitygw into the environment.
+	@tools/install-object-servers.sh $(VENV)
 
 servers-for-tests: # These, and the other clients and tools that tests hold ours against.
 	@tools/install-servers.sh tests

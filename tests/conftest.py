@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from serverdyno.plan import check_suite, quick
+from serverdyno.plan import check_suite, quick_options
 from support.consenting import namespace
 from support.dyno_process import PATIENCE_S, Home, new_home
 from support.places import ROOT
@@ -152,7 +152,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.fixture
 def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Allow plans with windows too short to judge a server, for tests that do not judge one."""
-    for module in (check_suite, quick):
+    for module in (check_suite, quick_options):
         monkeypatch.setattr(module, "MIN_WINDOW_S", 0.1)
 
 

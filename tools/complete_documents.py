@@ -19,9 +19,11 @@ from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.documents import DOCUMENTS, DYNAMIC, DocumentsSettings
 from serverdyno.plan.protocols.http import HTTP, HttpSettings
+from serverdyno.plan.protocols.objects import OBJECTS, ObjectsSettings
+from serverdyno.plan.protocols.s3 import S3, S3Settings
 from serverdyno.plan.protocols.smb import SMB, SmbSettings
 from serverdyno.plan.protocols.steps import Step
-from serverdyno.servers.reference_model import HttpProcess, NfsProcess, SmbProcess
+from serverdyno.servers.reference_model import HttpProcess, NfsProcess, S3Process, SmbProcess
 
 CRATES = Path(__file__).resolve().parent.parent / "crates"
 CAPACITY_MIB = 1024
@@ -40,6 +42,7 @@ def documents() -> dict[str, dict[str, Any]]:
         "testserver/usual/http.json": HttpProcess().document(),
         "testserver/usual/smb.json": SmbProcess(capacity_mib=CAPACITY_MIB).document(),
         "testserver/usual/nfs.json": NfsProcess(capacity_mib=CAPACITY_MIB).document(),
+        "testserver/usual/s3.json": S3Process(capacity_mib=CAPACITY_MIB).document(),
         "engine/tests/complete.json": _mixes(),
     }
 
@@ -56,6 +59,11 @@ def _mixes() -> dict[str, Any]:
         "workloads": {name: DOCUMENTS.workload_section(name, documents) for name in work},
         "step": step.section(),
         "smb": SMB.target_section(Access(""), SmbSettings()),
+        "s3": S3.target_section(Access(""), S3Settings()),
+        "objects": {
+            "workload": OBJECTS.workload_section(OBJECTS.name, ObjectsSettings()),
+            "client": OBJECTS.client_section(ObjectsSettings(), last_mix=True),
+        },
     }
 
 

@@ -21,6 +21,7 @@ from serverdyno.plan.protocols.contention import ContentionSettings
 from serverdyno.plan.protocols.failover import FailoverSettings
 from serverdyno.plan.protocols.http_request import RequestSettings
 from serverdyno.plan.protocols.metadata import MetadataSettings
+from serverdyno.plan.protocols.objects import ListedSize, LogNormalSize, Size
 from serverdyno.plan.protocols.scenario import LocalFile, OfClients, OnFile, OnTree, Scenario, Tree, TreeFiles
 from serverdyno.plan.protocols.steps import Step, Take
 from serverdyno.plan.protocols.streams import StreamsSettings
@@ -148,6 +149,9 @@ def _lines() -> Iterator[str]:
     for step in (*get_args(OnTree), *get_args(OnFile), *get_args(OfClients)):
         [do] = get_args(step.model_fields["do"].annotation)
         yield from _titled(f"### `[[files.scenario.steps]]` with `do` `{do}`", step)
+    yield from _titled("### `size` of objects, one of these", Size)
+    yield from _titled("### `listed` sizes", ListedSize)
+    yield from _titled("### `lognormal` sizes", LogNormalSize)
     yield from _titled("### `[[documents.steps]]`: a request of a session", Step)
     yield from _titled("### `take` of a step: where a value stands, one of these", Take)
 

@@ -45,10 +45,12 @@ class Target:
         password: str | None = None,
         ticket: str | None = None,
         identity: tuple[str, str] | None = None,
+        access_key: tuple[str, str, str | None] | None = None,
     ) -> Target:
         """Resolve the URL in the section `target` of a document (JSON) once, and prove consent unless it is loopback.
 
-        `crates/engine/src/kinds/` defines the section.
+        `crates/engine/src/kinds/` defines the section. `access_key` is the ID, secret and session token for S3; without
+        it, requests are anonymous.
 
         Raises ValueError (not a usable section or URL; every problem, a line each), OSError (does not resolve or
         connect), AnswerError (did not answer the request for consent), PermissionError (no consent; the message
@@ -390,7 +392,7 @@ def page_shown(page: bytes, name: str) -> str | None:
     """Return the value that a page shows for a CGI variable, or for CARRIER; None: it shows none."""
 
 def reference_faults(protocol: str) -> list[tuple[str, str]]:
-    """Return names and meanings of the faults of a protocol's reference server: http, smb or nfs."""
+    """Return names and meanings of the faults of a protocol's reference server: http, smb, nfs or s3."""
 
 @final
 class ReferenceSmbServer:
@@ -439,6 +441,26 @@ class ReferenceNfsServer:
     port: int
     restarts: int
     replies_given_again: int  # to calls that were sent once more
+
+@final
+class ReferenceS3:
+    """The reference S3 server, on threads of this process. Binds loopback only, unless `bind` says otherwise."""
+
+    @staticmethod
+    def start(options: str, objects: dict[str, bytes]) -> ReferenceS3:
+        """Start with the JSON of `S3Process.document()`, and `objects` in each bucket.
+
+        Raises ValueError or OSError.
+        """
+    def stop(self) -> None: ...
+    def restart(self, *, outage_s: float = 0.0) -> int:
+        """Close every connection and be away for a while. Returns the number of lost objects: with `flush` ignore, all.
+
+        Objects that are there from the start stay.
+        """
+    def requests(self) -> dict[str, int]:
+        """Return the requests so far by operation ("PutObject" ...), also those that were refused."""
+    port: int
 
 def build_info() -> dict[str, str]:
     """Return `version`, `profile` ("release" or "debug") and `target`."""

@@ -35,6 +35,7 @@ RATE = r"(?:[\d,]+|\d\.\d\d)"
 """As `units.format_count` writes it: with two decimals below ten, as on a machine that others keep busy."""
 VERBS = [
     ["load"],
+    ["objects"],
     ["run"],
     ["resume"],
     ["report"],

@@ -117,7 +117,8 @@ def test_options_of_smbclient_mount_and_fio_are_answered(
         ("s4://nas/a", '-d: "s4://nas/a" must begin with smb:// or nfs:// or file://\n'),
         ("sftp://nas/a", "mount it (sshfs)"),
         ("DAVS://nas/a", "mount it (davfs2)"),
-        ("s3://bucket", "mount it (rclone mount)"),
+        ("s3://bucket", "use dyno objects s3://bucket"),
+        ("gs://bucket", "mount it (rclone mount)"),
         ("cifs://nas/a", "write it smb://nas/a"),
         (
             "smb://127.0.0.1:9/data?vers=3.1.1",

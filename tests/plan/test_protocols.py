@@ -123,7 +123,7 @@ def test_problems_of_a_suite_and_of_its_tables_are_told_together() -> None:
     begin = [problem.partition(" not ")[0] for problem in caught.value.problems]
     assert begin == [
         "line 4: workload: must be 'webbench-static', 'webbench-dynamic', 'url', 'session', 'diskmix', "
-        "'loadfile', 'streams', 'metadata', 'contention', 'failover', 'bonnie' or 'scenario',",
+        "'loadfile', 'streams', 'metadata', 'contention', 'failover', 'bonnie', 'scenario' or 'objects',",
         "line 8: files.cache: must be 'none', 'oplocks' or 'leases',",
         "line 9: files.cach:",
         "line 11: http.version: must be '1.0', '1.1' or '2',",

@@ -69,7 +69,8 @@ CRATE_ARROWS = {
     "files": {"measure", "net", "workload"},
     "smb": {"measure", "net", "files"},
     "nfs": {"measure", "net", "files"},
-    "engine": {"measure", "net", "http", "files", "smb", "nfs", "workload", "page"},
+    "s3": {"measure", "net", "http"},
+    "engine": {"measure", "net", "http", "files", "smb", "nfs", "s3", "workload", "page"},
     "testserver": {"measure", "net", "files", "smb", "nfs", "workload", "page"},
     "native": {"measure", "net", "http", "files", "smb", "workload", "page", "engine", "testserver"},
 }

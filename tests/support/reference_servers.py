@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from serverdyno import _native
-from serverdyno.servers.reference_model import HttpProcess, NfsProcess, SmbProcess
+from serverdyno.servers.reference_model import HttpProcess, NfsProcess, S3Process, SmbProcess
 
 
 def start_http(documents: dict[str, bytes] | None = None, **options: Any) -> _native.ReferenceServer:
@@ -26,6 +26,11 @@ def start_smb(files: dict[str, bytes] | None = None, **options: Any) -> _native.
 def start_nfs(files: dict[str, bytes] | None = None, **options: Any) -> _native.ReferenceNfsServer:
     fields, other = _parted(NfsProcess, options)
     return NfsProcess(**fields).start(files or {}, **other)
+
+
+def start_s3(objects: dict[str, bytes] | None = None, **options: Any) -> _native.ReferenceS3:
+    fields, other = _parted(S3Process, options)
+    return S3Process(**fields).start(objects or {}, **other)
 
 
 def _parted(model: type[BaseModel], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -6,6 +6,7 @@
 
 use crate::client_rows::ClientTally;
 use crate::failover_tally::FailoverTally;
+use crate::objects::ObjectCounts;
 use crate::open_tally::OpenTally;
 use crate::protocol::Performed;
 use crate::recent::ResponseTimes;
@@ -373,6 +374,13 @@ impl Tally {
         more.generator.connections = files.connections;
         more.generator.reconnects = files.reconnects;
         self.mix.merge(more);
+    }
+
+    /// Adds the counts of one client thread that works on objects.
+    pub(crate) fn add_objects(&mut self, counts: ObjectCounts) {
+        self.mix.bytes_checked = Some(self.mix.bytes_checked.unwrap_or(0) + counts.checked_bytes);
+        self.mix.protocol_requests = Some(self.mix.protocol_requests.unwrap_or(0) + counts.requests);
+        self.mix.generator.connections += counts.connections;
     }
 
     /// Counts an open arrival that ended at `elapsed_ns`. `waited_ns`: wait for a connection, None if one was

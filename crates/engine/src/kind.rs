@@ -34,6 +34,8 @@ pub struct Secrets {
     pub identity: Option<Identity>,
     /// MIT Kerberos credential cache with the clients' ticket, in hexadecimal.
     pub ticket: Option<String>,
+    /// ID and secret of an access key, and its session token. None: requests are anonymous.
+    pub access_key: Option<(String, String, Option<String>)>,
 }
 
 impl Debug for Secrets {

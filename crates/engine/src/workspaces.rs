@@ -2,7 +2,7 @@
 //! expected contents of their files, so that data of earlier levels can be checked. Independent of the
 //! protocol.
 
-use dyno_workload::Ledger;
+use dyno_workload::{Ledger, ObjectLedger};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher};
@@ -25,6 +25,10 @@ impl Default for Workspaces {
 #[derive(Debug, Default)]
 struct Known {
     ledgers: HashMap<usize, Ledger>,
+    /// Ledgers of objects, by client and thread.
+    objects: HashMap<(usize, usize), ObjectLedger>,
+    /// Whether the objects that all clients share were begun.
+    shared_begun: bool,
     /// Clients whose workspaces were begun and have not been removed completely.
     standing: BTreeSet<usize>,
     begun: bool,
@@ -94,6 +98,19 @@ impl Workspaces {
         self.known().ledgers.insert(client, ledger);
     }
 
+    pub(crate) fn take_objects(&self, client: usize, thread: usize) -> Option<ObjectLedger> {
+        self.known().objects.remove(&(client, thread))
+    }
+
+    pub(crate) fn keep_objects(&self, client: usize, thread: usize, ledger: ObjectLedger) {
+        self.known().objects.insert((client, thread), ledger);
+    }
+
+    /// Records that the shared objects are begun. Returns whether this is the first time.
+    pub(crate) fn begin_shared(&self) -> bool {
+        !std::mem::replace(&mut self.known().shared_begun, true)
+    }
+
     pub(crate) fn begin(&self, client: usize) {
         let mut known = self.known();
         known.begun = true;
@@ -104,5 +121,6 @@ impl Workspaces {
         let mut known = self.known();
         known.standing.remove(&client);
         known.ledgers.remove(&client);
+        known.objects.retain(|(owner, _), _| *owner != client);
     }
 }

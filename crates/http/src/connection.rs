@@ -72,6 +72,8 @@ pub struct Connection<T: Transport = PlainTcp> {
     executor: Executor,
     transport: T,
     connecting: Connecting,
+    /// Whether to disable Nagle's algorithm.
+    at_once: bool,
     /// Receive buffer, shared by all clients of the loop. It is filled and emptied without an await in
     /// between.
     buffer: Rc<RefCell<Box<[u8]>>>,
@@ -107,10 +109,18 @@ impl<T: Transport> Connection<T> {
             executor,
             transport,
             connecting,
+            at_once: false,
             buffer,
             stream: None,
             reader: ResponseReader::new(limits),
         }
+    }
+
+    /// Disables Nagle's algorithm on new connections. It would hold back the end of a request in parts.
+    #[must_use]
+    pub fn sending_at_once(mut self) -> Self {
+        self.at_once = true;
+        self
     }
 
     /// Sets whether further requests may be repeated on a new connection (`Connecting::repeat`).
@@ -125,6 +135,20 @@ impl<T: Transport> Connection<T> {
     pub async fn exchange(
         &mut self,
         request: &[u8],
+        start_ns: u64,
+        body: &mut impl Body,
+        cost: &mut Exchange,
+    ) -> Result<Head, Failure> {
+        self.exchange_parts(&[request], start_ns, body, cost).await
+    }
+
+    /// Does the same with a request in parts: its head, and pieces of its body, which are not copied.
+    ///
+    /// # Errors
+    /// Same as `exchange`.
+    pub async fn exchange_parts(
+        &mut self,
+        request: &[&[u8]],
         start_ns: u64,
         body: &mut impl Body,
         cost: &mut Exchange,
@@ -177,27 +201,44 @@ impl<T: Transport> Connection<T> {
 
     async fn attempt(
         &mut self,
-        request: &[u8],
+        request: &[&[u8]],
         start_ns: u64,
         body: &mut impl Body,
         cost: &mut Exchange,
     ) -> Result<Head, Failure> {
         self.reader.reset();
-        let mut stream = match self.stream.take() {
-            Some(mut stream) => {
-                stream.send_all(request).await?;
-                stream
-            }
+        let (mut stream, unsent) = match self.stream.take() {
+            Some(stream) => (stream, request),
             None => {
-                let opened = self.transport.open(request).await?;
+                let (first, unsent): (&[u8], &[&[u8]]) = match request {
+                    [whole] => (whole, &[]),
+                    parts => (&[], parts),
+                };
+                let opened = self.transport.open(first).await?;
                 cost.connect_ns = Some(opened.stood_ns.saturating_sub(start_ns));
                 cost.connections += 1;
                 cost.handshake = opened.handshake;
-                opened.stream
+                if self.at_once {
+                    opened.stream.send_at_once()?;
+                }
+                (opened.stream, unsent)
             }
         };
-        cost.sent_bytes += request.len() as u64;
-        let head = self.receive(&mut stream, body).await?;
+        let sent = match unsent {
+            [] => Ok(()),
+            [whole] => stream.send_all(whole).await,
+            parts => stream.send_parts(parts).await,
+        };
+        cost.sent_bytes += request.iter().map(|part| part.len() as u64).sum::<u64>();
+        let head = match sent {
+            Ok(()) => self.receive(&mut stream, body).await?,
+            // A server may refuse a body before it has read all of it.
+            Err(failure) if request.len() > 1 => match self.receive(&mut stream, body).await {
+                Ok(head) => return Ok(head),
+                Err(_) => return Err(failure),
+            },
+            Err(failure) => return Err(failure),
+        };
         if self.connecting.keep_alive && head.leaves_connection_open() {
             self.stream = Some(stream);
         } else if self.connecting.reset {

@@ -92,7 +92,7 @@ impl Target {
     /// See `TargetError`.
     pub fn open(url: &str, token: Option<&str>, opening: &Opening) -> Result<Self, TargetError> {
         let Parts { secure, host, path } = split_url(url)?;
-        let trust = secure.then(|| trust_of(&opening.trusting)).transpose()?;
+        let trust = secure.then(|| opening.trusting.trust()).transpose()?;
         let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
         let port = if secure { HTTPS_PORT } else { HTTP_PORT };
         let peer = match &opening.connect_to {
@@ -239,13 +239,19 @@ impl Target {
     }
 }
 
-fn trust_of(trusting: &Trusting) -> Result<Trust, TargetError> {
-    let trust = match trusting {
-        Trusting::System => Trust::of_system(),
-        Trusting::Authorities(pem) => Trust::of_pem(pem),
-        Trusting::Anybody => Ok(Trust::Anybody),
-    };
-    trust.map_err(|error| TargetError::Url(format!("the authorities to be trusted: {error}")))
+impl Trusting {
+    /// Reads the authorities.
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub fn trust(&self) -> Result<Trust, TargetError> {
+        let trust = match self {
+            Self::System => Trust::of_system(),
+            Self::Authorities(pem) => Trust::of_pem(pem),
+            Self::Anybody => Ok(Trust::Anybody),
+        };
+        trust.map_err(|error| TargetError::Url(format!("the authorities to be trusted: {error}")))
+    }
 }
 
 /// Parts of a URL.

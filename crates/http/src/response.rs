@@ -36,6 +36,9 @@ pub trait Body {
         false
     }
 
+    /// Receives the status of the final head, before its fields.
+    fn begins(&mut self, _status: u16) {}
+
     /// Receives one field of the final head.
     fn field(&mut self, _name: &[u8], _value: &[u8]) {}
 
@@ -304,6 +307,7 @@ impl ResponseReader {
             };
             start += head.bytes;
             if head.status >= 200 {
+                body.begins(head.status);
                 if body.wants_fields() {
                     let fields = self.limits.fields;
                     each_field(&rest[..head.bytes], fields, &mut |name, value| {

@@ -9,10 +9,13 @@ use dyno_net::tls::Agreed;
 use dyno_net::{Dialer, Idle, Socket};
 use std::fmt::Debug;
 use std::future::Future;
+use std::io::IoSlice;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 const LATE: Fault = Fault::ResponseTimeout;
+/// Maximum number of parts per system call. Most requests have two.
+const PARTS_AT_ONCE: usize = 8;
 
 /// Result of one receive call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +53,12 @@ pub trait Stream: Debug {
     /// # Errors
     /// The connection's failure.
     fn send_all(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), Failure>>;
+
+    /// Sends all of `parts` in order, without joining large ones.
+    ///
+    /// # Errors
+    /// The connection's failure.
+    fn send_parts(&mut self, parts: &[&[u8]]) -> impl Future<Output = Result<(), Failure>>;
 
     /// Waits until `receive` may return data or the end.
     ///
@@ -147,6 +156,17 @@ impl Transport for PlainTcp {
 impl Stream for Socket {
     async fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         Socket::send_all(self, bytes, LATE).await
+    }
+
+    async fn send_parts(&mut self, parts: &[&[u8]]) -> Result<(), Failure> {
+        for some in parts.chunks(PARTS_AT_ONCE) {
+            let mut slices = [IoSlice::new(&[]); PARTS_AT_ONCE];
+            for (slice, part) in slices.iter_mut().zip(some) {
+                *slice = IoSlice::new(part);
+            }
+            Socket::send_parts(self, &mut slices[..some.len()], LATE).await?;
+        }
+        Ok(())
     }
 
     async fn readable(&mut self) -> Result<(), Failure> {

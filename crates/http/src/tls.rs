@@ -11,6 +11,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 const LATE: Fault = Fault::ResponseTimeout;
+/// Maximum number of bytes of a request in parts that are encrypted before they are sent.
+const ENCRYPTED_AT_ONCE: usize = 64 * 1024;
 
 /// Returns true for an exact share of the calls, evenly spaced.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +98,19 @@ impl Transport for TlsOverTcp {
 impl Stream for Channel<ClientSide> {
     async fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         Channel::send_all(self, bytes, LATE).await
+    }
+
+    async fn send_parts(&mut self, parts: &[&[u8]]) -> Result<(), Failure> {
+        if let [first, second] = parts {
+            if first.len() + second.len() <= ENCRYPTED_AT_ONCE {
+                return Channel::send_pair(self, first, second, LATE).await;
+            }
+        }
+        // Bounds what is encrypted and not yet sent.
+        for piece in parts.iter().flat_map(|part| part.chunks(ENCRYPTED_AT_ONCE)) {
+            Channel::send_all(self, piece, LATE).await?;
+        }
+        Ok(())
     }
 
     async fn readable(&mut self) -> Result<(), Failure> {

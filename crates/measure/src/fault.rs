@@ -80,6 +80,13 @@ named_enum! {
         WrongCertificateName "wrong_certificate_name" "the server's certificate is for another name"
         NotFound "not_found" "a file that must exist is not there"
         AlreadyThere "already_there" "a file that must not exist is there"
+        SlowDown "slow_down" "the server asked for fewer requests"
+        ObjectMissing "object_missing" "an object whose PUT was acknowledged is not there"
+        StaleObject "stale_object" "an object has the content or ETag from before its last PUT"
+        WrongEtag "wrong_etag" "an object's ETag differs from the one that its PUT returned"
+        ListMissing "list_missing" "an object is missing from the list"
+        ListUnexpected "list_unexpected" "the list has an object that was deleted, or that was never put"
+        ListWrong "list_wrong" "the list has another size or ETag of an object than its PUT"
     }
 }
 
@@ -124,7 +131,8 @@ impl Fault {
             | Self::FrameFlood
             | Self::StreamReset
             | Self::StreamRefused
-            | Self::GoingAway => Side::Server,
+            | Self::GoingAway
+            | Self::SlowDown => Side::Server,
             Self::ConnectTimeout | Self::Unreachable => Side::Network,
             Self::NoPorts | Self::NoFiles | Self::NoMemory | Self::OtherIo | Self::StreamsOverLimit => {
                 Side::Client
@@ -141,7 +149,13 @@ impl Fault {
             | Self::UntrustedCertificate
             | Self::WrongCertificateName
             | Self::NotFound
-            | Self::AlreadyThere => Side::Check,
+            | Self::AlreadyThere
+            | Self::ObjectMissing
+            | Self::StaleObject
+            | Self::WrongEtag
+            | Self::ListMissing
+            | Self::ListUnexpected
+            | Self::ListWrong => Side::Check,
         }
     }
 }

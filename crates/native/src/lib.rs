@@ -43,6 +43,8 @@ mod _native {
     #[pymodule_export]
     use crate::reference::ReferenceNfsServer;
     #[pymodule_export]
+    use crate::reference::ReferenceS3;
+    #[pymodule_export]
     use crate::reference::ReferenceSmbServer;
     #[pymodule_export]
     use crate::reference::{reference_faults, ReferenceServer};

@@ -1,7 +1,7 @@
 //! The reference servers, on threads of this process.
 
 use crate::question::os_error;
-use dyno_testserver::{http, nfs, smb};
+use dyno_testserver::{http, nfs, s3, smb};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
@@ -148,6 +148,41 @@ impl ReferenceNfsServer {
     }
 }
 
+/// A running S3 reference server. Dropping it stops it.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct ReferenceS3(s3::Server);
+
+#[pymethods]
+impl ReferenceS3 {
+    #[staticmethod]
+    fn start(options: &str, objects: HashMap<String, Vec<u8>>) -> PyResult<Self> {
+        let options = s3::Options {
+            objects: objects.into_iter().collect(),
+            ..stated(options)?
+        };
+        s3::Server::start(&options).map(Self).map_err(os_error)
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+
+    #[pyo3(signature = (*, outage_s=0.0))]
+    fn restart(&self, py: Python<'_>, outage_s: f64) -> PyResult<u64> {
+        let outage = outage(outage_s)?;
+        Ok(py.detach(|| self.0.restart(outage))?)
+    }
+
+    #[getter]
+    fn port(&self) -> u16 {
+        self.0.port()
+    }
+
+    fn requests(&self) -> HashMap<&'static str, u64> {
+        self.0.requests().into_iter().collect()
+    }
+}
+
 /// Returns names and descriptions of the faults that a protocol's reference server supports.
 #[pyfunction]
 pub fn reference_faults(protocol: &str) -> PyResult<Vec<(&'static str, &'static str)>> {
@@ -155,6 +190,7 @@ pub fn reference_faults(protocol: &str) -> PyResult<Vec<(&'static str, &'static 
         "http" => Ok(http::faults()),
         "smb" => Ok(smb::faults()),
         "nfs" => Ok(nfs::faults()),
+        "s3" => Ok(s3::faults()),
         _ => Err(PyValueError::new_err(format!(
             "no reference server speaks {protocol}"
         ))),

@@ -39,7 +39,7 @@ pub struct Target {
 #[pymethods]
 impl Target {
     #[staticmethod]
-    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None))]
+    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None, access_key=None))]
     fn open(
         py: Python<'_>,
         protocol: &str,
@@ -48,6 +48,7 @@ impl Target {
         password: Option<String>,
         ticket: Option<String>,
         identity: Option<(String, String)>,
+        access_key: Option<(String, String, Option<String>)>,
     ) -> PyResult<Self> {
         let section: Value =
             serde_json::from_str(section).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -56,6 +57,7 @@ impl Target {
             consent_token,
             password,
             ticket,
+            access_key,
             identity: identity.map(|(certificate, key)| Identity { certificate, key }),
         };
         let protocol = protocol.to_owned();

@@ -107,7 +107,7 @@ pub(crate) fn garbage() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{http, nfs, smb};
+    use crate::{http, nfs, s3, smb};
 
     fn each_name_stands_for_its_own_fault<Kind: FaultKind + std::fmt::Debug>() {
         for (kind, name) in Kind::named() {
@@ -127,6 +127,7 @@ mod tests {
         each_name_stands_for_its_own_fault::<http::FaultKind>();
         each_name_stands_for_its_own_fault::<smb::FaultKind>();
         each_name_stands_for_its_own_fault::<nfs::FaultKind>();
+        each_name_stands_for_its_own_fault::<s3::FaultKind>();
     }
 
     #[test]

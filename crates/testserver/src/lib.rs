@@ -1,4 +1,4 @@
-//! In-memory servers for HTTP, SMB and NFS. The generator is measured against them; each is also the server
+//! In-memory servers for HTTP, SMB, NFS and S3. The generator is measured against them; each is also the server
 //! if no other is installed, and a source of named faults for tests.
 //!
 //! They only serve load generators and their tests.
@@ -9,6 +9,7 @@ mod fault;
 pub mod http;
 pub mod nfs;
 mod pages;
+pub mod s3;
 mod server;
 pub mod smb;
 mod threads;

@@ -27,6 +27,7 @@ from serverdyno.lazy import LazyTable
 
 MODULES = {
     "load": "load",
+    "objects": "objects",
     "run": "run",
     "resume": "resume",
     "report": "report",
@@ -94,7 +95,7 @@ class Verbs(TyperGroup):
 app = typer.Typer(
     name="dyno",
     cls=Verbs,
-    help="Load a web or file server with more and more clients, find its peak, and compare configurations.",
+    help="Load a web, file or object server with more and more clients, find its peak, and compare configurations.",
     epilog="Example: dyno load http://127.0.0.1:8080/ measures a web server that runs on this machine.\n\n"
     "Suites re-create published parameters. They are not the original programs, and no figure is a result "
     "of WebBench or NetBench.",

@@ -255,6 +255,7 @@ _PLACES: dict[str, _Rows] = {
     "scenario": _ON_PLACE,
 }
 _NO_COMMAND: _Rows = (
+    (lambda word: word.startswith(("s3://", "s3s://")), "To measure a bucket: dyno objects {word}"),
     (_is_url, "To load a URL: dyno load {word}"),
     (lambda word: word.endswith(".toml"), "To measure a plan: dyno run {word}"),
 )

@@ -1,4 +1,4 @@
-"""`dyno reference http`, `dyno reference smb` and `dyno reference nfs`."""
+"""`dyno reference http`, `dyno reference smb`, `dyno reference nfs` and `dyno reference s3`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ NFS_EXAMPLE = (
     "Example: dyno reference nfs --port 12049, then: "
     "nfs-ls 'nfs://127.0.0.1/volume1?nfsport=12049&mountport=12049'. SIGHUP restarts it."
 )
+S3_EXAMPLE = (
+    "Example: dyno reference s3 --port 8333, then: "
+    "aws --endpoint-url http://127.0.0.1:8333 s3 cp FILE s3://volume1/. SIGHUP restarts it."
+)
 EXAMPLE = "Example: dyno reference http --port 8080"
 
 
@@ -52,6 +56,7 @@ def register(app: typer.Typer) -> None:
     add(references, "http", http, of("HttpProcess"), epilog=EXAMPLE)
     add(references, "smb", smb, of("SmbProcess"), epilog=SMB_EXAMPLE)
     add(references, "nfs", nfs, of("NfsProcess"), epilog=NFS_EXAMPLE)
+    add(references, "s3", s3, of("S3Process"), epilog=S3_EXAMPLE)
     app.add_typer(references, name="reference")
 
 
@@ -169,23 +174,48 @@ def nfs(given: dict[str, Any], list_faults: ListFaults = False) -> None:
     _serve_files(server, server.requests, options.counts, restart)
 
 
+def s3(given: dict[str, Any], list_faults: ListFaults = False) -> None:
+    """Serve objects in memory over S3. For tests only."""
+    from serverdyno import _native  # noqa: PLC0415
+    from serverdyno.servers.reference_model import SECRET_VARIABLE, S3Process  # noqa: PLC0415
+
+    if list_faults:
+        _list(_native.reference_faults("s3"))
+        return
+    options = checked(S3Process, given, "dyno reference s3")
+    secret = _secret("the secret of access key", options.access_key_id, SECRET_VARIABLE)
+    consents = consents_of(options.bind, options.port)
+    with _refusals(options.bind, options.port):
+        server = options.start({f"serverdyno-{token}": text for token, text in consents}, secret)
+
+    def restart() -> dict[str, int]:
+        return {"lost_objects": server.restart(outage_s=options.outage_s)}
+
+    _serve_files(server, server.requests, options.counts, restart)
+
+
 def _password(user: str | None) -> str:
     """Return the user's password, empty without a user. Raises UserError if it is missing."""
-    from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.servers.reference_model import PASSWORD_VARIABLE  # noqa: PLC0415
 
-    if user is None:
+    return _secret("the password of", user, PASSWORD_VARIABLE)
+
+
+def _secret(what: str, owner: str | None, variable: str) -> str:
+    """Return the secret in an environment variable, empty without an owner. Raises UserError if it is missing."""
+    from serverdyno.errors import UserError  # noqa: PLC0415
+
+    if owner is None:
         return ""
-    if PASSWORD_VARIABLE not in os.environ:
+    if variable not in os.environ:
         raise UserError(
-            f"the password of {user} is missing: the variable {PASSWORD_VARIABLE} is not set",
-            hint=f"export {PASSWORD_VARIABLE}=...",
+            f"{what} {owner} is missing: the variable {variable} is not set", hint=f"export {variable}=..."
         )
-    return os.environ[PASSWORD_VARIABLE]
+    return os.environ[variable]
 
 
 def _serve_files(
-    server: _native.ReferenceSmbServer | _native.ReferenceNfsServer,
+    server: _native.ReferenceSmbServer | _native.ReferenceNfsServer | _native.ReferenceS3,
     counts: Callable[[], dict[str, int]],
     place: Path | None,
     restart: Callable[[], dict[str, int]],

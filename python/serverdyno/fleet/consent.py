@@ -62,6 +62,7 @@ def open_target(
             password=access.password,
             ticket=access.ticket,
             identity=access.identity,
+            access_key=access.access_key,
         )
 
     target = _consenting(protocol, access, opened)
@@ -116,8 +117,9 @@ def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str |
     except PermissionError as error:
         if error.errno is not None:
             raise _unreachable(url, error) from error
+        kind = "object" if protocol.has_access_keys else "file"
         hint = (
-            "Create this file on the server, or ask the person who runs the server to do so. Loopback "
+            f"Create this {kind} on the server, or ask the person who runs the server to do so. Loopback "
             "needs no consent."
         )
         if access.consent_token is not None:

@@ -118,8 +118,8 @@ class Worker:
         load_file: str | None,
     ) -> None:
         """Open the target and check its consent to load. `load_file` is packed."""
-        identity = tuple(secrets.get("identity") or ()) or None
-        self._target = _native.Target.open(protocol, json.dumps(section), **{**secrets, "identity": identity})
+        pairs = {name: tuple(secrets.get(name) or ()) or None for name in ("identity", "access_key")}
+        self._target = _native.Target.open(protocol, json.dumps(section), **{**secrets, **pairs})
         self._link = TargetLink(self._target.address)
         self._workspaces = _native.Workspaces(workspaces)
         self._load_file = None

@@ -1,21 +1,13 @@
-"""The plan behind `dyno load`: one URL of the user's server, and a suite made from a few options.
-
-An option is a field of a suite or a plan with `Option` in its annotation. The field defines its name, type, bounds
-and help text.
-"""
+"""The plan behind `dyno load`: one URL of the user's server, and a suite made from a few options."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annotated_types import Ge
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from serverdyno.errors import PlanError
@@ -29,15 +21,23 @@ from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.protocols.documents import DOCUMENTS, SESSION
 from serverdyno.plan.protocols.http import HTTP, STREAMS, HttpSettings, contradiction
 from serverdyno.plan.protocols.http_request import RequestSettings
-from serverdyno.plan.protocols.options import Option, main_name, read_all, words_of
+from serverdyno.plan.protocols.options import words_of
 from serverdyno.plan.protocols.tls import TlsSettings
 from serverdyno.plan.quick_http import SECRET, HttpOptions, addresses_of
+from serverdyno.plan.quick_options import (
+    Places,
+    by_option,
+    filled,
+    names_of,
+    open_problems,
+    ramp_s,
+    read_rates,
+    settings_of,
+    shown_fields,
+)
 from serverdyno.plan.validate import cpu_problems, goes_to_loopback, is_loopback, size_problem, url_problem
 
 NAME = "load"
-RAMP_SHARE = 0.1  # share of the length, for each of the two ramps
-SEARCHED_RATES = [100, 200_000]
-"""Range of the search with --objective but without --rate, in requests/s."""
 STAND_INS = {"clients": [1], "length": MIN_WINDOW_S, "rate": [1]}
 """Stand-ins for unreadable values, so that everything else is checked as well."""
 SESSION_OPTION = "--session"
@@ -54,7 +54,7 @@ SHOWN = {
     f"with --requests {COUNTED['length']}, at most",
     "repetitions": USUAL["repetitions"],
 }
-_PLACES: tuple[tuple[type[BaseModel], type[BaseModel], KeyPath], ...] = (
+_PLACES: Places = (
     (Suite, Suite, ()),
     (Suite, OpenLoad, ("open",)),
     (Plan, Plan, ()),
@@ -64,30 +64,13 @@ _PLACES: tuple[tuple[type[BaseModel], type[BaseModel], KeyPath], ...] = (
     (Suite, RequestSettings, (HTTP.section, "request")),
     (Suite, TlsSettings, (HTTP.section, "tls")),
 )
-"""Models whose fields may be options. Each is listed after its document, with its path in the document."""
-
-
 _WITHOUT_SCHEME = re.compile(
     r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)(?::(?P<port>\d{1,5}))?(?:[/?].*)?",
     re.DOTALL,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A field that an option sets, with its document and path."""
-
-    document: type[BaseModel]
-    path: KeyPath
-    field: FieldInfo
-
-
-SETTINGS: dict[str, Setting] = {
-    main_name(key, field).lstrip("-").replace("-", "_"): Setting(document, (*place, key), field)
-    for document, model, place in _PLACES
-    for key, field in model.model_fields.items()
-    if any(isinstance(rule, Option) for rule in field.metadata)
-}
+SETTINGS = settings_of(_PLACES)
 _OPTIONS: dict[KeyPath, str] = {
     (HTTP.section,): "--http, --streams, --pipeline or --keep-alive",
     ("threads",): "--streams or --pipeline",
@@ -98,16 +81,12 @@ _OPTIONS: dict[KeyPath, str] = {
     ("servers", 0, "url"): "URL",
     ("servers", 0, "bounds"): "--max-rate",
     ("servers", 0, "settings", "connect_to"): "--resolve or --unix-socket",
-} | {setting.path: f"--{name.replace('_', '-')}" for name, setting in SETTINGS.items()}
+} | names_of(SETTINGS)
 
 
 def fields() -> dict[str, FieldInfo]:
     """Return the fields behind all options, by option name, with the defaults of `dyno load`."""
-    found = {name: copy(setting.field) for name, setting in SETTINGS.items()}
-    for name, shown in SHOWN.items():
-        found[name].default = shown
-    found["length"].metadata = [*SETTINGS["length"].field.metadata, Ge(MIN_WINDOW_S)]
-    return found | HttpOptions.model_fields
+    return shown_fields(SETTINGS, SHOWN) | HttpOptions.model_fields
 
 
 def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
@@ -123,16 +102,10 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     own = {"objective": TRIAL, "rate": OPEN, "requests": COUNTED}
     usual = USUAL | next((texts for name, texts in own.items() if name in given), {})
     texts = {name: {**usual, **given}[name] for name in fields() if name in given or name in usual}
-    if "objective" in texts and "rate" in texts:  # the range of the search, not rates
-        texts["rate"] = re.sub(r"^\s*(\w+)-(\w+)\s*$", r"\1,\2", texts["rate"])
-    values, problems = read_all(texts, fields())
-    if "objective" in texts and "rate" not in texts:
-        values["rate"] = _searched(values.get("max_rate"))
+    values, problems = read_rates(texts, fields())
     options = HttpOptions(
         **{name: value for name, value in values.items() if name in HttpOptions.model_fields}
     )
-    if not {"rate", "objective"} & set(texts):  # reported below
-        values = {name: value for name, value in values.items() if name not in ("arrivals", "trials")}
     problems += [
         *_url_problems(url, options, texts),
         *options.problems(url, texts),
@@ -164,14 +137,6 @@ def _try_secrets(settings: HttpSettings) -> None:
         settings.tls.identity()
 
 
-def _searched(bound: float | None) -> list[int]:
-    """Return the range of the search. It ends at half of the bound: closer to the bound, requests would be delayed."""
-    if bound is None:
-        return SEARCHED_RATES
-    highest = max(2, min(SEARCHED_RATES[1], int(bound / 2)))
-    return [min(SEARCHED_RATES[0], highest - 1), highest]
-
-
 def _command(url: str, texts: Mapping[str, Any]) -> str:
     words = (word for name, field in fields().items() for word in words_of(name, field, texts.get(name)))
     return shlex.join(["dyno", "load", url, *words])
@@ -199,7 +164,7 @@ def _suite(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[st
         made["header"] = [*values.get("header", []), *given]
     for name in {"data_file", "cert", "key"} & set(values):
         made[name] = str(Path(values[name]).absolute())
-    return _filled(document, Suite, made)
+    return filled(document, Suite, made, SETTINGS)
 
 
 def _ramp_s(values: Mapping[str, Any], options: HttpOptions) -> float:
@@ -208,8 +173,7 @@ def _ramp_s(values: Mapping[str, Any], options: HttpOptions) -> float:
         return options.ramp
     if "requests" in values:
         return 0.0
-    spare_s = (float(values["length"]) - MIN_WINDOW_S) / 2
-    return round(max(0.0, min(float(values["length"]) * RAMP_SHARE, spare_s)), 6)
+    return ramp_s(float(values["length"]))
 
 
 def _title(values: Mapping[str, Any], *, is_session: bool) -> str:
@@ -231,10 +195,10 @@ def _plan(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[str
         "suite": NAME,
         "servers": [server],
     }
-    filled = _filled(document, Plan, values)
+    table = filled(document, Plan, values, SETTINGS)
     if addresses := options.each_address(url):
-        filled["servers"] = [_at(server, address) for address in addresses]
-    return filled
+        table["servers"] = [_at(server, address) for address in addresses]
+    return table
 
 
 def _at(server: Mapping[str, Any], address: str) -> dict[str, Any]:
@@ -250,18 +214,6 @@ def with_scheme(url: str) -> str:
     if found is None:
         return url
     return f"{'https' if found['port'] == '443' else 'http'}://{url}"
-
-
-def _filled(document: dict[str, Any], kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with the values of its options filled in."""
-    for name, setting in SETTINGS.items():
-        if setting.document is kind and name in values:
-            *place, key = setting.path
-            table: Any = document
-            for part in place:
-                table = table[part] if isinstance(part, int) else table.setdefault(part, {})
-            table[key] = values[name]
-    return document
 
 
 def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> Iterator[str]:
@@ -288,10 +240,7 @@ def _stays_here(url: str, connect_to: str | None) -> bool:
 
 
 def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    if "trials" in texts and "objective" not in texts:
-        yield "--trials: requires --objective"
-    if "arrivals" in texts and not {"rate", "objective"} & set(texts):
-        yield "--arrivals: requires --rate or --objective"
+    yield from open_problems(texts)
     if re.search(r"[={@&\"]", texts.get("length", "").lstrip("=")):
         yield "--length: -d sets the length here; for a body, use --data TEXT or --data-file FILE"
     if re.match(r"0?\.\d", texts.get("rate", "")):
@@ -316,12 +265,8 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
 
 def _by_option(problems: Iterable[Problem]) -> Iterator[str]:
     """Yield problems of the suite and the plan with the names of the options that caused them."""
-    for problem in problems:
-        depth = next(
-            (depth for depth in range(len(problem.path), 0, -1) if problem.path[:depth] in _OPTIONS), 0
-        )
-        option = _OPTIONS.get(problem.path[:depth], ".".join(map(str, problem.path)))
-        yield f"{option}: {_within(problem.path[depth:]) if option == SESSION_OPTION else ''}{problem.message}"
+    for option, rest, message in by_option(problems, _OPTIONS):
+        yield f"{option}: {_within(rest) if option == SESSION_OPTION else ''}{message}"
 
 
 def _within(path: KeyPath) -> str:

@@ -44,7 +44,7 @@ MOUNTED = {
     **dict.fromkeys(("sftp", "ssh", "scp", "rsync"), "sshfs"),
     **dict.fromkeys(("dav", "davs", "webdav", "webdavs"), "davfs2"),
     **dict.fromkeys(("ftp", "ftps"), "curlftpfs"),
-    **dict.fromkeys(("s3", "gs"), "rclone mount"),
+    "gs": "rclone mount",
     "afp": "afpfs-ng",
     "9p": "mount -t 9p",
     "ceph": "mount -t ceph",
@@ -199,12 +199,7 @@ def _meant(url: str, allowed: Sequence[str]) -> str | None:
         return None
     if set(protocol.schemes) & set(allowed):
         return f"write it {written}"
-    if protocol.work.uses_documents:
-        return f"to measure a web server, use dyno load {written}"
-    return (
-        f"to measure files, use a plan, or for a single run dyno scenario NAME -d {written} and dyno "
-        f"bonnie -d {written}"
-    )
+    return protocol.work.usage.format(url=written)
 
 
 def _text_problem(url: str) -> str | None:
@@ -371,10 +366,9 @@ def _problems_with(
     work = suite.work
     if protocol.work is not work:
         carried = " or ".join(each.title for each in protocols.carrying(work))
-        yield Problem(
-            (*path, "server"),
-            f"speaks {protocol.title}, but the suite {suite.name} measures {work.name} over {carried}",
-        )
+        told = f"speaks {protocol.title}, but the suite {suite.name} measures {work.name} over {carried}"
+        usage = f"; {protocol.work.usage.format(url=server.url)}" if server.url else ""
+        yield Problem((*path, "server"), f"{told}{usage}")
         return
     defaults = {
         key: field.default for key, field in context.settings_types[server.server].model_fields.items()

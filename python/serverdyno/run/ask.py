@@ -24,7 +24,7 @@ from serverdyno.fleet.preflight import preflight
 from serverdyno.plan import protocols
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.protocols.base import Protocol
-from serverdyno.plan.protocols.smb import SMB
+from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.run.progress import Progress
 from serverdyno.run.site import HERE
@@ -146,15 +146,15 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list
     looks = setup.target.look(secrets.randbits(NONCE_BITS), sessions=sessions)
     if not looks:
         return []
+    protocol = protocols.of(setup.target.protocol)
+    volume = protocol.volume
     refused = [look for look in looks if look["why"] is not None]
     if refused:
-        told = "; ".join(f"share {look['share']}: {look['why']}" for look in refused)
+        told = "; ".join(f"{volume} {look['share']}: {look['why']}" for look in refused)
         raise ServerError(f"{setup.target.url}: {told}", hint=refused[0]["advice"])
     clients, bytes_each = local.need(setup, mixes)
-    has_host = protocols.of(setup.target.protocol).has_host
-    noun = "share" if has_host else "the directory"
     short = [
-        f"{noun} {look['share']} needs {count} x {_mib(bytes_each)} ({_mib(count * bytes_each)}), but only "
+        f"{volume} {look['share']} needs {count} x {_mib(bytes_each)} ({_mib(count * bytes_each)}), but only "
         f"{_mib(look['free_bytes'])} are free"
         for look, count in zip(looks, clients, strict=True)
         if look["free_bytes"] is not None and look["free_bytes"] < count * bytes_each
@@ -162,14 +162,14 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list
     if short and setup.suite.ends_when_done:
         raise ServerError(
             f"{setup.target.url} has too little free space for the files: {'; '.join(short)}",
-            hint=f"Free some space {'on the server' if has_host else 'there'}, or write less: a smaller -s (Bonnie) or "
+            hint=f"Free some space {'on the server' if protocol.has_host else 'there'}, or write less: a smaller -s (Bonnie) or "
             "--scale (scenarios), or a suite with fewer or smaller files.",
         )
     if short:
         raise ServerError(
             f"{setup.target.url} has too little free space for the workspaces: {'; '.join(short)}",
             hint=f"Free some space on the server (earlier runs may have left directories "
-            f"{SMB.clients_directory}-*), spread the clients over more shares, or use a suite with "
+            f"{CLIENTS_DIRECTORY}-*), spread the clients over more shares, or use a suite with "
             "fewer clients.",
         )
     return looks
@@ -190,7 +190,7 @@ def _used_before(
     directory = f"{base}/{directories}" if base else directories
     commands = "; ".join(protocol.remove_command(access, share, directory) for share in used)
     return (
-        f"{access.url}: {directory} already exists on share {', '.join(used)}, from a load that was killed "
+        f"{access.url}: {directory} already exists on {protocol.volume} {', '.join(used)}, from a load that was killed "
         "or is still running. This load uses its own directory and leaves the existing one unchanged",
         f"If no other load is running, remove it: {commands}",
     )

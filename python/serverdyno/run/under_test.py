@@ -127,6 +127,7 @@ def carried(setup: LoadSetup, access: Access, apart: Collection[str] = ()) -> It
         "password": access.password,
         "ticket": access.ticket,
         "identity": access.identity and list(access.identity),
+        "access_key": access.access_key and list(access.access_key),
     }
     work = setup.suite.work
     load_file = work.packed_load_file(setup.suite.settings(work))

@@ -108,12 +108,12 @@ def what_is_left(protocol: Protocol[Any], access: Access, left: Sequence[LeftOve
         found = sorted(there, key=lambda one: one["client"])
         why = next((one["why"] for one in found if one["why"]), None)
         directories = ", ".join(one["directory"] for one in found)
-        lines.append(f"  share {share}: {directories}{f' ({why})' if why else ''}")
+        lines.append(f"  {protocol.volume} {share}: {directories}{f' ({why})' if why else ''}")
         parent = found[0]["directory"].rpartition("/")[0]
         commands.append(protocol.remove_command(access, share, parent))
     text = "\n".join([f"some workspaces could not be removed from {access.url}:", *lines])
     return (
         text,
-        f"These directories contain only workspaces. To remove all workspaces of a share: "
+        f"These directories contain only workspaces. To remove all workspaces of a {protocol.volume}: "
         f"{'; '.join(commands)}",
     )

@@ -16,17 +16,22 @@ from pydantic import Field, field_validator
 from serverdyno import _native
 from serverdyno.errors import UserError, refuse_pipe
 from serverdyno.plan import protocols
-from serverdyno.plan.protocols.access import ANYBODY, SYSTEM, authorities
+from serverdyno.plan.protocols.access import ANYBODY, SYSTEM, US_EAST_1, AccessKey, Addressing, authorities
+from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.look import Look, again, first
 from serverdyno.plan.protocols.model import Spelled
 from serverdyno.plan.protocols.smb import share_of
 from serverdyno.plan.protocols.tls import ClientCertificate
+from serverdyno.servers.access_key import access_key, region
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.log_on import Authentication, password_of, ticket_for
 from serverdyno.servers.users_process import UsersProcess
 from serverdyno.wording import plural
 
-EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/, nfs://files.example/export or file:///mnt/disk"
+EXAMPLE = (
+    "For example: http://127.0.0.1:8080/, smb://files.example/, nfs://files.example/export, "
+    "s3://127.0.0.1:8333/bucket or file:///mnt/disk"
+)
 
 MARKED_BYTES = 4096
 OTHER_FORMS = (
@@ -84,8 +89,8 @@ class ExternalSettings(Settings, ClientCertificate):
     )
     trust: str = Field(
         default=SYSTEM,
-        description='For an https:// URL: the certificates to trust. "system": this system\'s authorities. "anybody": '
-        "any certificate, so the identity of the server is unknown. Otherwise a file of authorities (PEM).",
+        description='For an https:// or s3s:// URL: the certificates to trust. "system": this system\'s authorities. '
+        '"anybody": any certificate, so the identity of the server is unknown. Otherwise a file of authorities (PEM).',
     )
     secure_url: str | None = Field(
         default=None,
@@ -95,6 +100,17 @@ class ExternalSettings(Settings, ClientCertificate):
         default=None,
         description="For a web server: an IP address, or the absolute path of a Unix socket, to connect to "
         "instead of the URL's host. Requests still name the URL's host.",
+    )
+    region: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="Region of an object server. Default: AWS_REGION, the region of the AWS profile, or us-east-1.",
+    )
+    addressing: Addressing = Field(
+        default="path",
+        description="Place of the bucket in requests to an object server. path: at the beginning of the path. virtual: "
+        "in front of the host's name.",
     )
     password_variable: Annotated[
         str,
@@ -130,7 +146,7 @@ class External:
             raise UserError(f"server {self.name!r} needs a url", hint=EXAMPLE)
         self.settings = settings
         self._url = url
-        self._title, self._look = _look(url, settings)
+        self._protocol, self._look = _look(url, settings)
         self._target: Any = None
         self._ticket: str | None = None
         self._process: UsersProcess | None = None
@@ -149,18 +165,22 @@ class External:
         if not self._look.has_shares and for_smb:
             raise UserError(f"{url}: shares, user and authentication require a URL that begins with smb://")
         secure_url = settings.secure_url
-        if settings.connect_to is not None and (
-            self._look.port is None or self._look.has_shares or secure_url
-        ):
+        is_web = self._protocol.work.uses_documents
+        if settings.connect_to is not None and (not is_web or secure_url):
             raise UserError(f"{url}: connect_to requires a web server with a single URL")
         if secure_url is not None and not (
             url.startswith("http:") and secure_url.startswith("https:") and _look(secure_url, settings)
         ):
             raise UserError(f"{url}: secure_url must begin with https://, and url with http://")
-        if not (secure_url or url).startswith("https:"):
-            given = {"trust": settings.trust != SYSTEM, "certificate": settings.certificate is not None}
-            for name in (name for name, is_given in given.items() if is_given):
-                raise UserError(f"{url}: {name} is only for URLs that begin with https://")
+        if (settings.region or settings.addressing != "path") and not self._protocol.has_access_keys:
+            raise UserError(f"{url}: region and addressing are only for URLs that begin with s3:// or s3s://")
+        secure = secure_url is not None or self._is_secure
+        for name, is_given, where in (
+            ("trust", settings.trust != SYSTEM and not secure, "https:// or s3s://"),
+            ("certificate", settings.certificate is not None and not (secure and is_web), "https://"),
+        ):
+            if is_given:
+                raise UserError(f"{url}: {name} is only for URLs that begin with {where}")
 
     @staticmethod
     def installed() -> Installed | None:
@@ -177,8 +197,9 @@ class External:
     def stop(self) -> None: ...
 
     def ready(self) -> None:
-        """Check that the password is known or a ticket exists. Raises UserError or ServerError."""
+        """Check that the password or the access key is known, or a ticket exists. Raises UserError or ServerError."""
         settings = self.settings
+        self._access_key()
         self._ticket = ticket_for(
             self._url, settings.user, settings.password_variable, settings.authentication
         )
@@ -191,6 +212,14 @@ class External:
         """Return the password currently in the environment."""
         return password_of(self.settings.user, self.settings.password_variable)
 
+    def _access_key(self) -> AccessKey | None:
+        """Return the access key currently in the environment or in the profile files. Raises UserError."""
+        return access_key() if self._protocol.has_access_keys else None
+
+    @property
+    def _is_secure(self) -> bool:
+        return self._url.startswith(f"{self._protocol.secure_scheme}:")
+
     @property
     def is_here(self) -> bool:
         """Return True, because it is not known whether the server runs on this machine."""
@@ -198,7 +227,7 @@ class External:
 
     def ask(self, target: Any) -> None:
         """Check that the server answers, and find its processes if it is on loopback. Raises ServerError."""
-        first(self._look, self._title, self._url, target)
+        first(self._look, self._protocol.title, self._url, target)
         self._target = target
         socket = (self.settings.connect_to or "").startswith("/")
         if target.loopback and self._look.port is not None and not socket:
@@ -207,14 +236,16 @@ class External:
     def check(self) -> None:
         """Check that the server still answers. Raises ServerError."""
         if self._target is not None:
-            again(self._look, self._title, self._url, self._target)
+            again(self._look, self._protocol.title, self._url, self._target)
 
     def describe(self) -> Description:
         let_in = (
             self.settings.model_dump(exclude={"trust", "certificate", "key"}) if self._look.has_shares else {}
         )
-        if self._url.startswith("https:"):
-            let_in = {"trust": self.settings.trust}
+        if self._protocol.has_access_keys:
+            let_in = {"region": self._region(), "addressing": self.settings.addressing}
+        if self._is_secure:
+            let_in |= {"trust": self.settings.trust}
         if self.settings.secure_url is not None:
             let_in = {"secure_url": self.settings.secure_url, "trust": self.settings.trust}
         if self.settings.certificate is not None:
@@ -226,7 +257,7 @@ class External:
             version=self._look.version() or "unknown",
             command=[],
             settings={"url": self._url, **let_in},
-            notes=[*self._look.notes(), *self._trust_notes(), self._known()],
+            notes=[*self._look.notes(), *self._trust_notes(), *self._key_notes(), self._known()],
         )
 
     @property
@@ -245,7 +276,14 @@ class External:
             identity=self.settings.identity(),
             secure_url=self.settings.secure_url,
             connect_to=self.settings.connect_to,
+            access_key=self._access_key(),
+            region=self._region(),
+            addressing=self.settings.addressing,
         )
+
+    def _region(self) -> str:
+        """Return the region in the settings, or for an object server that of the environment. Raises UserError."""
+        return self.settings.region or (region() if self._protocol.has_access_keys else US_EAST_1)
 
     def _trust(self) -> Any:
         """Return the trusted certificates. Raises UserError if a file of authorities can't be read."""
@@ -272,8 +310,13 @@ class External:
             )
         return authorities(content.decode(errors="replace"))
 
+    def _key_notes(self) -> list[str]:
+        if self._protocol.has_access_keys and self._access_key() is None:
+            return ["Requests were anonymous: neither the environment nor an AWS profile has an access key."]
+        return []
+
     def _trust_notes(self) -> list[str]:
-        if self._url.startswith("https:") and self.settings.trust == ANYBODY:
+        if self._is_secure and self.settings.trust == ANYBODY:
             return ["Any certificate was accepted, so the server's identity is not known."]
         return []
 
@@ -322,8 +365,8 @@ def is_loopback(url: str) -> bool:
     return bool(_native.names_loopback(urlsplit(url).netloc))
 
 
-def _look(url: str, settings: ExternalSettings) -> tuple[str, Look]:
-    """Return the title of the URL's protocol and the check of its server. Raises UserError."""
+def _look(url: str, settings: ExternalSettings) -> tuple[Protocol[Any], Look]:
+    """Return the URL's protocol and the check of its server. Raises UserError."""
     try:
         parts = urlsplit(url)
         protocol = protocols.of_scheme(parts.scheme)
@@ -336,4 +379,4 @@ def _look(url: str, settings: ExternalSettings) -> tuple[str, Look]:
         raise UserError(f"{url}: not a URL that dyno can load", hint=EXAMPLE)
     if look.has_shares and parts.query:
         raise UserError(f"{url}: not a URL of a file server", hint=EXAMPLE)
-    return protocol.title, look
+    return protocol, look

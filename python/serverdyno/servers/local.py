@@ -330,7 +330,7 @@ class LocalServer(ABC, Generic[SettingsT]):
     def _port_taken_at_start(self, process: ServerProcess) -> str:
         """Return a problem if the server ended because its port was in use. Otherwise, raise ServerError."""
         text = process.failure(self.directory / ERROR_LOG)
-        if "Address already in use" in text:
+        if "address already in use" in text.lower():
             return f"port {self.port}: another program used it before {self.name} could bind it"
         raise ServerError(
             f"{self.name} exited before its first answer.\n{text}",

@@ -1,8 +1,9 @@
 """The settings of the reference servers: one model per server, which defines all its options.
 
 `...Serving` has the settings that a plan can vary; the settings of the drivers inherit them (`reference.py`,
-`reference_smb.py`, `reference_nfs.py`). `...Process` has the options of `dyno reference`; it adds the address, and
-options for tests: faults, counts, servers behind it. `document` returns the options for the data plane.
+`reference_smb.py`, `reference_nfs.py`, `reference_s3.py`). `...Process` has the options of `dyno reference`; it adds
+the address, and options for tests: faults, counts, servers behind it. `document` returns the options for the data
+plane.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 
 from serverdyno import _native
 from serverdyno.errors import refuse_contradictions
-from serverdyno.plan.protocols.model import SettingsModel
+from serverdyno.plan.protocols.model import SettingsModel, Spelled
 from serverdyno.plan.protocols.options import Option
 from serverdyno.plan.protocols.smb import Dialect, wrong_dialects
 from serverdyno.servers.base import MAX_VOLUMES
@@ -26,6 +27,7 @@ LOOPBACK = "127.0.0.1"
 MIB = 2**20
 MEMORY_SHARE = 0.75  # share of the memory that is free when the server is prepared
 PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
+SECRET_VARIABLE = "AWS_SECRET_ACCESS_KEY"
 Port = Annotated[int, Field(ge=0, le=65535)]
 Threads = Annotated[int, Field(ge=1, le=256)]
 
@@ -308,3 +310,68 @@ class NfsProcess(NfsServing, FilesProcess):
         Raises ValueError or OSError.
         """
         return _native.ReferenceNfsServer.start(json.dumps(self.document() | other), files)
+
+
+class S3Serving(FilesServing):
+    """Settings of the S3 server. Its volumes are buckets."""
+
+    region: Annotated[
+        str, Spelled(r"[a-z0-9-]{1,32}", "a name of lower-case letters, digits and hyphens")
+    ] = Field(default="us-east-1", description="Region that clients must sign for.")
+    flush: Literal["honour", "ignore"] = Field(
+        default="honour",
+        description="What an acknowledged PUT means. honour: the object survives a restart of the service. "
+        "ignore: a restart of the service loses all objects, like a power cut of a server that never syncs.",
+    )
+
+
+class S3Process(S3Serving, FilesProcess):
+    """The options of `dyno reference s3`."""
+
+    access_key_id: str | None = Field(
+        default=None,
+        max_length=128,
+        pattern=r"^[!-~]+$",
+        description=f"The only access key, whose secret is in {SECRET_VARIABLE}; signatures are verified. Default: "
+        "anybody may do everything.",
+    )
+    tls_certificate: Path | None = Field(
+        default=None, description="Speak only TLS, with this certificate (PEM); needs --tls-key."
+    )
+    tls_key: Path | None = Field(default=None, description="The private key of the certificate (PEM).")
+
+    @model_validator(mode="after")
+    def both_or_neither(self) -> Self:
+        """Refuse a certificate without its key, and a key without its certificate."""
+        only_one = (self.tls_certificate is None) != (self.tls_key is None)
+        refuse_contradictions(
+            {"tls_certificate and tls_key require each other: give both or neither": only_one}
+        )
+        return self
+
+    def document(self, secret: str = "") -> dict[str, Any]:
+        """Return the options as the data plane reads them. Raises OSError for a file that can't be read."""
+        tls = None
+        if self.tls_certificate is not None and self.tls_key is not None:
+            tls = {
+                "certificate": self.tls_certificate.read_text(encoding="utf-8"),
+                "key": self.tls_key.read_text(encoding="utf-8"),
+                "min_version": "1.2",
+                "max_version": "1.3",
+                "resumption": True,
+            }
+        return {
+            **self.model_dump(include={"fault", "threads", "region", "flush"}),
+            "bind": self._place(self.port),
+            "tls": tls,
+            "access_key": self.access_key_id and {"id": self.access_key_id, "secret": secret},
+            "buckets": self.volume_names,
+            "capacity_bytes": self.free_bytes(),
+        }
+
+    def start(self, objects: dict[str, bytes], secret: str = "", **other: Any) -> _native.ReferenceS3:
+        """Start the server in this process. `objects` are in each bucket; `other` overrides options.
+
+        Raises ValueError or OSError.
+        """
+        return _native.ReferenceS3.start(json.dumps(self.document(secret) | other), objects)

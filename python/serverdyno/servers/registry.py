@@ -37,6 +37,10 @@ CLASSES = {
     "reference-smb": "reference_smb.ReferenceSmb",
     "ganesha": "ganesha.Ganesha",
     "reference-nfs": "reference_nfs.ReferenceNfs",
+    "seaweedfs": "seaweedfs.Seaweedfs",
+    "rclone": "rclone.Rclone",
+    "versitygw": "versitygw.Versitygw",
+    "reference-s3": "reference_s3.ReferenceS3",
     "external": "external.External",
     "external-smb": "external_smb.ExternalSmb",
 }

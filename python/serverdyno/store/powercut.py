@@ -21,6 +21,9 @@ class Cut(Part):
 
     `lost_files`: flushed files with a wrong flushed byte; `unreadable_files` among them can't be read.
     `kept_unflushed_files`: other files that are complete up to their last acknowledged byte.
+
+    An object server's files are objects, flushed if their PUT was acknowledged. `torn_files` among the lost ones are
+    there with other bytes or another length.
     """
 
     cut_after_s: Figure
@@ -29,6 +32,7 @@ class Cut(Part):
     lost_files: Count
     lost_bytes: Count
     unreadable_files: Count
+    torn_files: Count = 0
     unflushed_files: Count
     kept_unflushed_files: Count
 
@@ -44,6 +48,8 @@ class PowerCuts(Part):
     seed: Count
     took_s: Figure
     cuts: list[Cut]
+    unit: str = "flushed file"
+    """Noun of what had to survive: a flushed file, or an acknowledged PUT."""
 
     @property
     def flushed_files(self) -> int:
@@ -52,6 +58,10 @@ class PowerCuts(Part):
     @property
     def lost_files(self) -> int:
         return sum(cut.lost_files for cut in self.cuts)
+
+    @property
+    def torn_files(self) -> int:
+        return sum(cut.torn_files for cut in self.cuts)
 
     @property
     def cuts_with_loss(self) -> int:

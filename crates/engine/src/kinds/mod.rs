@@ -4,11 +4,19 @@ mod http;
 mod nfs;
 mod null;
 mod posix;
+mod s3;
 mod smb;
 
 use crate::kind::Kind;
 
-const KINDS: &[&dyn Kind] = &[&http::Http, &smb::Smb, &nfs::Nfs, &posix::Posix, &null::Null];
+const KINDS: &[&dyn Kind] = &[
+    &http::Http,
+    &smb::Smb,
+    &nfs::Nfs,
+    &posix::Posix,
+    &s3::S3,
+    &null::Null,
+];
 
 pub(crate) fn kind(name: &str) -> Option<&'static dyn Kind> {
     KINDS.iter().find(|kind| kind.name() == name).copied()

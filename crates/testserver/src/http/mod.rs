@@ -27,5 +27,7 @@ mod worker;
 
 pub use documents::{Documents, REQUEST_COUNT_PATH};
 pub use fault::{faults, Fault, Kind as FaultKind};
-pub use options::Options;
+pub(crate) use opening::SOFTWARE;
+pub use options::{Options, Tls};
 pub use server::Server;
+pub(crate) use wire::{Received, Wire, LATE};

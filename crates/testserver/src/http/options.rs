@@ -53,25 +53,7 @@ impl Options {
 
     /// Returns the TLS settings for the listeners. If HTTP/2 is enabled, the handshake offers it.
     pub(super) fn tls_server(&self) -> Result<Option<TlsServer>, String> {
-        let Some(tls) = &self.tls else {
-            return Ok(None);
-        };
-        let protocols: &[&[u8]] = if self.http2 {
-            &[b"h2", b"http/1.1"]
-        } else {
-            &[b"http/1.1"]
-        };
-        let server = TlsServer::new(&ServerOptions {
-            certificates_pem: tls.certificate.clone(),
-            key_pem: tls.key.clone(),
-            versions: Versions {
-                least: tls.min_version,
-                most: tls.max_version,
-            },
-            resumption: tls.resumption,
-            application_protocols: protocols.iter().map(|name| name.to_vec()).collect(),
-        });
-        server.map(Some)
+        self.tls.as_ref().map(|tls| tls.server(self.http2)).transpose()
     }
 }
 
@@ -93,4 +75,25 @@ pub struct Tls {
     min_version: Version,
     max_version: Version,
     resumption: bool,
+}
+
+impl Tls {
+    /// Returns the TLS settings for listeners. With `http2`, the handshake offers it.
+    pub(crate) fn server(&self, http2: bool) -> Result<TlsServer, String> {
+        let protocols: &[&[u8]] = if http2 {
+            &[b"h2", b"http/1.1"]
+        } else {
+            &[b"http/1.1"]
+        };
+        TlsServer::new(&ServerOptions {
+            certificates_pem: self.certificate.clone(),
+            key_pem: self.key.clone(),
+            versions: Versions {
+                least: self.min_version,
+                most: self.max_version,
+            },
+            resumption: self.resumption,
+            application_protocols: protocols.iter().map(|name| name.to_vec()).collect(),
+        })
+    }
 }

@@ -3,4 +3,5 @@
 
 mod http;
 mod nfs;
+mod s3;
 mod smb;

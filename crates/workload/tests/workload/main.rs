@@ -11,6 +11,7 @@ mod disturbed_golden;
 mod footprint;
 mod golden;
 mod loadfile;
+mod objects;
 mod requests;
 mod shares;
 mod tree_on_disk;

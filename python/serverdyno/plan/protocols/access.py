@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+Addressing = Literal["path", "virtual"]
+"""Where requests name the bucket: at the beginning of the path, or in front of the host."""
+AccessKey = tuple[str, str, str | None]
+"""Access key ID, secret access key and session token of an object server."""
+US_EAST_1 = "us-east-1"
+"""Region that object servers assume unless told otherwise."""
 SYSTEM, ANYBODY = "system", "anybody"
 """Certificates that TLS clients trust: those that the system's authorities signed, or any."""
 
@@ -36,5 +42,11 @@ class Access:
     """Credential cache with a Kerberos ticket for the server; see `servers/kerberos.py`."""
     identity: tuple[str, str] | None = field(default=None, repr=False)
     """Certificate and key, in PEM, that web clients show to a server that asks for them."""
+    access_key: AccessKey | None = field(default=None, repr=False)
+    """Key that signs requests to an object server; None: requests are anonymous."""
+    region: str = US_EAST_1
+    """Region that signatures for an object server name."""
+    addressing: Addressing = "path"
+    """Place of the bucket in requests to an object server: see `Addressing`."""
     connect_to: str | None = None
     """IP address or socket path to connect to instead of the host of a web server's URL."""

@@ -33,6 +33,12 @@ class Protocol(HasSettings[SettingsT]):
     """Whether each client negotiates a session with the server: see `Session` in a run's note."""
     clients_directory: ClassVar[str | None] = None
     """Prefix of the directories in which clients keep their files on a server; None: they keep none."""
+    has_access_keys: ClassVar[bool] = False
+    """Whether requests are signed with an access key, for a region."""
+    secure_scheme: ClassVar[str | None] = None
+    """URL scheme over TLS; None: there is none."""
+    volume: ClassVar[str] = "share"
+    """Name of a part of a server in which clients keep their files."""
 
     def target_section(self, access: Access, settings: SettingsT) -> dict[str, Any]:
         """Return the section `target` of a level's document: the server's address, without secrets."""

@@ -133,6 +133,7 @@ class Documents(Work[DocumentsSettings]):
     section = "documents"
     settings_type = DocumentsSettings
     uses_documents = True
+    usage = "to measure a web server, use dyno load {url}"
     terms = Terms(
         unit="requests/s",
         column="requests_s",

@@ -165,6 +165,7 @@ class Files(Work[FilesSettings]):
     drawn_anew = False
     has_durability = True
     shows_clients = True
+    usage = "to measure files, use a plan, or for a single run dyno scenario NAME -d {url} and dyno bonnie -d {url}"
     terms = Terms(
         unit="Mbit/s",
         column="mbit_s",

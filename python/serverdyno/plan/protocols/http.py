@@ -131,6 +131,7 @@ class Http(Protocol[HttpSettings]):
     name = "http"
     title = "HTTP"
     schemes = ("http", "https")
+    secure_scheme = "https"
     example_url = "http://127.0.0.1:8080/"
     work = DOCUMENTS
     section = "http"

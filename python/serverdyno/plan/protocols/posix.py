@@ -60,6 +60,7 @@ class Posix(Protocol[PosixSettings]):
     section = "posix"
     settings_type = PosixSettings
     has_host = False
+    volume = "directory"
     clients_directory = CLIENTS_DIRECTORY
 
     def target_section(self, access: Access, settings: PosixSettings) -> dict[str, Any]:

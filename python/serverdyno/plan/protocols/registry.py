@@ -11,12 +11,14 @@ from serverdyno.plan.protocols.files import FILES
 from serverdyno.plan.protocols.http import HTTP
 from serverdyno.plan.protocols.model import HasSettings
 from serverdyno.plan.protocols.nfs import NFS
+from serverdyno.plan.protocols.objects import OBJECTS
 from serverdyno.plan.protocols.posix import POSIX
+from serverdyno.plan.protocols.s3 import S3
 from serverdyno.plan.protocols.smb import SMB
 from serverdyno.plan.protocols.work import Work
 
-PROTOCOLS: dict[str, Protocol[Any]] = {protocol.name: protocol for protocol in (HTTP, SMB, NFS, POSIX)}
-WORKS: dict[str, Work[Any]] = {work.name: work for work in (DOCUMENTS, FILES)}
+PROTOCOLS: dict[str, Protocol[Any]] = {protocol.name: protocol for protocol in (HTTP, SMB, NFS, POSIX, S3)}
+WORKS: dict[str, Work[Any]] = {work.name: work for work in (DOCUMENTS, FILES, OBJECTS)}
 
 
 def known() -> list[Protocol[Any]]:

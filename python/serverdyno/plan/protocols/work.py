@@ -167,6 +167,12 @@ class Work(HasSettings[SettingsT]):
     """Whether a server needs the document tree on disk."""
     has_durability: ClassVar[bool] = False
     """Whether a server promises that written data is on disk."""
+    durable_operations: ClassVar[tuple[str, ...]] = ("flush",)
+    """Classes of operations whose answers are this promise."""
+    durable_word: ClassVar[tuple[str, str]] = ("flush", "flushes")
+    """Name of such an operation in a sentence, and its plural."""
+    usage: ClassVar[str] = "use a plan"
+    """Commands that measure the server of a `{url}`."""
     shows_clients: ClassVar[bool] = False
     """Whether a report shows figures per client, and the requests below the clients' caches."""
 

@@ -288,9 +288,13 @@ def _gap(comparison: Comparison, terms: Terms) -> str:
 def _unsafe(comparison: Comparison, results: Results) -> str:
     """Return which of two configurations is faster, without calling it the winner because their durability differs."""
     if (found := _quicker(comparison)) is None:
-        return "No winner: the two treat a flush differently."
+        return f"No winner: the two {_treat(results)}."
     said = _more(found, results.terms, found.loser)
-    return f"{found.winner} {_did(results.terms)} {said}, but the two treat a flush differently."
+    return f"{found.winner} {_did(results.terms)} {said}, but the two {_treat(results)}."
+
+
+def _treat(results: Results) -> str:
+    return f"treat a {results.work.durable_word[0]} differently"
 
 
 def _quicker(comparison: Comparison) -> Lead | None:

@@ -112,7 +112,7 @@ def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
     if comparison.limits and set(by_verdict) != {Verdict.NOT_COMPARABLE}:
         sentences.append(_limits(comparison))
     if comparison.differs_in_durability is None:
-        sentences.append("Whether both treat a flush alike is not known.")
+        sentences.append("Whether the two differ in durability is not known.")
     if partial := [figure.value for figure in figures if figure in comparison.parts_of_a_pass]:
         sentences.append(
             f"Clients had too little time to finish the workload in {wording.listing(partial)}, so the two did "
@@ -217,7 +217,7 @@ def reason(why: Obstacle) -> str:
         ObstacleKind.NOISE: _slowed(why.name, why.amount),
         ObstacleKind.HIDDEN: f"{why.name} may be up to {share} faster than the generator could show",
         ObstacleKind.RATE_BOUND: f"the rate of its plan limited {why.name}",
-        ObstacleKind.DURABILITY: "a flush has different effects in the two",
+        ObstacleKind.DURABILITY: "the two differ in durability",
     }[why.kind]
 
 

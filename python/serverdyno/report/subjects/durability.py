@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from serverdyno import units, wording
 from serverdyno.analysis.durability import (
@@ -31,6 +32,8 @@ from serverdyno.analysis.durability import (
     unstable,
 )
 from serverdyno.analysis.medium import NO_MEDIUM, Cut, Device, Layer, Media
+from serverdyno.plan.protocols.files import FILES
+from serverdyno.plan.protocols.work import Work
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.results import MixFigures, Results
@@ -41,7 +44,6 @@ from serverdyno.report.subjects import power_cuts
 from serverdyno.store.note import FsyncTimes, LayerNote, RunNote
 from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
 
-FLUSH = "flush"
 FLUSHES = ("COMMIT", "FLUSH")
 """Requests of NFS and SMB clients to write data to disk."""
 HOW = "A flush promises that written data are on disk. This section shows whether they were."
@@ -54,8 +56,11 @@ def applies(results: Results) -> bool:
 def build(results: Results) -> Part:
     cut = [power_cuts.table(results)] if results.source.power_cuts else []
     shown = (table(results.promises, basis(results, Over.EACH)), *cut)
-    title = "Durability: what a flush did"
-    section = Section("durability", title, text=(HOW,), figures=tuple(figures(results)), tables=shown)
+    name = results.work.durable_word
+    title = _of(name, "Durability: what a flush did")
+    section = Section(
+        "durability", title, text=(_of(name, HOW),), figures=tuple(figures(results)), tables=shown
+    )
     return Part(
         (section,),
         lambda tables: [*findings(results.promises, tables), *power_cuts.findings(results.source, tables)],
@@ -68,7 +73,7 @@ class Promise:
 
     `syncs`: None if unknown; `because` says why. `mixes`: each level by itself, because spare syncs at one level do
     not make up for syncs missing at another. `added_ms`: the artificial delay of each sync. `outcome`: the verdict
-    from these counts and from the files' medium.
+    from these counts and from the files' medium. `word`: the name of a flush in this kind of work.
     """
 
     run: int
@@ -86,6 +91,7 @@ class Promise:
     added_ms: float
     outcome: Outcome
     preloaded: tuple[str, ...] = ()
+    word: tuple[str, str] = FILES.durable_word
 
     @property
     def short(self) -> bool:
@@ -104,7 +110,8 @@ def promises(source: Source, used: Iterable[MixRecord]) -> list[Promise]:
     """Return a promise for each run with a finished level; none for web servers."""
     if not source.head.suite.work.has_durability:
         return []
-    return _promises(source, used, lambda records: [_in_mix([record]) for record in records])
+    classes = source.head.suite.work.durable_operations
+    return _promises(source, used, lambda records: [_in_mix([record], classes) for record in records])
 
 
 def promises_of_steps(source: Source) -> list[Promise]:
@@ -126,15 +133,20 @@ def _promises(
             tuple(counted(records)),
             source.run_notes.get(run),
             added_ms.get(records[0].configuration, 0.0),
+            source.head.suite.work,
         )
         for run, records in by_run.items()
     ]
 
 
 def _promise(
-    records: Sequence[MixRecord], mixes: tuple[InMix, ...], note: RunNote | None, added_ms: float
+    records: Sequence[MixRecord],
+    mixes: tuple[InMix, ...],
+    note: RunNote | None,
+    added_ms: float,
+    work: Work[Any],
 ) -> Promise:
-    rows = [_flushes(record) for record in records]
+    rows = [_flushes(record, work.durable_operations) for record in records]
     # In a group of steps, the last record has the syncs of the whole group.
     known = all(record.syncs_known for record in records if record.step is None) and records[-1].syncs_known
     media = media_of(note)
@@ -155,7 +167,18 @@ def _promise(
         added_ms=added_ms,
         outcome=judged(mixes, media, syncs_known=known, witnesses=_witnesses(records, note)),
         preloaded=tuple((note and note.preloaded) or ()),
+        word=work.durable_word,
     )
+
+
+def _of(name: tuple[str, str], text: str) -> str:
+    """Return a text about flushes as one about the operations that promise durability in another kind of work."""
+    if name == FILES.durable_word:
+        return text
+    one, several = name
+    for flush, other in (("flushes", several), ("flushed", "acknowledged"), ("flush", one)):
+        text = text.replace(flush, other).replace(flush.capitalize(), other)
+    return text
 
 
 def media_of(note: RunNote | None) -> Media:
@@ -184,8 +207,8 @@ def _witnesses(records: Sequence[MixRecord], note: RunNote | None) -> Witnesses:
     return Witnesses(note.syncs_by_kernel, note.syncs_by_server)
 
 
-def _flushes(record: MixRecord) -> list[OperationRow]:
-    return [row for row in record.by_operation if row.operation == FLUSH]
+def _flushes(record: MixRecord, classes: Sequence[str]) -> list[OperationRow]:
+    return [row for row in record.by_operation if row.operation in classes]
 
 
 def _in_groups(records: Sequence[MixRecord]) -> list[InMix]:
@@ -194,13 +217,13 @@ def _in_groups(records: Sequence[MixRecord]) -> list[InMix]:
     for record in records:
         group.append(record)
         if record.syncs_known or record is records[-1]:
-            found.append(_in_mix(group))
+            found.append(_in_mix(group, FILES.durable_operations))
             group = []
     return found
 
 
-def _in_mix(records: Sequence[MixRecord]) -> InMix:
-    rows = chain(*(_flushes(record) for record in records))
+def _in_mix(records: Sequence[MixRecord], classes: Sequence[str]) -> InMix:
+    rows = chain(*(_flushes(record, classes) for record in records))
     asked = chain(*(record.requests for record in records if record.step is not None))
     flushes = sum(row.count for row in rows) + sum(row.count for row in asked if row.request in FLUSHES)
     syncs = sum(row.count for record in records for row in record.syncs if row.system_call in DATA_CALLS)
@@ -219,20 +242,25 @@ def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
 
 def table(found: Sequence[Promise], under: str, key: str = "durability") -> Table:
     """Return the table of flushes, one row per run. `under`: the line below the table."""
+    said = partial(_of, _word(found))
     columns = (
         NAME,
         Column("Run"),
-        Column("Flushes", "answered"),
-        Column("Flushes", "failed"),
-        Column("Flush p50", "ms"),
-        Column("Flush p99", "ms"),
+        Column(said("Flushes"), "answered"),
+        Column(said("Flushes"), "failed"),
+        Column(said("Flush p50"), "ms"),
+        Column(said("Flush p99"), "ms"),
         Column("The disk's own fsync p50", "ms"),
         Column("Syncs of the server"),
         Column("Files on", numeric=False),
-        Column("What a flush did", numeric=False),
+        Column(said("What a flush did"), numeric=False),
     )
     rows = tuple(map(_row, found))
-    return Table(key, 0, "What a flush did", under, columns, rows, tuple(_notes(found)))
+    return Table(key, 0, said("What a flush did"), under, columns, rows, tuple(map(said, _notes(found))))
+
+
+def _word(found: Sequence[Promise]) -> tuple[str, str]:
+    return found[0].word if found else FILES.durable_word
 
 
 def _notes(found: Sequence[Promise]) -> Iterator[str]:
@@ -294,7 +322,7 @@ def _row(promise: Promise) -> tuple[Cell, ...]:
             _outside([promise]) if promise.short else "",
         ),
         Cell(str(promise.media)),
-        Cell(_worded(promise.outcome, [promise])),
+        Cell(_of(promise.word, _worded(promise.outcome, [promise]))),
     )
 
 
@@ -308,13 +336,18 @@ def _disk(promise: Promise) -> Cell:
 
 def figures(results: Results) -> Iterator[Figure]:
     """Yield charts of flush times, and of throughput above and below the clients' cache, against the load level."""
+    said = partial(_of, results.work.durable_word)
     drawn: tuple[tuple[str, str, Callable[[MixFigures], Point | None]], ...] = (
-        ("Flush p50", "ms", partial(_flush_ms, results, 0)),
-        ("Flush p99", "ms", partial(_flush_ms, results, 2)),
-        ("Above the client cache", "Mbit/s", lambda mix: Point(mix.level, mix.throughput.mean)),
-        ("Below the client cache", "Mbit/s", _below),
+        (said("Flush p50"), "ms", partial(_flush_ms, results, 0)),
+        (said("Flush p99"), "ms", partial(_flush_ms, results, 2)),
     )
-    title = "Flush times, and throughput above and below the client cache"
+    title = said("Flush times")
+    if results.terms.below_cache:
+        title += ", and throughput above and below the client cache"
+        drawn += (
+            ("Above the client cache", "Mbit/s", lambda mix: Point(mix.level, mix.throughput.mean)),
+            ("Below the client cache", "Mbit/s", _below),
+        )
     yield from level_figures(
         results,
         "flushes",
@@ -331,7 +364,8 @@ def _below(mix: MixFigures) -> Point | None:
 
 def _flush_ms(results: Results, place: int, mix: MixFigures) -> Point | None:
     """Return a percentile of the flush times at one load level; None if too few flushes were answered."""
-    rows = chain(*map(_flushes, results.records(mix.configuration, mix.mix)))
+    classes = results.work.durable_operations
+    rows = chain(*(_flushes(record, classes) for record in results.records(mix.configuration, mix.mix)))
     found = histograms.times([row.response_time_hdr for row in rows])
     value = None if found is None else found.percentiles_ms[place]
     return None if value is None else Point(mix.level, value)
@@ -355,7 +389,8 @@ def warnings(found: Sequence[Promise]) -> list[str]:
         )
     else:
         said += _without_sync(found, did)
-    return [*said, *_not_known(did), *_media_warnings(found), *_preloaded(found)]
+    told = [*said, *_not_known(did), *_media_warnings(found), *_preloaded(found)]
+    return [_of(_word(found), text) for text in told]
 
 
 def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[str]:
@@ -440,7 +475,9 @@ def flush_summaries(found: Sequence[Promise]) -> dict[str, FlushSummary]:
     did = outcomes(found)
     return {
         name: FlushSummary(
-            _worded(did[name], of_name), sum(each.flushes for each in of_name), _syncs(of_name)
+            _of(_word(found), _worded(did[name], of_name)),
+            sum(each.flushes for each in of_name),
+            _syncs(of_name),
         )
         for name, of_name in _by_name(found).items()
     }
@@ -448,6 +485,10 @@ def flush_summaries(found: Sequence[Promise]) -> dict[str, FlushSummary]:
 
 def price(found: Sequence[Promise], name: str) -> str:
     """Return what a power cut can cost the clients of a configuration, as one sentence; empty if it has no outcome."""
+    return _of(_word(found), _price(found, name))
+
+
+def _price(found: Sequence[Promise], name: str) -> str:
     outcome = outcomes(found).get(name)
     if outcome is None:
         return ""
@@ -483,7 +524,8 @@ def findings(found: Sequence[Promise], tables: Labels, key: str = "durability") 
         for name, of_name in _by_name(found).items()
     ]
     evidence = "Flushes answered, and syncs of the server's processes, in the windows; "
-    return [Finding("Durability", f"{'; '.join(parts)}.", f"{evidence}{tables[key]}.")]
+    said = partial(_of, _word(found))
+    return [Finding("Durability", said(f"{'; '.join(parts)}."), f"{said(evidence)}{tables[key]}.")]
 
 
 def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:

@@ -371,13 +371,13 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
 def sent_words(results: Results, result: ConfigurationResult) -> str:
     """Return `1,608 Mbit/s sent` at the peak, if clients sent more bytes than they received; else empty."""
     assert result.peak is not None
-    records, terms = results.records(result.name, result.peak.mix), results.terms
+    records = results.records(result.name, result.peak.mix)
     operations, sent = (
         sum(record.operations for record in records),
         sum(record.bytes_out for record in records),
     )
     is_upload = sent > max(sum(record.bytes_in for record in records), LEAST_UPLOAD_BYTES * operations)
-    if terms.below_cache or not is_upload:
+    if not results.work.uses_documents or not is_upload:
         return ""
     mbit_s = units.mbit_per_s(sent, sum(record.window_s for record in records))
     return f"{wording.significant(mbit_s)} Mbit/s sent"

@@ -12,17 +12,21 @@ from serverdyno.report.parts import NAME
 from serverdyno.report.source import Source
 from serverdyno.store.powercut import PowerCuts
 
+FILE = "flushed file"
+
 
 def table(results: Results) -> Table:
     """Return one row per configuration, with its measured throughput next to the verdict."""
+    puts = any(cuts.unit != FILE for cuts in results.source.power_cuts)
+    whole, other = ("Acknowledged PUTs", "Other PUTs") if puts else ("Flushed files", "Other files")
     columns = (
         NAME,
         Column("Power cuts"),
-        Column("Flushed files"),
-        Column("Flushed files", "lost"),
-        Column("Flushed MB", "lost"),
-        Column("Other files"),
-        Column("Other files", "complete"),
+        Column(whole),
+        Column(whole, "lost"),
+        Column("Acknowledged MB" if puts else "Flushed MB", "lost"),
+        Column(other),
+        Column(other, "complete"),
         Column("Verdict", numeric=False),
         Column("Highest throughput", results.terms.unit),
     )
@@ -59,6 +63,14 @@ def _notes(source: Source) -> tuple[str, ...]:
         "flushed file counts as lost if any byte covered by a successful flush differs from the written "
         "byte. Other files may be lost. Throughput comes from the runs under load, not from the guest."
     )
+    if any(cuts.unit != FILE for cuts in source.power_cuts):
+        how = (
+            "The same server and configuration ran in a guest whose disk cache is lost with the power. Clients put "
+            "objects. At a random moment, guest and cache were killed; then the guest was booted from what was on the "
+            "disk, and each object was read through the server. A PUT that was acknowledged before the cut counts as "
+            "lost if its object is missing, can't be read, or is torn: its bytes or its length differ. Other PUTs may "
+            "be lost. The bucket was on the disk before. Throughput comes from the runs under load, not from the guest."
+        )
     each = (
         f"{cuts.configuration}: {cuts.version}, kernel {cuts.kernel}, {cuts.clients} clients, seed {cuts.seed}, "
         f"{cuts.took_s:.0f} s in all. In the guest: {'; '.join(cuts.changed) or 'nothing changed'}."
@@ -73,7 +85,8 @@ def warnings(source: Source) -> list[str]:
     if not lost:
         return []
     parts = "; ".join(f"{cuts.configuration}: {_losses(cuts)}" for cuts in lost)
-    return [f"A power cut lost flushed data. {parts}."]
+    what = "acknowledged objects" if any(cuts.unit != FILE for cuts in lost) else "flushed data"
+    return [f"A power cut lost {what}. {parts}."]
 
 
 def findings(source: Source, tables: Labels) -> list[Finding]:
@@ -86,5 +99,9 @@ def findings(source: Source, tables: Labels) -> list[Finding]:
 
 def _losses(cuts: PowerCuts) -> str:
     times = wording.plural(len(cuts.cuts), "power cut")
-    lost = f"{cuts.lost_files:,} of {wording.plural(cuts.flushed_files, 'flushed file')} lost"
+    stored = wording.plural(cuts.flushed_files, cuts.unit)
+    if not cuts.lost_files and cuts.unit != FILE:
+        return f"{cuts.flushed_files:,} of {stored} survived {times}"
+    torn = f" ({cuts.torn_files:,} torn)" if cuts.torn_files else ""
+    lost = f"{cuts.lost_files:,} of {stored} lost{torn}"
     return f"{lost} in {cuts.cuts_with_loss:,} of {times}" if cuts.lost_files else f"{lost} in {times}"

@@ -58,7 +58,7 @@ def _runs(results: Results) -> Table:
         Column("Failed", "requests"),
         Column("The server's count", "requests"),
     )
-    notes = (REQUESTS_OF_FILES if results.terms.below_cache else REQUESTS,)
+    notes = (REQUESTS if results.work.uses_documents else REQUESTS_OF_FILES,)
     return Table("runs", 0, "Order of the runs", basis(results, Over.EACH), columns, rows, notes)
 
 

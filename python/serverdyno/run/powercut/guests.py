@@ -15,11 +15,16 @@ from typing import Any
 from serverdyno.errors import UserError
 from serverdyno.run.powercut.boot_files import Contents
 from serverdyno.run.powercut.machine import FAILED, READY
+from serverdyno.run.powercut.objects import SYNC_PORT
 from serverdyno.servers.base import Access
 from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha
 from serverdyno.servers.local import LocalServer, find_program
+from serverdyno.servers.object_server import SCRIPT, ObjectServer
 from serverdyno.servers.proof import LOOPBACK, free_port
+from serverdyno.servers.rclone import Rclone
 from serverdyno.servers.samba import CONFIGURATION, Samba
+from serverdyno.servers.seaweedfs import Seaweedfs
+from serverdyno.servers.versitygw import Versitygw
 from serverdyno.servers.volume_server import READY_VOLUMES
 
 ADDRESS = "10.0.2.15"  # address of the first guest in qemu's network
@@ -49,6 +54,8 @@ class InGuest:
     access: Access
     ports: dict[int, int]
     changed: list[str]
+    syncs_on: int | None = None
+    """Port of the guest on which a connection syncs its disk, for a server whose clients can't ask for a sync."""
 
     @property
     def disk_file_system(self) -> str:
@@ -145,6 +152,37 @@ def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
     )
 
 
+def _objects(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
+    """Return an object server for a guest, after `prepare`. It binds the guest's address instead of loopback."""
+    assert isinstance(server, ObjectServer)
+    path = server.directory / SCRIPT
+    path.write_text(path.read_text().replace(LOOPBACK, ADDRESS))
+    contents = Contents(
+        programs=[server.program],
+        texts={
+            **_accounts(),
+            "etc/hosts": f"127.0.0.1 localhost\n{ADDRESS} guest\n",
+            f"{server.directory / READY_VOLUMES}": "",
+        },
+        trees=[server.directory],
+        modules=("xfs",) if settings.get("file_system") == "xfs" else (),
+    )
+    variables = [f"{name}={value}" for name, value in server.environment().items()]
+    return InGuest(
+        contents,
+        ["env", *variables, *server.command()],
+        server.volumes.top,
+        list(server.volumes.names),
+        (0, 0),
+        settings.get("file_system", "none"),
+        settings.get("mount_options", ""),
+        server.access(),
+        {**{port: port for port in server.outer_ports()}, free_port(): SYNC_PORT},
+        [f"address {ADDRESS} (in place of {LOOPBACK})"],
+        SYNC_PORT,
+    )
+
+
 def _accounts(*names: str) -> dict[str, str]:
     """Return the account files of the guest, with those of the users that this machine has, and their groups."""
     known = {account.pw_name: account for account in pwd.getpwall()}
@@ -167,7 +205,11 @@ class Way:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-WAYS: dict[str, Way] = {Samba.name: Way(_samba, {"network": "loopback"}), Ganesha.name: Way(_ganesha)}
+WAYS: dict[str, Way] = {
+    Samba.name: Way(_samba, {"network": "loopback"}),
+    Ganesha.name: Way(_ganesha),
+    **{driver.name: Way(_objects, {"network": "loopback"}) for driver in (Seaweedfs, Rclone, Versitygw)},
+}
 
 
 def way_of(name: str) -> Way:
@@ -188,6 +230,7 @@ def init_script(guest: InGuest) -> str:
         f'mkdir -p "{guest.data}/{name}" && chown {uid}:{gid} "{guest.data}/{name}"' for name in guest.shares
     )
     command = " ".join(f"'{part}'" for part in guest.command)
+    syncing = "" if guest.syncs_on is None else f"nc -ll -p {guest.syncs_on} -e sync &"
     return f"""#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin:/sbin:/usr/sbin:/usr/bin LC_ALL=C.UTF-8
@@ -201,6 +244,7 @@ mkdir -p "{guest.data}"
 mount -t {guest.disk_file_system} -o {options} /dev/vda "{guest.data}" || echo "{FAILED}the disk can't be mounted"
 {shares}
 sync
+{syncing}
 {command} </dev/null &
 server=$!
 echo "{READY}"

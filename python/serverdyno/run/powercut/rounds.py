@@ -1,8 +1,8 @@
 """Cuts the power of a server's guest repeatedly, and compares the remaining data with the acknowledged data.
 
-Clients write files and flush three of four; this process keeps the journal of acknowledged writes and flushes. At a
-random moment the guest and its disk's cache are killed. The guest boots again from the flushed data, and the same
-server reads every file. `machine.py` runs the guest.
+Clients write files and flush three of four, or put objects (`objects.py`); this process keeps the journal of what was
+acknowledged. At a random moment the guest and its disk's cache are killed. The guest boots again from the flushed
+data, and the same server reads every file. `machine.py` runs the guest.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from serverdyno import _native
+from serverdyno import _native, wording
 from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet.consent import open_target
 from serverdyno.plan.model import Configuration, Suite
@@ -25,8 +25,10 @@ from serverdyno.probes.abandoned import private_directory
 from serverdyno.run.powercut import boot_files, guests, machine
 from serverdyno.run.powercut.guests import InGuest
 from serverdyno.run.powercut.machine import BootFiles, Guest
+from serverdyno.run.powercut.objects import ObjectJournal
 from serverdyno.servers import waiting
 from serverdyno.servers.local import LocalServer
+from serverdyno.servers.object_server import ObjectServer
 from serverdyno.servers.registry import create
 from serverdyno.store.powercut import Cut, PowerCuts
 
@@ -38,13 +40,6 @@ MOST_NS = 120 * 10**9
 ANSWER_TIMEOUT_S = 300.0
 POLL_S = 0.02
 NONCE_BITS = 63
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    spec: dict[str, Any]
-    entries: list[_native.JournalEntry]
-    cut_after_s: float
 
 
 def cut_power(
@@ -68,7 +63,8 @@ def cut_power(
         guest = way.put(server, configuration.settings)
         with private_directory("guest") as place:
             files = _made(guest, kernel, place)
-            cuts = _Rounds(configuration, suite, guest, files, place, seed, tell).all(rounds)
+            unit, journal = _journal_of(server, configuration, suite, guest, seed)
+            cuts = _Rounds(guest, files, place, seed, journal, unit, tell).all(rounds)
         description = server.describe()
     finally:
         server.stop()
@@ -81,7 +77,18 @@ def cut_power(
         seed=seed,
         took_s=time.monotonic() - begun_s,
         cuts=cuts,
+        unit=unit,
     )
+
+
+def _journal_of(
+    server: LocalServer[Any], configuration: Configuration, suite: Suite, guest: InGuest, seed: int
+) -> tuple[str, Callable[[], _Journal]]:
+    """Return the noun of what clients store, and how to create their journal once the guest runs."""
+    if not isinstance(server, ObjectServer):
+        return "flushed file", lambda: _FileJournal(configuration, suite, guest, seed)
+    sync_port = next(here for here, there in guest.ports.items() if there == guest.syncs_on)
+    return "acknowledged PUT", lambda: ObjectJournal(server, CLIENTS, seed, sync_port)
 
 
 def _made(guest: InGuest, kernel: boot_files.Kernel, place: Path) -> BootFiles:
@@ -91,63 +98,120 @@ def _made(guest: InGuest, kernel: boot_files.Kernel, place: Path) -> BootFiles:
     return files
 
 
+class _Journal(Protocol):
+    """The data that clients store, which the server acknowledges until its power is cut."""
+
+    def wait_until_answering(self) -> None:
+        """Wait until the server admits clients. Raises ServerError."""
+
+    def prepare(self) -> None:
+        """Prepare the server before the clients of a round begin."""
+
+    def begin(self, number: int) -> None:
+        """Start the clients of a round."""
+
+    def has_acknowledged(self) -> bool:
+        """Return whether the server has acknowledged data in this round."""
+
+    def end(self) -> None:
+        """End the clients, after the power was cut."""
+
+    def compared(self, cut_after_s: float) -> Cut:
+        """Compare what was acknowledged in the last round with what is left."""
+
+
+class _FileJournal:
+    """Files that clients write, three of four with a flush at the end."""
+
+    def __init__(self, configuration: Configuration, suite: Suite, in_guest: InGuest, seed: int) -> None:
+        protocol = protocol_of(configuration, suite)
+        self._target = open_target(protocol, in_guest.access, suite.settings(protocol))
+        self._seed = seed
+        self._spec: dict[str, Any] = {}
+        self._entries: list[_native.JournalEntry] = []
+        self._journal: _native.Journal | None = None
+
+    def wait_until_answering(self) -> None:
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while True:
+            looks = self._target.look(secrets.randbits(NONCE_BITS))
+            refused = [look["why"] for look in looks if look["why"] is not None]
+            if looks and not refused:
+                return
+            if time.monotonic() > deadline:
+                raise ServerError(f"the server in the virtual machine refuses clients: {refused}")
+            time.sleep(POLL_S)
+
+    def prepare(self) -> None: ...
+
+    def begin(self, number: int) -> None:
+        self._spec = {
+            "seed": self._seed + number,
+            "directory": f"serverdyno-journal-{number}",
+            "clients": CLIENTS,
+            "most_ns": MOST_NS,
+        }
+        nonce = secrets.randbits(NONCE_BITS)
+        self._journal = _native.begin_journal(self._target, json.dumps(self._spec), nonce)
+
+    def has_acknowledged(self) -> bool:
+        assert self._journal is not None
+        return any(entry["flushed_bytes"] for entry in self._journal.entries())
+
+    def end(self) -> None:
+        assert self._journal is not None
+        self._journal.end()
+        self._entries = self._journal.entries()
+
+    def compared(self, cut_after_s: float) -> Cut:
+        texts = json.dumps(self._spec), json.dumps(self._entries)
+        try:
+            left = _native.read_journal(self._target, *texts, secrets.randbits(NONCE_BITS))
+        except _native.AnswerError as error:
+            raise DynoError(f"can't read the files after a power cut: {error.args[2]}") from error
+        return compared(self._entries, left, cut_after_s)
+
+
 @dataclass(slots=True)
 class _Rounds:
-    configuration: Configuration
-    suite: Suite
     in_guest: InGuest
     files: BootFiles
     place: Path
     seed: int
+    journal: Callable[[], _Journal]
+    unit: str
     tell: Callable[[str], None]
 
     def all(self, rounds: int) -> list[Cut]:
         """Return all cuts. The guest booted after one cut is the guest of the next."""
         cuts: list[Cut] = []
-        written: _Written | None = None
+        journal: _Journal | None = None
+        cut_after_s = 0.0
         for number in range(rounds + 1):
             with (
                 machine.powered(self.files, self.in_guest.ports, self.place) as guest,
                 waiting.ended_by(guest.check),
             ):
-                target = self._answering()
-                if written is not None:
-                    cuts.append(self._compared(target, written))
-                    self.tell(f"cut {number} of {rounds}: {said(cuts[-1])}")
+                journal = journal or self.journal()
+                journal.wait_until_answering()
+                if number:
+                    cuts.append(journal.compared(cut_after_s))
+                    self.tell(f"cut {number} of {rounds}: {said(cuts[-1], self.unit)}")
                 if number < rounds:
-                    written = self._written(target, guest, number)
+                    cut_after_s = self._cut_under_load(journal, guest, number)
         return cuts
 
-    def _answering(self) -> _native.Target:
-        """Return the server as a target once it admits clients. Raises ServerError."""
-        protocol = protocol_of(self.configuration, self.suite)
-        target = open_target(protocol, self.in_guest.access, self.suite.settings(protocol))
-        deadline = time.monotonic() + ANSWER_TIMEOUT_S
-        while True:
-            looks = target.look(secrets.randbits(NONCE_BITS))
-            refused = [look["why"] for look in looks if look["why"] is not None]
-            if looks and not refused:
-                return target
-            if time.monotonic() > deadline:
-                raise ServerError(f"the server in the virtual machine refuses clients: {refused}")
-            time.sleep(POLL_S)
-
-    def _written(self, target: _native.Target, guest: Guest, number: int) -> _Written:
-        """Write files until the power is cut, at a seeded moment after the first answered flush."""
+    def _cut_under_load(self, journal: _Journal, guest: Guest, number: int) -> float:
+        """Cut the power at a seeded moment after the first acknowledgement. Return the time between, in s."""
         at_s = random.Random(f"{self.seed} {number}").uniform(SOONEST_S, LATEST_S)
-        spec = {
-            "seed": self.seed + number,
-            "directory": f"serverdyno-journal-{number}",
-            "clients": CLIENTS,
-            "most_ns": MOST_NS,
-        }
-        journal = _native.begin_journal(target, json.dumps(spec), secrets.randbits(NONCE_BITS))
+        journal.prepare()
+        journal.begin(number)
         try:
             deadline = time.monotonic() + ANSWER_TIMEOUT_S
-            while not any(entry["flushed_bytes"] for entry in journal.entries()):
+            while not journal.has_acknowledged():
                 waiting.look()
                 if time.monotonic() > deadline:
-                    raise ServerError("the server in the virtual machine answered no flush")
+                    raise ServerError(f"the server in the virtual machine confirmed no {self.unit}")
                 time.sleep(POLL_S)
             cut_at_s = time.monotonic() + at_s
             while (left_s := cut_at_s - time.monotonic()) > 0:
@@ -156,15 +220,7 @@ class _Rounds:
         finally:
             guest.cut_power()
             journal.end()
-        return _Written(spec, journal.entries(), at_s)
-
-    def _compared(self, target: _native.Target, written: _Written) -> Cut:
-        texts = json.dumps(written.spec), json.dumps(written.entries)
-        try:
-            left = _native.read_journal(target, *texts, secrets.randbits(NONCE_BITS))
-        except _native.AnswerError as error:
-            raise DynoError(f"can't read the files after a power cut: {error.args[2]}") from error
-        return compared(written.entries, left, written.cut_after_s)
+        return at_s
 
 
 def compared(entries: list[_native.JournalEntry], left: list[_native.LeftOfFile], cut_after_s: float) -> Cut:
@@ -190,10 +246,12 @@ def compared(entries: list[_native.JournalEntry], left: list[_native.LeftOfFile]
 
 
 def verdict(cuts: PowerCuts) -> str:
-    """Return `0 of 5 cuts lost flushed data`."""
-    return f"{cuts.cuts_with_loss:,} of {len(cuts.cuts):,} cuts lost flushed data"
+    """Return `0 of 5 cuts lost a flushed file`."""
+    article = "an" if cuts.unit.startswith("a") else "a"
+    return f"{cuts.cuts_with_loss:,} of {len(cuts.cuts):,} cuts lost {article} {cuts.unit}"
 
 
-def said(cut: Cut) -> str:
+def said(cut: Cut, unit: str) -> str:
     """Return `0 of 212 flushed files lost`."""
-    return f"{cut.lost_files:,} of {cut.flushed_files:,} flushed files lost"
+    torn = f", {cut.torn_files:,} of them torn" if cut.torn_files else ""
+    return f"{cut.lost_files:,} of {wording.plural(cut.flushed_files, unit)} lost{torn}"

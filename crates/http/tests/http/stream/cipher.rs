@@ -94,6 +94,10 @@ impl Stream for CipherStream {
         self.socket.send_all(&self.sending.records(bytes), LATE).await
     }
 
+    async fn send_parts(&mut self, parts: &[&[u8]]) -> Result<(), Failure> {
+        self.send_all(&parts.concat()).await
+    }
+
     async fn readable(&mut self) -> Result<(), Failure> {
         if self.plain.is_empty() && !self.ended {
             self.socket.readable(LATE).await?;

@@ -1,0 +1,338 @@
+//! S3 as a kind of work: document sections and target. `objects/` has the work.
+
+use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
+use crate::mix::Mix;
+use crate::objects::{ObjectsClientOptions, ObjectsWork, SharedObjectsWork};
+use crate::problems::Problems;
+use crate::workspaces::Workspaces;
+use dyno_http::Trusting;
+use dyno_measure::Failure;
+use dyno_s3::{Addressing, Checksum, Credentials, Payload, S3Options, S3Target};
+use dyno_workload::{ObjectSize, ObjectsOptions, OBJECT_KINDS};
+use serde::Deserialize;
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// S3's largest object, and the smallest part but the last.
+const MOST_OBJECT_BYTES: u64 = 5 << 40;
+const LEAST_PART_BYTES: u64 = 5 << 20;
+/// S3's limits of one PUT and of the number of parts.
+const MOST_PUT_BYTES: u64 = 5 << 30;
+const MOST_PARTS: u64 = 10_000;
+const MOST_PARTS_IN_FLIGHT: usize = 64;
+/// Maximum number of objects per client thread, because their ledger is kept in memory.
+const MOST_OBJECTS: u32 = 1_000_000;
+const MOST_LISTED_SIZES: usize = 1000;
+
+pub(crate) struct S3;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AddressingName {
+    Path,
+    Virtual,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PayloadName {
+    Unsigned,
+    Signed,
+    Chunked,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ChecksumName {
+    None,
+    Crc32,
+    Crc32c,
+    Crc64nvme,
+}
+
+/// Accepted certificates for an `s3s` URL.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TrustSection {
+    System,
+    Anybody,
+    Authorities(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetSection {
+    url: String,
+    region: String,
+    addressing: AddressingName,
+    payload: PayloadName,
+    checksum: ChecksumName,
+    trust: TrustSection,
+}
+
+impl TargetSection {
+    fn options(self, secrets: &Secrets) -> S3Options {
+        S3Options {
+            region: self.region,
+            addressing: match self.addressing {
+                AddressingName::Path => Addressing::Path,
+                AddressingName::Virtual => Addressing::Virtual,
+            },
+            payload: match self.payload {
+                PayloadName::Unsigned => Payload::Unsigned,
+                PayloadName::Signed => Payload::Signed,
+                PayloadName::Chunked => Payload::Chunked,
+            },
+            checksum: match self.checksum {
+                ChecksumName::None => None,
+                ChecksumName::Crc32 => Some(Checksum::Crc32),
+                ChecksumName::Crc32c => Some(Checksum::Crc32c),
+                ChecksumName::Crc64nvme => Some(Checksum::Crc64Nvme),
+            },
+            trusting: match self.trust {
+                TrustSection::System => Trusting::System,
+                TrustSection::Anybody => Trusting::Anybody,
+                TrustSection::Authorities(pem) => Trusting::Authorities(pem),
+            },
+            credentials: secrets
+                .access_key
+                .clone()
+                .map(|(key_id, secret, session_token)| Credentials {
+                    key_id,
+                    secret,
+                    session_token,
+                }),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
+enum WorkloadSection {
+    Objects {
+        weights: BTreeMap<String, u32>,
+        size: SizeSection,
+        objects: u32,
+        objects_per_prefix: u32,
+        part_bytes: u64,
+        parts_in_flight: usize,
+        shared: bool,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum SizeSection {
+    Fixed(u64),
+    Listed(Vec<(u64, u32)>),
+    Lognormal {
+        median_bytes: u64,
+        sigma: f64,
+        most_bytes: u64,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClientSection {
+    receive_buffer_bytes: usize,
+    /// Whether objects stay after the level.
+    keep: bool,
+}
+
+impl SizeSection {
+    fn checked(self, problems: &mut Problems) -> ObjectSize {
+        match self {
+            Self::Fixed(bytes) => ObjectSize::Fixed(bytes),
+            Self::Listed(sizes) => {
+                let total: u64 = sizes.iter().map(|(_, weight)| u64::from(*weight)).sum();
+                problems.bounded(
+                    (1..=MOST_LISTED_SIZES).contains(&sizes.len())
+                        && (1..=u64::from(u32::MAX)).contains(&total),
+                    "workload.size.listed",
+                );
+                ObjectSize::Listed(sizes)
+            }
+            Self::Lognormal {
+                median_bytes,
+                sigma,
+                most_bytes,
+            } => {
+                problems.bounded(
+                    (0.0..=10.0).contains(&sigma) && (1..=most_bytes).contains(&median_bytes),
+                    "workload.size.lognormal",
+                );
+                ObjectSize::Lognormal {
+                    median_bytes,
+                    sigma,
+                    most_bytes,
+                }
+            }
+        }
+    }
+}
+
+fn weights(named: &BTreeMap<String, u32>, problems: &mut Problems) -> [u32; OBJECT_KINDS] {
+    let names = ObjectsOptions::names();
+    for name in named.keys().filter(|name| !names.contains(&name.as_str())) {
+        problems.unless(
+            false,
+            "workload.weights",
+            &format!("{name:?} is not an operation"),
+        );
+    }
+    let weights = names.map(|name| named.get(name).copied().unwrap_or(0));
+    let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+    problems.bounded((1..=u64::from(u32::MAX)).contains(&total), "workload.weights");
+    weights
+}
+
+impl WorkloadSection {
+    /// Returns the workload, and the size of parts and how many are sent at the same time.
+    fn checked(self, problems: &mut Problems) -> (ObjectsOptions, u64, usize) {
+        let Self::Objects {
+            weights: named,
+            size,
+            objects,
+            objects_per_prefix,
+            part_bytes,
+            parts_in_flight,
+            shared,
+        } = self;
+        let options = ObjectsOptions {
+            weights: weights(&named, problems),
+            size: size.checked(problems),
+            objects,
+            objects_per_prefix,
+            shared,
+        };
+        problems.bounded((1..=MOST_OBJECTS).contains(&objects), "workload.objects");
+        problems.bounded(objects_per_prefix > 0, "workload.objects_per_prefix");
+        problems.bounded(
+            (1..=MOST_PARTS_IN_FLIGHT).contains(&parts_in_flight),
+            "workload.parts_in_flight",
+        );
+        let most = options.size.most_bytes();
+        problems.bounded(most <= MOST_OBJECT_BYTES, "workload.size");
+        problems.bounded(
+            match part_bytes {
+                0 => most <= MOST_PUT_BYTES,
+                _ => {
+                    (LEAST_PART_BYTES.min(most)..=MOST_PUT_BYTES).contains(&part_bytes)
+                        && most.div_ceil(part_bytes) <= MOST_PARTS
+                }
+            },
+            "workload.part_bytes",
+        );
+        (options, part_bytes, parts_in_flight)
+    }
+}
+
+impl Kind for S3 {
+    fn name(&self) -> &'static str {
+        "s3"
+    }
+
+    fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
+        let mut problems = Problems::default();
+        let section: Option<TargetSection> = problems.section("target", section);
+        if let Some(section) = &section {
+            let is_word = |text: &str| {
+                !text.is_empty()
+                    && text
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            };
+            problems.bounded(is_word(&section.region), "target.region");
+            problems.unless(
+                !matches!(section.payload, PayloadName::Chunked)
+                    || !matches!(section.checksum, ChecksumName::None),
+                "target.checksum",
+                "must not be none if payload is chunked, because its chunks end with a checksum",
+            );
+        }
+        if let Some((key_id, secret, token)) = &secrets.access_key {
+            let sound = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
+            let all = [key_id, secret].into_iter().chain(token);
+            problems.unless(
+                all.into_iter().all(sound) && !key_id.is_empty(),
+                "access_key",
+                "has blanks, control or non-ASCII characters, or no ID",
+            );
+        }
+        let section = problems.none_or(section).map_err(OpenError::Section)?;
+        let url = section.url.clone();
+        let options = section.options(secrets);
+        let target = S3Target::open(&url, &options, secrets.consent_token.as_deref());
+        Ok(Box::new(ObjectsTarget(target.map_err(OpenError::Target)?)))
+    }
+}
+
+#[derive(Debug)]
+struct ObjectsTarget(S3Target);
+
+impl Target for ObjectsTarget {
+    fn address(&self) -> String {
+        self.0.address().to_string()
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.0.is_loopback()
+    }
+
+    fn facts(&self) -> Value {
+        let settings = self.0.settings();
+        json!({"host": settings.host, "bucket": settings.bucket, "prefix": self.0.prefix()})
+    }
+
+    fn look(&self, _nonce: u64, _sessions: u32) -> Vec<Look> {
+        let used = self.0.is_used(Workspaces::DIRECTORY);
+        let failure = used.as_ref().err();
+        vec![Look {
+            share: self.0.settings().bucket.clone(),
+            free_bytes: None,
+            is_used: matches!(used, Ok(true)),
+            recycle_bin: None,
+            recycled_entries: 0,
+            why: failure.map(Failure::to_string),
+            advice: failure
+                .and_then(|failure| dyno_s3::advice(failure, &self.0))
+                .map(str::to_owned),
+        }]
+    }
+
+    fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
+        dyno_s3::advice(failure, &self.0)
+    }
+
+    fn prepare(
+        &self,
+        mix: &Arc<Mix>,
+        sections: Sections<'_>,
+        material: &Material,
+        problems: &mut Problems,
+    ) -> Option<Arc<dyn Work>> {
+        let workload: Option<WorkloadSection> = problems.section("workload", sections.workload);
+        let client: Option<ClientSection> = problems.section("client", sections.client);
+        let (workload, client) = (workload?, client?);
+        problems.bounded(
+            (256..=16 * 1024 * 1024).contains(&client.receive_buffer_bytes),
+            "client.receive_buffer_bytes",
+        );
+        let (workload, part_bytes, parts_in_flight) = workload.checked(problems);
+        let options = ObjectsClientOptions {
+            part_bytes,
+            parts_in_flight,
+            receive_buffer_bytes: client.receive_buffer_bytes,
+            // Other clients may still read shared objects, so these are removed after the last level.
+            keep: client.keep || workload.shared,
+        };
+        if !problems.is_empty() {
+            return None;
+        }
+        let workspaces = material.workspaces.clone();
+        let work = ObjectsWork::new(mix, self.0.clone(), workload, options, workspaces);
+        Some(Arc::new(SharedObjectsWork(Arc::new(work))))
+    }
+}

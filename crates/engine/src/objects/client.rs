@@ -1,0 +1,364 @@
+//! S3 under the engine's contract: operations on objects, each answer compared with the ledger.
+
+use super::listing;
+use super::names::Names;
+use super::patience::Patience;
+use super::transfer::{put, put_in_parts, Comparison, OpenUpload};
+use super::{ObjectsClientOptions, ObjectsWork};
+use crate::protocol::{Performed, Protocol};
+use crate::sampling::Sampling;
+use dyno_http::Transport;
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
+use dyno_net::Executor;
+use dyno_s3::{was_refused, Call, Client, Fetched, Tag, MOST_KEYS_PER_DELETE};
+use dyno_workload::{part_of_object, ObjectFault, ObjectLedger, ObjectOp, ObjectVersion, ObjectsOptions};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Objects that all threads share, as one engine thread knows them.
+pub(crate) struct SharedObjects {
+    pub names: Names,
+    pub ledger: RefCell<ObjectLedger>,
+}
+
+/// One client thread that speaks S3.
+pub(crate) struct ObjectsClient<T: Transport> {
+    /// The first performs operations, the others send parts at the same time.
+    clients: Vec<Client<T>>,
+    workload: Arc<ObjectsOptions>,
+    options: ObjectsClientOptions,
+    names: Names,
+    ledger: ObjectLedger,
+    shared: Rc<SharedObjects>,
+    sampling: Sampling,
+    key: String,
+    other_key: String,
+    pieces: Vec<&'static [u8]>,
+    open_uploads: Vec<OpenUpload>,
+    /// Whether something may have been stored.
+    pub may_have_stored: bool,
+    pub counts: ObjectCounts,
+}
+
+/// Counts of a client thread other than those of its operations.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ObjectCounts {
+    pub requests: u64,
+    pub checked_bytes: u64,
+    /// Connections made outside of operations.
+    pub connections: u64,
+}
+
+impl ObjectCounts {
+    /// Adds the requests and connections of a call outside of operations, successful or not.
+    pub(crate) fn add_outside(&mut self, call: &Call) {
+        self.requests += u64::from(call.requests);
+        self.connections += u64::from(call.cost.connections);
+    }
+}
+
+/// Application bytes that an operation read and wrote.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moved {
+    read: u64,
+    written: u64,
+}
+
+/// Returns the failure for a difference from the ledger.
+pub(crate) fn fault_of(found: ObjectFault) -> Failure {
+    match found {
+        ObjectFault::Stale => Fault::StaleObject.into(),
+        ObjectFault::Length { expected, got } => Failure {
+            fault: Fault::WrongLength,
+            detail: Detail::Length { expected, got },
+        },
+        ObjectFault::Tag => Fault::WrongEtag.into(),
+        ObjectFault::Missing => Fault::ListMissing.into(),
+        ObjectFault::Unexpected => Fault::ListUnexpected.into(),
+        ObjectFault::Listed => Fault::ListWrong.into(),
+    }
+}
+
+impl<T: Transport> ObjectsClient<T> {
+    pub(crate) fn new(
+        work: &ObjectsWork,
+        clients: Vec<Client<T>>,
+        (number, thread): (usize, usize),
+        ledger: ObjectLedger,
+        shared: Rc<SharedObjects>,
+        sampling: Sampling,
+    ) -> Self {
+        Self {
+            clients,
+            workload: work.workload.clone(),
+            options: work.options,
+            names: work.names_of(number, thread),
+            ledger,
+            shared,
+            sampling,
+            key: String::new(),
+            other_key: String::new(),
+            pieces: Vec::new(),
+            open_uploads: Vec::new(),
+            may_have_stored: false,
+            counts: ObjectCounts::default(),
+        }
+    }
+
+    /// Returns the ledger, and leaves one without objects.
+    pub(crate) fn take_ledger(&mut self) -> ObjectLedger {
+        std::mem::replace(&mut self.ledger, ObjectLedger::new(0, 0))
+    }
+
+    /// Puts every object that is not known to be there, with these sizes by number.
+    pub(crate) async fn prepare(&mut self, executor: &Executor, sizes: &[u64]) -> Result<(), Failure> {
+        for (object, bytes) in (0..).zip(sizes) {
+            let mut patience = Patience::new(executor);
+            while self.ledger.known(object).is_none() {
+                let mut call = Call::new(monotonic_ns());
+                let stored = self.put(object, *bytes, &mut call).await;
+                self.count_outside(&call);
+                if let Err(failure) = stored {
+                    patience.wait_after(failure).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the objects that all threads share.
+    pub(crate) async fn prepare_shared(&mut self, executor: &Executor) -> Result<(), Failure> {
+        let shared = self.shared.clone();
+        for object in 0..self.workload.objects {
+            let Some(version) = shared.ledger.borrow().known(object) else {
+                continue;
+            };
+            let mut patience = Patience::new(executor);
+            let tag = loop {
+                shared.names.write_key(object, &mut self.key);
+                let mut call = Call::new(monotonic_ns());
+                let stored = self.store(&version, &mut call).await;
+                self.count_outside(&call);
+                match stored {
+                    Ok(tag) => break tag,
+                    Err(failure) => patience.wait_after(failure).await?,
+                }
+            };
+            shared.ledger.borrow_mut().stored(object, version, tag.0);
+        }
+        Ok(())
+    }
+
+    /// Removes everything below the thread's prefix.
+    pub(crate) async fn remove(&mut self, until_ns: u64) -> Result<(), Failure> {
+        let mut keys = Vec::new();
+        for object in self.ledger.present() {
+            let mut key = String::new();
+            self.names.write_key(object, &mut key);
+            keys.push(key);
+        }
+        for some in keys.chunks(MOST_KEYS_PER_DELETE) {
+            let mut call = Call::new(monotonic_ns());
+            let deleted = self.clients[0].delete_many(some, &mut call).await;
+            self.count_outside(&call);
+            deleted?;
+        }
+        self.end_uploads().await?;
+        // A PUT or an upload whose answer was lost may have left something that the ledger does not have.
+        let uploads = self.options.part_bytes > 0;
+        let (client, counts) = (&mut self.clients[0], &mut self.counts);
+        listing::remove_all(client, self.names.prefix(), uploads, until_ns, counts).await
+    }
+
+    /// Ends the multipart uploads that could not be ended before.
+    pub(crate) async fn end_uploads(&mut self) -> Result<(), Failure> {
+        while let Some(OpenUpload { key, upload }) = self.open_uploads.pop() {
+            let mut call = Call::new(monotonic_ns());
+            let ended = self.clients[0].abort_upload(&key, &upload, &mut call).await;
+            self.count_outside(&call);
+            ended?;
+        }
+        Ok(())
+    }
+
+    fn count_outside(&mut self, call: &Call) {
+        self.counts.add_outside(call);
+    }
+
+    /// Stores a version under `self.key`.
+    async fn store(&mut self, version: &ObjectVersion, call: &mut Call) -> Result<Tag, Failure> {
+        let part_bytes = self.options.part_bytes;
+        let stored = if part_bytes > 0 && version.bytes > part_bytes {
+            let open = &mut self.open_uploads;
+            put_in_parts(&mut self.clients, &self.key, version, part_bytes, open, call).await
+        } else {
+            put(&mut self.clients[0], &self.key, version, &mut self.pieces, call).await
+        };
+        let is_refused = stored.as_ref().is_err_and(was_refused) && self.open_uploads.is_empty();
+        self.may_have_stored |= !is_refused;
+        stored
+    }
+
+    async fn put(&mut self, object: u32, bytes: u64, call: &mut Call) -> Result<Moved, Failure> {
+        let version = self.ledger.begin_put(object, bytes);
+        self.names.write_key(object, &mut self.key);
+        let tag = self.store(&version, call).await?;
+        self.ledger.stored(object, version, tag.0);
+        Ok(Moved {
+            written: bytes,
+            ..Moved::default()
+        })
+    }
+
+    /// Replaces `self.key` by the key of an object that is read. Returns what it must contain, and what it contained
+    /// before.
+    fn expected(&mut self, object: u32, shared: bool) -> Option<(ObjectVersion, Option<ObjectVersion>)> {
+        if shared {
+            self.shared.names.write_key(object, &mut self.key);
+            let ledger = self.shared.ledger.borrow();
+            ledger.known(object).map(|version| (version, None))
+        } else {
+            self.names.write_key(object, &mut self.key);
+            let version = self.ledger.known(object)?;
+            Some((version, self.ledger.before(object)))
+        }
+    }
+
+    fn judge(&mut self, object: u32, shared: bool, found: &Fetched, whole: bool) -> Result<(), Failure> {
+        let (bytes, tag) = (found.bytes.filter(|_| whole), found.tag.map(|tag| tag.0));
+        let judged = if shared {
+            self.shared.ledger.borrow_mut().judge(object, bytes, tag)
+        } else {
+            self.ledger.judge(object, bytes, tag)
+        };
+        judged.map_err(fault_of)
+    }
+
+    async fn get(
+        &mut self,
+        (object, shared): (u32, bool),
+        part: Option<u64>,
+        call: &mut Call,
+    ) -> Result<Moved, Failure> {
+        let expected = self.expected(object, shared);
+        let range = match (part, &expected) {
+            (Some(part), Some((version, _))) if version.bytes > 0 => {
+                Some(part_of_object(part, version.bytes))
+            }
+            _ => None,
+        };
+        let offset = range.map_or(0, |(first, _)| first);
+        let sampled = self.sampling.draw();
+        let mut comparison = expected
+            .filter(|_| sampled)
+            .map(|(version, before)| Comparison::new(version, before, offset));
+        let mut take = |data: &[u8]| {
+            if let Some(comparison) = &mut comparison {
+                comparison.take(data);
+            }
+        };
+        let found = self.clients[0].get(&self.key, range, &mut take, call).await?;
+        self.judge(object, shared, &found, range.is_none())?;
+        if let (Some((first, last)), Some(got)) = (range, found.bytes) {
+            let expected = last - first + 1;
+            if got != expected {
+                return Err(fault_of(ObjectFault::Length { expected, got }));
+            }
+        }
+        if let Some(comparison) = &comparison {
+            self.counts.checked_bytes += comparison.checked_bytes;
+            comparison.result()?;
+        }
+        Ok(Moved {
+            read: found.bytes.unwrap_or_default(),
+            ..Moved::default()
+        })
+    }
+
+    async fn head(&mut self, object: u32, shared: bool, call: &mut Call) -> Result<Moved, Failure> {
+        self.expected(object, shared);
+        let found = self.clients[0].head(&self.key, call).await?;
+        self.judge(object, shared, &found, true)?;
+        Ok(Moved::default())
+    }
+
+    async fn delete(&mut self, object: u32, call: &mut Call) -> Result<Moved, Failure> {
+        self.ledger.begin_change(object);
+        self.names.write_key(object, &mut self.key);
+        self.clients[0].delete(&self.key, call).await?;
+        self.ledger.deleted(object);
+        Ok(Moved::default())
+    }
+
+    async fn delete_many(&mut self, objects: &[u32], call: &mut Call) -> Result<Moved, Failure> {
+        let mut keys = Vec::with_capacity(objects.len());
+        for object in objects {
+            self.ledger.begin_change(*object);
+            let mut key = String::new();
+            self.names.write_key(*object, &mut key);
+            keys.push(key);
+        }
+        self.clients[0].delete_many(&keys, call).await?;
+        objects.iter().for_each(|object| self.ledger.deleted(*object));
+        Ok(Moved::default())
+    }
+
+    async fn copy(&mut self, from: u32, to: u32, call: &mut Call) -> Result<Moved, Failure> {
+        let source = self.ledger.known(from);
+        self.ledger.begin_change(to);
+        self.names.write_key(from, &mut self.key);
+        self.names.write_key(to, &mut self.other_key);
+        let tag = self.clients[0].copy(&self.key, &self.other_key, call).await?;
+        if let Some(version) = source {
+            self.ledger.stored(to, version, tag.0);
+        }
+        Ok(Moved::default())
+    }
+
+    async fn list(&mut self, prefix: u32, call: &mut Call) -> Result<Moved, Failure> {
+        let (client, key) = (&mut self.clients[0], &mut self.key);
+        listing::compare(client, &self.names, prefix, &mut self.ledger, key, call).await?;
+        Ok(Moved::default())
+    }
+}
+
+impl<T: Transport> Protocol for ObjectsClient<T> {
+    type Op = ObjectOp;
+
+    async fn perform(&mut self, op: &ObjectOp, start_ns: u64) -> Performed {
+        let mut call = Call::new(start_ns);
+        let result = match *op {
+            ObjectOp::Put { object, bytes } => self.put(object, bytes, &mut call).await,
+            ObjectOp::Get { object, shared } => self.get((object, shared), None, &mut call).await,
+            ObjectOp::GetRange { object, shared, part } => {
+                self.get((object, shared), Some(part), &mut call).await
+            }
+            ObjectOp::Head { object, shared } => self.head(object, shared, &mut call).await,
+            ObjectOp::Delete { object } => self.delete(object, &mut call).await,
+            ObjectOp::DeleteMany { objects, count } => {
+                self.delete_many(&objects[..usize::from(count)], &mut call).await
+            }
+            ObjectOp::Copy { from, to } => self.copy(from, to, &mut call).await,
+            ObjectOp::List { prefix } => self.list(prefix, &mut call).await,
+        };
+        self.counts.requests += u64::from(call.requests);
+        let moved = result.unwrap_or_default();
+        let cost = &call.cost;
+        Performed {
+            class: self.workload.class_of(op),
+            result: result.map(|_| ()),
+            bytes_read: moved.read,
+            bytes_written: moved.written,
+            bytes_in: cost.received_bytes,
+            bytes_out: cost.sent_bytes,
+            connect_ns: cost.connect_ns,
+            connections: cost.connections,
+            streams: cost.streams,
+            handshake: cost.handshake,
+            reconnected: cost.reconnected,
+            decoded: None,
+            session_lost: false,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Lists of objects: compared with a ledger page by page, or used to remove everything below a prefix.
+
+use super::client::{fault_of, ObjectCounts};
+use super::names::Names;
+use dyno_http::Transport;
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_s3::{Call, Client, MOST_KEYS_PER_DELETE, MOST_KEYS_PER_PAGE};
+use dyno_workload::ObjectLedger;
+
+/// Lists the prefix with number `part` to its end, and compares it with the ledger.
+pub(crate) async fn compare<T: Transport>(
+    client: &mut Client<T>,
+    names: &Names,
+    part: u32,
+    ledger: &mut ObjectLedger,
+    key: &mut String,
+    call: &mut Call,
+) -> Result<(), Failure> {
+    names.write_part(part, key);
+    let (first, end) = names.objects_of(part);
+    let mut check = ledger.begin_list(first, end);
+    let mut from: Option<String> = None;
+    loop {
+        let page = client
+            .list(key, from.as_deref(), MOST_KEYS_PER_PAGE, call)
+            .await?;
+        for entry in &page.entries {
+            let object = names.object(&entry.key).ok_or(Fault::ListUnexpected)?;
+            let tag = entry.tag.map(|tag| tag.0);
+            check.entry(ledger, object, entry.bytes, tag).map_err(fault_of)?;
+        }
+        match page.next {
+            Some(next) => from = Some(next),
+            None => return check.end(ledger).map_err(fault_of),
+        }
+    }
+}
+
+/// Deletes all objects below `prefix`, and ends all multipart uploads there. Never touches another key, whatever the
+/// server lists. Adds its requests to `counts`.
+pub(crate) async fn remove_all<T: Transport>(
+    client: &mut Client<T>,
+    prefix: &str,
+    uploads: bool,
+    until_ns: u64,
+    counts: &mut ObjectCounts,
+) -> Result<(), Failure> {
+    loop {
+        let mut call = Call::new(monotonic_ns());
+        let page = client.list(prefix, None, MOST_KEYS_PER_PAGE, &mut call).await;
+        counts.add_outside(&call);
+        let page = page?;
+        let keys: Vec<&str> = page.entries.iter().map(|entry| entry.key.as_str()).collect();
+        if !keys.iter().all(|key| key.starts_with(prefix)) {
+            return Err(Fault::MalformedMessage.into());
+        }
+        for some in keys.chunks(MOST_KEYS_PER_DELETE) {
+            let mut call = Call::new(monotonic_ns());
+            let deleted = client.delete_many(some, &mut call).await;
+            counts.add_outside(&call);
+            deleted?;
+        }
+        // Keys may come after those of a page that is the last by its own account.
+        if keys.is_empty() {
+            break;
+        }
+        in_time(until_ns)?;
+    }
+    if uploads {
+        end_uploads(client, prefix, until_ns, counts).await?;
+    }
+    Ok(())
+}
+
+async fn end_uploads<T: Transport>(
+    client: &mut Client<T>,
+    prefix: &str,
+    until_ns: u64,
+    counts: &mut ObjectCounts,
+) -> Result<(), Failure> {
+    loop {
+        let mut call = Call::new(monotonic_ns());
+        let page = client.list_uploads(prefix, &mut call).await;
+        counts.add_outside(&call);
+        let page = page?;
+        if !page.uploads.iter().all(|(key, _)| key.starts_with(prefix)) {
+            return Err(Fault::MalformedMessage.into());
+        }
+        for (key, upload) in &page.uploads {
+            let mut call = Call::new(monotonic_ns());
+            let ended = client.abort_upload(key, upload, &mut call).await;
+            counts.add_outside(&call);
+            ended?;
+        }
+        if page.uploads.is_empty() || !page.is_truncated {
+            return Ok(());
+        }
+        in_time(until_ns)?;
+    }
+}
+
+fn in_time(until_ns: u64) -> Result<(), Failure> {
+    if monotonic_ns() >= until_ns {
+        return Err(Fault::ResponseTimeout.into());
+    }
+    Ok(())
+}

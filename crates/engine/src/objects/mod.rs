@@ -1,0 +1,227 @@
+//! Work on objects of a bucket: each client thread has a prefix, and a ledger of its objects.
+//!
+//! `client` performs and checks operations, `transfer` moves contents, `client_task` is the life of a client,
+//! `removal` removes what clients left.
+
+mod client;
+mod client_task;
+mod listing;
+mod names;
+mod patience;
+mod removal;
+mod transfer;
+
+use crate::engine_thread::EngineThread;
+use crate::kind::Work;
+use crate::mix::Mix;
+use crate::removal::Removal;
+use crate::workspaces::Workspaces;
+pub(crate) use client::ObjectCounts;
+use client_task::Queue;
+use dyno_http::{Connecting, Connection, EvenShare, Limits, PlainTcp, TlsOverTcp, Transport};
+use dyno_measure::Failure;
+use dyno_net::{Dialer, Executor};
+use dyno_s3::{Client, S3Target, Settings, Signer};
+use dyno_workload::{ObjectLedger, ObjectsOptions};
+use names::Names;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How a client stores its objects.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ObjectsClientOptions {
+    /// Size above which a PUT is a multipart upload with parts of this size; 0: never.
+    pub part_bytes: u64,
+    /// Number of parts that are sent at the same time.
+    pub parts_in_flight: usize,
+    pub receive_buffer_bytes: usize,
+    /// Whether objects stay after the level.
+    pub keep: bool,
+}
+
+impl ObjectsClientOptions {
+    /// Returns the maximum number of connections of a client thread.
+    fn connections(&self) -> usize {
+        match self.part_bytes {
+            0 => 1,
+            _ => self.parts_in_flight,
+        }
+    }
+}
+
+/// Work on objects of one level.
+#[derive(Debug)]
+pub(crate) struct ObjectsWork {
+    target: S3Target,
+    workload: Arc<ObjectsOptions>,
+    options: ObjectsClientOptions,
+    workspaces: Workspaces,
+    threads: usize,
+    timeout_ns: u64,
+    identity: u64,
+    classes: Vec<String>,
+}
+
+impl ObjectsWork {
+    pub(crate) fn new(
+        mix: &Mix,
+        target: S3Target,
+        workload: ObjectsOptions,
+        options: ObjectsClientOptions,
+        workspaces: Workspaces,
+    ) -> Self {
+        Self {
+            classes: workload.classes(),
+            target,
+            workload: Arc::new(workload),
+            options,
+            workspaces,
+            threads: mix.threads,
+            timeout_ns: mix.timeout_ns,
+            identity: mix.identity(),
+        }
+    }
+
+    /// Returns a mark that distinguishes the contents of this level from all others, even with the same seed.
+    fn mark(&self) -> u32 {
+        (self.identity >> 32) as u32
+    }
+
+    /// Returns a number that is the same in all processes and levels of the load.
+    fn load_number(&self) -> u64 {
+        xxh3_64(self.workspaces.directory().as_bytes())
+    }
+
+    /// Returns the prefix of a client's keys.
+    fn prefix_of(&self, client: usize) -> String {
+        format!(
+            "{}{}/",
+            self.target.prefix(),
+            self.workspaces.directory_of(client)
+        )
+    }
+
+    fn names_of(&self, client: usize, thread: usize) -> Names {
+        let prefix = format!("{}{thread}/", self.prefix_of(client));
+        Names::new(prefix, self.workload.objects_per_prefix)
+    }
+
+    /// Returns the prefix of the objects that all clients share.
+    fn shared_prefix(&self) -> String {
+        format!("{}{}/shared/", self.target.prefix(), self.workspaces.directory())
+    }
+
+    fn shared_names(&self) -> Names {
+        Names::new(self.shared_prefix(), self.workload.objects_per_prefix)
+    }
+
+    fn shared_ledger(&self) -> ObjectLedger {
+        let number = self.load_number();
+        let sizes = self.workload.sizes(number, u32::MAX, 0);
+        ObjectLedger::shared((number >> 32) as u32, &sizes)
+    }
+}
+
+/// State shared by the clients of one engine thread or removal.
+pub(crate) struct Place {
+    pub executor: Executor,
+    dialer: Rc<Dialer>,
+    buffer: Rc<RefCell<Box<[u8]>>>,
+    settings: Rc<Settings>,
+    signer: Rc<RefCell<Signer>>,
+    timeout_ns: u64,
+}
+
+impl Place {
+    fn new(work: &ObjectsWork, executor: &Executor, dialer: Rc<Dialer>) -> Self {
+        Self {
+            executor: executor.clone(),
+            dialer,
+            buffer: Rc::new(RefCell::new(
+                vec![0; work.options.receive_buffer_bytes].into_boxed_slice(),
+            )),
+            settings: Rc::new(work.target.settings().clone()),
+            signer: Rc::new(RefCell::new(work.target.signer())),
+            timeout_ns: work.timeout_ns,
+        }
+    }
+
+    fn client<T: Transport>(&self, transport: T) -> Client<T> {
+        let connecting = Connecting {
+            keep_alive: true,
+            reset: false,
+            // A PUT that was not answered may have been carried out, so it is not sent again.
+            repeat: false,
+            timeout_ns: self.timeout_ns,
+        };
+        let connection = Connection::over(
+            transport,
+            self.executor.clone(),
+            connecting,
+            self.buffer.clone(),
+            Limits::default(),
+        );
+        Client::new(connection, self.settings.clone(), self.signer.clone())
+    }
+
+    fn plain(&self) -> Client<PlainTcp> {
+        self.client(PlainTcp::new(self.dialer.clone()))
+    }
+
+    fn secure(&self, tls: &dyno_net::tls::TlsClient) -> Client<TlsOverTcp> {
+        let share = EvenShare::new(0.0);
+        self.client(TlsOverTcp::new(
+            self.dialer.clone(),
+            tls.connector(),
+            share,
+            self.buffer.clone(),
+        ))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct SharedObjectsWork(pub Arc<ObjectsWork>);
+
+impl Work for SharedObjectsWork {
+    fn classes(&self) -> &[String] {
+        &self.0.classes
+    }
+
+    fn connections(&self, clients: usize, threads: usize) -> usize {
+        clients * threads * self.0.options.connections()
+    }
+
+    fn spawn_clients(&self, thread: &Rc<EngineThread>) {
+        let dialer = Rc::new(self.0.target.dialer(&thread.executor, thread.dialer_number()));
+        thread
+            .dialer
+            .set(dialer.clone())
+            .expect("clients are spawned once");
+        let place = Rc::new(Place::new(&self.0, &thread.executor, dialer));
+        match self.0.target.tls().cloned() {
+            None => {
+                let connect = move || place.plain();
+                Queue::start(thread, &self.0, connect);
+            }
+            Some(tls) => {
+                let connect = move || place.secure(&tls);
+                Queue::start(thread, &self.0, connect);
+            }
+        }
+    }
+
+    fn advice(&self, failure: &Failure) -> Option<&'static str> {
+        dyno_s3::advice(failure, &self.0.target)
+    }
+
+    fn workspace_bytes(&self) -> Option<u64> {
+        let objects = u64::from(self.0.workload.objects) * self.0.threads as u64;
+        Some(objects * self.0.workload.size.most_bytes())
+    }
+
+    fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {
+        Some(removal::start(&self.0, most_ns))
+    }
+}

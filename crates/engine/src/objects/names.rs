@@ -1,0 +1,79 @@
+//! Keys of a client thread's objects, by their numbers.
+
+use std::fmt::Write;
+
+/// Keys below one prefix: `PREFIXp0001/o00000123`. Digits are fixed, so the order of keys is that of numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    prefix: String,
+    objects_per_prefix: u32,
+}
+
+impl Names {
+    pub(crate) fn new(prefix: String, objects_per_prefix: u32) -> Self {
+        Self {
+            prefix,
+            objects_per_prefix,
+        }
+    }
+
+    /// Returns the prefix of all keys.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Replaces `key` by that of an object.
+    pub(crate) fn write_key(&self, object: u32, key: &mut String) {
+        self.write_part(object / self.objects_per_prefix, key);
+        // Writing to a string can't fail.
+        let _ = write!(key, "o{object:08}");
+    }
+
+    /// Replaces `key` by the prefix with number `part`.
+    pub(crate) fn write_part(&self, part: u32, key: &mut String) {
+        key.clear();
+        key.push_str(&self.prefix);
+        let _ = write!(key, "p{part:04}/");
+    }
+
+    /// Returns the first object with the prefix `part`, and the first of the next.
+    pub(crate) fn objects_of(&self, part: u32) -> (u32, u32) {
+        let first = part.saturating_mul(self.objects_per_prefix);
+        (first, first.saturating_add(self.objects_per_prefix))
+    }
+
+    /// Returns the object with a key; None: it is not a key of ours.
+    pub(crate) fn object(&self, key: &str) -> Option<u32> {
+        let (_, number) = key.strip_prefix(&*self.prefix)?.split_once("/o")?;
+        let object = number.parse().ok()?;
+        let mut own = String::with_capacity(key.len());
+        self.write_key(object, &mut own);
+        (own == key).then_some(object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_back_as_its_object_and_no_other_key_is() {
+        let names = Names::new("a/0/1/".to_owned(), 100);
+        let mut key = String::new();
+        for object in [0, 99, 100, 123_456] {
+            names.write_key(object, &mut key);
+            assert_eq!(names.object(&key), Some(object), "{key}");
+        }
+        assert_eq!(key, "a/0/1/p1234/o00123456");
+        assert_eq!(names.objects_of(1), (100, 200));
+        for other in [
+            "a/0/1/p0000/o123",
+            "a/0/1/p0001/o00000000",
+            "a/0/2/p0000/o00000000",
+            "",
+            "a/0/1/p0000/o+0000001",
+        ] {
+            assert_eq!(names.object(other), None, "{other}");
+        }
+    }
+}

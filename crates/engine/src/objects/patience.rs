@@ -1,0 +1,42 @@
+//! Repetitions outside of the measured load: when clients put their objects before it, and when leftovers are removed.
+//!
+//! A server that limits the rate of requests refuses some of them, and nobody measures these.
+
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_net::Executor;
+
+/// Number of attempts.
+const ATTEMPTS: u32 = 6;
+/// Pause after the first attempt. The pause doubles each time; all pauses together take three seconds.
+const FIRST_PAUSE_NS: u64 = 100_000_000;
+
+/// Repetitions of one request.
+pub(crate) struct Patience<'a> {
+    executor: &'a Executor,
+    attempt: u32,
+}
+
+impl<'a> Patience<'a> {
+    pub(crate) fn new(executor: &'a Executor) -> Self {
+        Self { executor, attempt: 0 }
+    }
+
+    /// Waits before the next attempt.
+    ///
+    /// # Errors
+    /// The failure, if another attempt would be useless or one too many.
+    pub(crate) async fn wait_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        self.attempt += 1;
+        let may_pass = match failure.fault {
+            Fault::SlowDown | Fault::ClosedEarly | Fault::ConnectionReset => true,
+            Fault::ErrorStatus => dyno_s3::is_of_server(&failure),
+            _ => false,
+        };
+        if !may_pass || self.attempt == ATTEMPTS {
+            return Err(failure);
+        }
+        let pause_ns = FIRST_PAUSE_NS << (self.attempt - 1);
+        self.executor.sleep_until(monotonic_ns() + pause_ns).await;
+        Ok(())
+    }
+}

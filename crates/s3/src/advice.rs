@@ -1,0 +1,142 @@
+//! Remedies for errors, one row each. Settings have their names in plans and URLs. The first row that applies counts.
+
+use crate::client::Payload;
+use crate::code::{name_in, status_in};
+use crate::target::S3Target;
+use dyno_http::{Asking, Circumstances};
+use dyno_measure::{Failure, Fault};
+
+/// A row: names of errors, the circumstance that must hold, and the text.
+struct Row {
+    names: &'static [&'static str],
+    circumstance: fn(&S3Target) -> bool,
+    text: &'static str,
+}
+
+fn always(_: &S3Target) -> bool {
+    true
+}
+
+fn anonymous(target: &S3Target) -> bool {
+    !target.has_credentials()
+}
+
+fn chunked(target: &S3Target) -> bool {
+    target.settings().payload == Payload::Chunked
+}
+
+const ROWS: &[Row] = &[
+    Row {
+        names: &[
+            "AccessDenied",
+            "AllAccessDisabled",
+            "InvalidAccessKeyId",
+        ],
+        circumstance: anonymous,
+        text: "The requests were not signed: give an access key.",
+    },
+    Row {
+        names: &["InvalidAccessKeyId", "XAdminUserNotFound"],
+        circumstance: always,
+        text: "The server does not know the access key's ID.",
+    },
+    Row {
+        names: &["SignatureDoesNotMatch"],
+        circumstance: always,
+        text: "Check the secret of the access key, and the region. A proxy that changes the Host header or the path \
+               breaks signatures, too.",
+    },
+    Row {
+        names: &["RequestTimeTooSkewed"],
+        circumstance: always,
+        text: "The clocks of this machine and the server differ by more than 15 minutes: set them.",
+    },
+    Row {
+        names: &["ExpiredToken", "InvalidToken"],
+        circumstance: always,
+        text: "The session token is not valid any more: get new credentials.",
+    },
+    Row {
+        names: &["AuthorizationHeaderMalformed", "PermanentRedirect", "BucketRegionError", "TemporaryRedirect"],
+        circumstance: always,
+        text: "The bucket is in another region: set region, and use the endpoint of that region.",
+    },
+    Row {
+        names: &["NoSuchBucket", "InvalidBucketName"],
+        circumstance: always,
+        text: "Create the bucket, or check the URL (s3://HOST[:PORT]/BUCKET) and addressing (path or virtual).",
+    },
+    Row {
+        names: &["AccessDenied"],
+        circumstance: always,
+        text: "The access key needs the permissions to put, get, list and delete objects below the prefix, and to abort \
+               multipart uploads.",
+    },
+    Row {
+        names: &["SlowDown", "RequestLimitExceeded", "TooManyRequests", "ServiceUnavailable"],
+        circumstance: always,
+        text: "The server limits the rate of requests: use fewer clients or a lower rate. Nothing was repeated.",
+    },
+    Row {
+        names: &["NotImplemented", "InvalidRequest", "InvalidArgument", "InvalidDigest", "XAmzContentSHA256Mismatch"],
+        circumstance: chunked,
+        text: "The server may not support payload chunked: try payload unsigned or signed.",
+    },
+    Row {
+        names: &["EntityTooSmall"],
+        circumstance: always,
+        text: "All parts of a multipart upload but the last need 5 MiB or more: raise part_bytes.",
+    },
+    Row {
+        names: &["EntityTooLarge"],
+        circumstance: always,
+        text: "The server takes no object of this size in one PUT: set part_bytes below its limit.",
+    },
+];
+
+/// Returns a suggested remedy for a failure, or None if there is nothing to add to its message.
+#[must_use]
+pub fn advice(failure: &Failure, target: &S3Target) -> Option<&'static str> {
+    let name = match (name_in(failure), status_in(failure)) {
+        (Some(name), _) => name,
+        // The response to HEAD has no body, so it has no code.
+        (None, Some(403)) => "AccessDenied",
+        (None, Some(301 | 307)) => "PermanentRedirect",
+        (None, Some(503)) => "ServiceUnavailable",
+        (None, Some(_)) => return of_fault(failure.fault),
+        (None, None) => return of_fault(failure.fault).or_else(|| of_http(failure, target)),
+    };
+    let row = ROWS
+        .iter()
+        .find(|row| row.names.contains(&name) && (row.circumstance)(target));
+    row.map(|row| row.text).or_else(|| of_fault(failure.fault))
+}
+
+fn of_fault(fault: Fault) -> Option<&'static str> {
+    match fault {
+        Fault::NoSpace => Some("The server has no space left, or the bucket's quota is used up."),
+        Fault::ObjectMissing => Some(
+            "The server lost an object that it had acknowledged, or somebody else removes objects below the prefix.",
+        ),
+        Fault::StaleObject | Fault::ListMissing | Fault::ListUnexpected => Some(
+            "S3 promises that a read or list sees every write that was answered before it. A cache or another node may \
+             have answered.",
+        ),
+        Fault::MalformedMessage => Some("The response is not as S3 describes it: check that the URL leads to an S3 server."),
+        _ => None,
+    }
+}
+
+/// Returns a hint for a failure below S3.
+fn of_http(failure: &Failure, target: &S3Target) -> Option<&'static str> {
+    let is = Circumstances {
+        tls: target.settings().is_secure,
+        http2: false,
+        certificate_asked: false,
+        has_certificate: false,
+        is_address: false,
+        proxy_protocol: false,
+        asking: Asking::default(),
+    };
+    dyno_http::advice(failure, &is)
+}

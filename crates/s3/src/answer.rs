@@ -1,0 +1,151 @@
+//! What a response says, collected while it arrives: status, ETag, lengths, and the XML or the beginning of it.
+
+use dyno_http::Body;
+use std::fmt;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Maximum size of an XML response. A page of 1000 keys of 1024 bytes, all escaped, has 4 MB.
+const MOST_XML_BYTES: usize = 8 << 20;
+/// Maximum size of an ETag in a part list. Servers use 34 to 36 bytes.
+const MOST_TAG_BYTES: usize = 256;
+/// Size above which the buffer of a response is not kept.
+const KEPT_BYTES: usize = 4096;
+
+/// An ETag without its quotes, as a digest: ETags are only compared. (XXH3-64: of a billion pairs that differ, one is
+/// taken for equal with a chance of 5 in 10^11.)
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Tag(pub u64);
+
+impl Tag {
+    /// Returns the ETag in a header or in XML.
+    #[must_use]
+    pub fn of(text: &[u8]) -> Self {
+        Self(xxh3_64(unquoted(text)))
+    }
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:016x}", self.0)
+    }
+}
+
+pub(crate) fn unquoted(text: &[u8]) -> &[u8] {
+    let text = text.trim_ascii();
+    match text {
+        [b'"', inside @ .., b'"'] => inside,
+        _ => text,
+    }
+}
+
+/// A response without the content of an object.
+#[derive(Debug, Default)]
+pub struct Answer {
+    pub status: u16,
+    /// `Content-Length`; in the response to HEAD, the length of the object.
+    pub length: Option<u64>,
+    tag: Vec<u8>,
+    xml: Vec<u8>,
+    is_head: bool,
+    is_too_large: bool,
+}
+
+impl Answer {
+    /// Prepares for the next response. `is_head`: the request is HEAD.
+    pub(crate) fn begin(&mut self, is_head: bool) {
+        self.status = 0;
+        self.length = None;
+        self.tag.clear();
+        self.xml.clear();
+        self.xml.shrink_to(KEPT_BYTES);
+        self.is_head = is_head;
+        self.is_too_large = false;
+    }
+
+    /// Returns the ETag header.
+    #[must_use]
+    pub fn tag(&self) -> Option<Tag> {
+        (!self.tag.is_empty()).then(|| Tag::of(&self.tag))
+    }
+
+    /// Returns the ETag header's text.
+    pub(crate) fn tag_text(&self) -> Option<String> {
+        std::str::from_utf8(&self.tag)
+            .ok()
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+    }
+
+    /// Returns the body unless it is too large.
+    #[must_use]
+    pub fn xml(&self) -> Option<&[u8]> {
+        (!self.is_too_large).then_some(&self.xml)
+    }
+
+    fn collect(&mut self, data: &[u8]) {
+        let room = MOST_XML_BYTES - self.xml.len();
+        self.is_too_large |= data.len() > room;
+        self.xml.extend_from_slice(&data[..data.len().min(room)]);
+    }
+}
+
+impl Body for Answer {
+    fn wants_fields(&mut self) -> bool {
+        true
+    }
+
+    fn begins(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"etag") => {
+                self.tag.clear();
+                self.tag
+                    .extend_from_slice(&value[..value.len().min(MOST_TAG_BYTES)]);
+            }
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                let text = std::str::from_utf8(value).ok();
+                self.length = text.and_then(|text| text.trim_ascii().parse().ok());
+            }
+            _ => {}
+        }
+    }
+
+    fn answers_head(&self) -> bool {
+        self.is_head
+    }
+
+    fn part(&mut self, data: &[u8], _last: bool) {
+        self.collect(data);
+    }
+}
+
+/// A response whose body is the content of an object if it is a success.
+pub(crate) struct Content<'a, F> {
+    pub answer: &'a mut Answer,
+    pub take: &'a mut F,
+}
+
+impl<F: FnMut(&[u8])> Body for Content<'_, F> {
+    fn wants_fields(&mut self) -> bool {
+        true
+    }
+
+    fn begins(&mut self, status: u16) {
+        self.answer.begins(status);
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.answer.field(name, value);
+    }
+
+    fn part(&mut self, data: &[u8], last: bool) {
+        if (200..300).contains(&self.answer.status) {
+            (self.take)(data);
+        } else {
+            self.answer.part(data, last);
+        }
+    }
+}

@@ -1,0 +1,563 @@
+//! The operations of S3, one at a time over one connection.
+//!
+//! An operation is one request and its response. Contents are sent from where they lie, and passed on while they arrive.
+//! Every length in a response is limited, and an error is reported by the name that the server gave.
+
+use crate::answer::{Answer, Content, Tag};
+use crate::checksum::Checksum;
+use crate::code::{failure, Broken};
+use crate::documents::{self, Deleted, Page, UploadsPage};
+use crate::encode::{decimal, escape, escape_xml};
+use crate::framing::{body_hash, payload_hash, Frames, SIGNED_TRAILER, UNSIGNED_TRAILER};
+use crate::sign::{RequestHead, Signer, EMPTY_SHA256, UNSIGNED};
+use crate::xml::Malformed;
+use base64::prelude::{Engine, BASE64_STANDARD};
+use dyno_http::{Body, Connection, Exchange, Transport};
+use dyno_measure::{unix_s, Failure, Fault};
+use md5::{Digest, Md5};
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::rc::Rc;
+
+/// S3's limits of one request.
+pub const MOST_KEYS_PER_PAGE: u32 = 1000;
+pub const MOST_KEYS_PER_DELETE: usize = 1000;
+
+/// How the content of an object is protected on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload {
+    /// The signature does not cover it.
+    Unsigned,
+    /// The request has its SHA-256.
+    Signed,
+    /// It is sent in chunks, with a trailing checksum.
+    Chunked,
+}
+
+/// Properties of all requests to a bucket.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Value of the `Host` header.
+    pub host: String,
+    pub bucket: String,
+    /// Begin of every path: the bucket in path style, otherwise empty.
+    pub base: String,
+    pub payload: Payload,
+    pub checksum: Option<Checksum>,
+    /// Whether connections use TLS.
+    pub is_secure: bool,
+}
+
+/// One operation: when it began, and the cost of all its requests.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Call {
+    pub start_ns: u64,
+    pub cost: Exchange,
+    /// Number of requests.
+    pub requests: u32,
+}
+
+impl Call {
+    #[must_use]
+    pub fn new(start_ns: u64) -> Self {
+        Self {
+            start_ns,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the cost of requests that were made at the same time.
+    pub fn merge(&mut self, other: &Self) {
+        let requests = self.requests + other.requests;
+        self.add(&other.cost);
+        self.requests = requests;
+    }
+
+    fn add(&mut self, cost: &Exchange) {
+        let sum = &mut self.cost;
+        sum.received_bytes += cost.received_bytes;
+        sum.sent_bytes += cost.sent_bytes;
+        sum.connections += cost.connections;
+        sum.connect_ns = sum.connect_ns.or(cost.connect_ns);
+        sum.handshake = sum.handshake.or(cost.handshake);
+        sum.reconnected |= cost.reconnected;
+        self.requests += 1;
+    }
+}
+
+/// What a GET or HEAD returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fetched {
+    /// Length of the body; of HEAD, the stated length of the object, if there is one.
+    pub bytes: Option<u64>,
+    pub tag: Option<Tag>,
+}
+
+/// A request, apart from its body.
+struct Request<'a> {
+    method: &'static str,
+    key: &'a str,
+    query: &'a [(&'a str, &'a str)],
+    headers: &'a [(&'a str, &'a str)],
+}
+
+impl<'a> Request<'a> {
+    fn new(method: &'static str, key: &'a str) -> Self {
+        Self {
+            method,
+            key,
+            query: &[],
+            headers: &[],
+        }
+    }
+}
+
+enum Sent<'a> {
+    Nothing,
+    /// A short body of our own, always signed.
+    Text(&'a [u8]),
+    /// Content of an object.
+    Object(&'a [&'a [u8]]),
+}
+
+/// A client of one bucket on one connection, which is made when needed.
+#[derive(Debug)]
+pub struct Client<T: Transport> {
+    connection: Connection<T>,
+    settings: Rc<Settings>,
+    signer: Rc<RefCell<Signer>>,
+    path: Vec<u8>,
+    head: Vec<u8>,
+    answer: Answer,
+}
+
+impl<T: Transport> Client<T> {
+    #[must_use]
+    pub fn new(connection: Connection<T>, settings: Rc<Settings>, signer: Rc<RefCell<Signer>>) -> Self {
+        Self {
+            connection: connection.sending_at_once(),
+            settings,
+            signer,
+            path: Vec::new(),
+            head: Vec::new(),
+            answer: Answer::default(),
+        }
+    }
+
+    /// Stores an object. Returns its ETag.
+    ///
+    /// # Errors
+    /// Why it is not known to be stored.
+    pub async fn put(&mut self, key: &str, content: &[&[u8]], call: &mut Call) -> Result<Tag, Failure> {
+        self.ask(&Request::new("PUT", key), &Sent::Object(content), call)
+            .await?;
+        self.answer.tag().ok_or(Broken::NoTag.into())
+    }
+
+    /// Reads an object, or the `range` of first and last byte, and passes the content to `take`.
+    ///
+    /// # Errors
+    /// Why it was not read.
+    pub async fn get(
+        &mut self,
+        key: &str,
+        range: Option<(u64, u64)>,
+        take: &mut impl FnMut(&[u8]),
+        call: &mut Call,
+    ) -> Result<Fetched, Failure> {
+        let text = range.map(|(first, last)| {
+            let mut text = b"bytes=".to_vec();
+            decimal(first, &mut text);
+            text.push(b'-');
+            decimal(last, &mut text);
+            String::from_utf8(text).unwrap_or_default()
+        });
+        let headers = text.as_deref().map(|text| [("range", text)]);
+        let request = Request {
+            headers: headers.as_ref().map_or(&[], |headers| headers.as_slice()),
+            ..Request::new("GET", key)
+        };
+        let mut answer = std::mem::take(&mut self.answer);
+        answer.begin(false);
+        let mut content = Content {
+            answer: &mut answer,
+            take,
+        };
+        let sent = self.send(&request, &Sent::Nothing, &mut content, call).await;
+        self.answer = answer;
+        let cost = sent?;
+        self.judge()?;
+        match (self.answer.status == 206, range.is_some()) {
+            (false, true) => return Err(Broken::Range.into()),
+            (true, false) => return Err(Broken::NoRange.into()),
+            _ => {}
+        }
+        Ok(Fetched {
+            bytes: Some(cost.body_bytes),
+            tag: self.answer.tag(),
+        })
+    }
+
+    /// Asks for the length and ETag of an object.
+    ///
+    /// # Errors
+    /// Why they are not known.
+    pub async fn head(&mut self, key: &str, call: &mut Call) -> Result<Fetched, Failure> {
+        self.ask(&Request::new("HEAD", key), &Sent::Nothing, call).await?;
+        Ok(Fetched {
+            bytes: self.answer.length,
+            tag: self.answer.tag(),
+        })
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// Why it may be there.
+    pub async fn delete(&mut self, key: &str, call: &mut Call) -> Result<(), Failure> {
+        self.ask(&Request::new("DELETE", key), &Sent::Nothing, call).await
+    }
+
+    /// Deletes several objects, at most [`MOST_KEYS_PER_DELETE`].
+    ///
+    /// # Errors
+    /// Why some may be there.
+    pub async fn delete_many(&mut self, keys: &[impl AsRef<str>], call: &mut Call) -> Result<(), Failure> {
+        let mut text = b"<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_vec();
+        for key in keys {
+            text.extend(b"<Object><Key>");
+            escape_xml(key.as_ref(), &mut text);
+            text.extend(b"</Key></Object>");
+        }
+        text.extend(b"<Quiet>true</Quiet></Delete>");
+        let md5 = BASE64_STANDARD.encode(Md5::digest(&text));
+        let request = Request {
+            query: &[("delete", "")],
+            headers: &[("content-md5", &md5)],
+            ..Request::new("POST", "")
+        };
+        self.ask(&request, &Sent::Text(&text), call).await?;
+        let Deleted { failed, code } = self.document(documents::deleted)?;
+        match failed {
+            0 => Ok(()),
+            _ => Err(failure(200, code.as_deref())),
+        }
+    }
+
+    /// Lists a page of at most `most` objects whose keys begin with `prefix`. `from`: where the page before it ended.
+    ///
+    /// # Errors
+    /// Why there is no page.
+    pub async fn list(
+        &mut self,
+        prefix: &str,
+        from: Option<&str>,
+        most: u32,
+        call: &mut Call,
+    ) -> Result<Page, Failure> {
+        let most = most.to_string();
+        let query = [
+            ("continuation-token", from.unwrap_or_default()),
+            ("list-type", "2"),
+            ("max-keys", &most),
+            ("prefix", prefix),
+        ];
+        let request = Request {
+            query: &query[usize::from(from.is_none())..],
+            ..Request::new("GET", "")
+        };
+        self.ask(&request, &Sent::Nothing, call).await?;
+        self.document(documents::page)
+    }
+
+    /// Copies an object within the bucket. Returns the ETag of the copy.
+    ///
+    /// # Errors
+    /// Why it is not known to be copied.
+    pub async fn copy(&mut self, from: &str, to: &str, call: &mut Call) -> Result<Tag, Failure> {
+        let mut source = Vec::new();
+        for part in ["/", &self.settings.bucket, "/", from] {
+            escape(part, true, &mut source);
+        }
+        let source = String::from_utf8(source).unwrap_or_default();
+        let request = Request {
+            headers: &[("x-amz-copy-source", &source)],
+            ..Request::new("PUT", to)
+        };
+        self.ask(&request, &Sent::Text(b""), call).await?;
+        self.document(documents::copied)
+    }
+
+    /// Begins a multipart upload. Returns its identity.
+    ///
+    /// # Errors
+    /// Why it is not known to have begun.
+    pub async fn begin_upload(&mut self, key: &str, call: &mut Call) -> Result<String, Failure> {
+        let checksum = self.settings.checksum;
+        let headers = checksum.map(|checksum| [("x-amz-checksum-algorithm", checksum.algorithm())]);
+        let request = Request {
+            query: &[("uploads", "")],
+            headers: headers.as_ref().map_or(&[], |headers| headers.as_slice()),
+            ..Request::new("POST", key)
+        };
+        self.ask(&request, &Sent::Text(b""), call).await?;
+        self.document(documents::upload_id)
+    }
+
+    /// Stores a part of an upload; the first has number 1. Returns the part's entry for `complete_upload`.
+    ///
+    /// # Errors
+    /// Why it is not known to be stored.
+    pub async fn put_part(
+        &mut self,
+        key: &str,
+        upload: &str,
+        number: u32,
+        content: &[&[u8]],
+        call: &mut Call,
+    ) -> Result<String, Failure> {
+        let text = number.to_string();
+        let request = Request {
+            query: &[("partNumber", &text), ("uploadId", upload)],
+            ..Request::new("PUT", key)
+        };
+        self.ask(&request, &Sent::Object(content), call).await?;
+        let tag = self.answer.tag_text().ok_or(Broken::NoTag)?;
+        let mut entry = format!("<Part><PartNumber>{text}</PartNumber><ETag>").into_bytes();
+        escape_xml(&tag, &mut entry);
+        entry.extend(b"</ETag>");
+        if let Some(checksum) = self.settings.checksum {
+            let (element, sum) = (checksum.element(), checksum.of(content.iter().copied()));
+            entry.extend(format!("<{element}>{sum}</{element}>").into_bytes());
+        }
+        entry.extend(b"</Part>");
+        String::from_utf8(entry).map_err(|_| Fault::MalformedMessage.into())
+    }
+
+    /// Completes an upload from the entries of its parts, in order. Returns the object's ETag.
+    ///
+    /// # Errors
+    /// Why it is not known to be stored.
+    pub async fn complete_upload(
+        &mut self,
+        key: &str,
+        upload: &str,
+        parts: &[String],
+        call: &mut Call,
+    ) -> Result<Tag, Failure> {
+        let mut text =
+            String::from("<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+        parts.iter().for_each(|part| text.push_str(part));
+        text.push_str("</CompleteMultipartUpload>");
+        let request = Request {
+            query: &[("uploadId", upload)],
+            ..Request::new("POST", key)
+        };
+        self.ask(&request, &Sent::Text(text.as_bytes()), call).await?;
+        self.document(documents::completed)
+    }
+
+    /// Ends an upload without an object, and removes its parts.
+    ///
+    /// # Errors
+    /// Why the parts may be there.
+    pub async fn abort_upload(&mut self, key: &str, upload: &str, call: &mut Call) -> Result<(), Failure> {
+        let request = Request {
+            query: &[("uploadId", upload)],
+            ..Request::new("DELETE", key)
+        };
+        self.ask(&request, &Sent::Nothing, call).await
+    }
+
+    /// Lists a page of the uploads under way whose keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// Why there is no page.
+    pub async fn list_uploads(&mut self, prefix: &str, call: &mut Call) -> Result<UploadsPage, Failure> {
+        let request = Request {
+            query: &[("prefix", prefix), ("uploads", "")],
+            ..Request::new("GET", "")
+        };
+        self.ask(&request, &Sent::Nothing, call).await?;
+        self.document(documents::uploads)
+    }
+
+    /// Sends a request and judges its response, whose body is collected.
+    async fn ask(&mut self, request: &Request<'_>, sent: &Sent<'_>, call: &mut Call) -> Result<(), Failure> {
+        let mut answer = std::mem::take(&mut self.answer);
+        answer.begin(request.method == "HEAD");
+        let sent = self.send(request, sent, &mut answer, call).await;
+        self.answer = answer;
+        sent?;
+        self.judge()
+    }
+
+    /// Returns the failure that the response reports.
+    fn judge(&self) -> Result<(), Failure> {
+        match self.answer.status {
+            200..300 => Ok(()),
+            status => Err(failure(status, self.code().as_deref())),
+        }
+    }
+
+    fn code(&self) -> Option<String> {
+        self.answer.xml().and_then(documents::error_code)
+    }
+
+    /// Reads the body of a success. It may be an error after all: copies and completions begin their response before
+    /// they know.
+    fn document<D>(&self, read: impl Fn(&[u8]) -> Result<D, Malformed>) -> Result<D, Failure> {
+        let xml = self.answer.xml().ok_or(Fault::BodyTooLarge)?;
+        read(xml).map_err(|Malformed| match self.code() {
+            Some(code) => failure(self.answer.status, Some(&code)),
+            None => Broken::Document.into(),
+        })
+    }
+
+    async fn send(
+        &mut self,
+        request: &Request<'_>,
+        sent: &Sent<'_>,
+        body: &mut impl Body,
+        call: &mut Call,
+    ) -> Result<Exchange, Failure> {
+        self.write_path(request.key);
+        let mut cost = Exchange::default();
+        let exchanged = match sent {
+            Sent::Nothing => {
+                self.write_head(request, &[], EMPTY_SHA256, None)?;
+                self.connection
+                    .exchange(&self.head, call.start_ns, body, &mut cost)
+                    .await
+            }
+            Sent::Text(text) => {
+                let hash = body_hash(text);
+                let hash = std::str::from_utf8(&hash).unwrap_or_default();
+                self.write_head(request, &[], hash, Some(text.len() as u64))?;
+                let parts = [self.head.as_slice(), text];
+                let parts = &parts[..if text.is_empty() { 1 } else { 2 }];
+                self.connection
+                    .exchange_parts(parts, call.start_ns, body, &mut cost)
+                    .await
+            }
+            Sent::Object(content) => match (self.settings.payload, self.settings.checksum) {
+                (Payload::Chunked, Some(checksum)) => {
+                    let frames = self.frame(request, content, checksum)?;
+                    let parts = frames.parts(&self.head, content);
+                    self.connection
+                        .exchange_parts(&parts, call.start_ns, body, &mut cost)
+                        .await
+                }
+                (payload, checksum) => {
+                    self.write_object_head(request, content, payload, checksum)?;
+                    let mut parts = Vec::with_capacity(content.len() + 1);
+                    parts.push(self.head.as_slice());
+                    parts.extend_from_slice(content);
+                    self.connection
+                        .exchange_parts(&parts, call.start_ns, body, &mut cost)
+                        .await
+                }
+            },
+        };
+        call.add(&cost);
+        exchanged.map(|_| cost)
+    }
+
+    /// Writes the head of a request whose body is `content` as it is.
+    fn write_object_head(
+        &mut self,
+        request: &Request<'_>,
+        content: &[&[u8]],
+        payload: Payload,
+        checksum: Option<Checksum>,
+    ) -> Result<(), Failure> {
+        let bytes = content.iter().map(|piece| piece.len() as u64).sum();
+        let sum = checksum.map(|checksum| checksum.of(content.iter().copied()));
+        let hash = (payload == Payload::Signed).then(|| payload_hash(content));
+        let headers = checksum.zip(sum.as_deref()).map(|(checksum, sum)| {
+            [
+                (checksum.header(), sum),
+                ("x-amz-sdk-checksum-algorithm", checksum.algorithm()),
+            ]
+        });
+        let headers = headers.as_ref().map_or(&[] as &[_], |headers| headers.as_slice());
+        self.write_head(request, headers, hash.as_deref().unwrap_or(UNSIGNED), Some(bytes))
+    }
+
+    /// Writes the head of a request whose body is `content` in chunks, and returns the frames.
+    fn frame(
+        &mut self,
+        request: &Request<'_>,
+        content: &[&[u8]],
+        checksum: Checksum,
+    ) -> Result<Frames, Failure> {
+        let is_signed = !self.settings.is_secure && !self.signer.borrow().is_anonymous();
+        let bytes: u64 = content.iter().map(|piece| piece.len() as u64).sum();
+        let mut frames = Frames::new(content, checksum, is_signed);
+        let decoded = bytes.to_string();
+        let headers = [
+            ("content-encoding", "aws-chunked"),
+            ("x-amz-decoded-content-length", &decoded),
+            ("x-amz-sdk-checksum-algorithm", checksum.algorithm()),
+            ("x-amz-trailer", checksum.header()),
+        ];
+        let payload = if is_signed {
+            SIGNED_TRAILER
+        } else {
+            UNSIGNED_TRAILER
+        };
+        let length = Some(bytes + frames.bytes() as u64);
+        let signature = self.write_signed_head(request, &headers, payload, length)?;
+        if let Some(signature) = signature.filter(|_| is_signed) {
+            frames.sign(&self.signer.borrow(), signature, content);
+        }
+        Ok(frames)
+    }
+
+    fn write_path(&mut self, key: &str) {
+        self.path.clear();
+        self.path.extend(self.settings.base.as_bytes());
+        self.path.push(b'/');
+        escape(key, true, &mut self.path);
+    }
+
+    fn write_head(
+        &mut self,
+        request: &Request<'_>,
+        headers: &[(&str, &str)],
+        payload: &str,
+        content_length: Option<u64>,
+    ) -> Result<(), Failure> {
+        self.write_signed_head(request, headers, payload, content_length)
+            .map(|_| ())
+    }
+
+    /// Writes a head with the request's headers and further ones. Returns its signature.
+    fn write_signed_head(
+        &mut self,
+        request: &Request<'_>,
+        more: &[(&str, &str)],
+        payload: &str,
+        content_length: Option<u64>,
+    ) -> Result<Option<[u8; 64]>, Failure> {
+        let joined;
+        let headers = if more.is_empty() {
+            request.headers
+        } else {
+            joined = [request.headers, more].concat();
+            &joined
+        };
+        let head = RequestHead {
+            method: request.method,
+            path: std::str::from_utf8(&self.path).map_err(|_| Fault::OtherIo)?,
+            query: request.query,
+            host: &self.settings.host,
+            headers,
+            payload,
+            content_length,
+        };
+        let mut signer = self.signer.borrow_mut();
+        signer.set_time(unix_s() as u64);
+        Ok(signer.write(&head, &mut self.head))
+    }
+}

@@ -1,0 +1,222 @@
+//! Errors of S3 servers, by the names of their codes.
+
+use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+
+/// Codes that are told by name (Amazon's "List of error codes", as far as these requests can meet them, and codes of
+/// other servers). Only append: the place is in a failure.
+const CODES: &[&str] = &[
+    "AccessDenied",
+    "AccountProblem",
+    "AllAccessDisabled",
+    "AuthorizationHeaderMalformed",
+    "BadDigest",
+    "BucketRegionError",
+    "ConditionalRequestConflict",
+    "EntityTooLarge",
+    "EntityTooSmall",
+    "ExpiredToken",
+    "IncompleteBody",
+    "InsufficientStorage",
+    "InternalError",
+    "InvalidAccessKeyId",
+    "InvalidArgument",
+    "InvalidBucketName",
+    "InvalidDigest",
+    "InvalidPart",
+    "InvalidPartOrder",
+    "InvalidRange",
+    "InvalidRequest",
+    "InvalidToken",
+    "KeyTooLongError",
+    "MalformedXML",
+    "MethodNotAllowed",
+    "MissingContentLength",
+    "NoSuchBucket",
+    "NoSuchKey",
+    "NoSuchUpload",
+    "NotImplemented",
+    "OperationAborted",
+    "PermanentRedirect",
+    "PreconditionFailed",
+    "QuotaExceeded",
+    "RequestLimitExceeded",
+    "RequestTimeTooSkewed",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SignatureDoesNotMatch",
+    "SlowDown",
+    "TemporaryRedirect",
+    "TooManyRequests",
+    "XAdminUserNotFound",
+    "XAmzContentSHA256Mismatch",
+    "XMinioStorageFull",
+];
+
+/// Bit position of a code's number, counted from 1, in a failure; the HTTP status is below it.
+const CODE_SHIFT: u32 = 16;
+
+static STATUSES: StatusTable = StatusTable {
+    name: "S3",
+    write: |code, formatter| match name_of(code) {
+        Some(name) => write!(formatter, "status {} {name}", code & 0xffff),
+        None => write!(formatter, "status {}", code & 0xffff),
+    },
+};
+
+named_enum! {
+    /// What is wrong with a response that is HTTP, but not as S3 describes it.
+    pub(crate) enum Broken {
+        Range "a part of an object was answered with another status than 206"
+        NoRange "a whole object was answered with status 206, which is for parts"
+        NoTag "the response to a PUT has no ETag"
+        Document "the XML is not the document that S3 describes, or exceeds a limit"
+    }
+}
+
+static RULES: StatusTable = StatusTable {
+    name: "S3 rules",
+    write: |code, formatter| {
+        let broken = Broken::ALL.get(code as usize);
+        formatter.write_str(broken.map_or("an unknown rule", |broken| broken.name()))
+    },
+};
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        Self {
+            fault: Fault::MalformedMessage,
+            detail: Detail::Status(ProtocolStatus {
+                code: broken as u32,
+                table: &RULES,
+            }),
+        }
+    }
+}
+
+fn name_of(code: u32) -> Option<&'static str> {
+    let place = (code >> CODE_SHIFT).checked_sub(1)?;
+    CODES.get(place as usize).copied()
+}
+
+/// Returns the name of the error in a failure; None: the server gave none, or one that is not known here.
+pub(crate) fn name_in(failure: &Failure) -> Option<&'static str> {
+    match failure.detail {
+        Detail::Status(status) if status.table.name == STATUSES.name => name_of(status.code),
+        _ => None,
+    }
+}
+
+/// Returns the HTTP status in a failure that a server reported.
+pub(crate) fn status_in(failure: &Failure) -> Option<u32> {
+    match failure.detail {
+        Detail::Status(status) if status.table.name == STATUSES.name => Some(status.code & 0xffff),
+        _ => None,
+    }
+}
+
+/// Returns whether a failure shows that a request was not carried out: it did not reach the server, or was refused.
+#[must_use]
+pub fn was_refused(failure: &Failure) -> bool {
+    let is_unsent = matches!(
+        failure.fault,
+        Fault::ConnectionRefused
+            | Fault::ConnectTimeout
+            | Fault::Unreachable
+            | Fault::HandshakeRefused
+            | Fault::HandshakeTimeout
+            | Fault::NothingInCommon
+            | Fault::CertificateExpired
+            | Fault::CertificateInvalid
+            | Fault::UntrustedCertificate
+            | Fault::WrongCertificateName
+    );
+    is_unsent || status_in(failure).is_some_and(|status| (400..500).contains(&status))
+}
+
+/// Returns whether a failure is an error status by which the server says that it failed.
+#[must_use]
+pub fn is_of_server(failure: &Failure) -> bool {
+    // Copies and completions that fail late have status 200.
+    status_in(failure).is_some_and(|status| status >= 500 || status == 200)
+}
+
+/// Returns the failure of a response with an HTTP status and a code.
+pub(crate) fn failure(status: u16, code: Option<&str>) -> Failure {
+    let place = code.and_then(|code| CODES.iter().position(|known| *known == code));
+    let number = place.map_or(0, |place| (place as u32 + 1) << CODE_SHIFT);
+    Failure {
+        fault: fault(status, code),
+        detail: Detail::Status(ProtocolStatus {
+            code: number | u32::from(status),
+            table: &STATUSES,
+        }),
+    }
+}
+
+fn fault(status: u16, code: Option<&str>) -> Fault {
+    match (status, code) {
+        (_, Some("SlowDown" | "RequestLimitExceeded" | "TooManyRequests")) | (429, None) => Fault::SlowDown,
+        (_, Some("QuotaExceeded" | "InsufficientStorage" | "XMinioStorageFull")) | (507, _) => Fault::NoSpace,
+        (404, Some("NoSuchKey") | None) => Fault::ObjectMissing,
+        (
+            _,
+            Some(
+                "AccessDenied"
+                | "AllAccessDisabled"
+                | "InvalidAccessKeyId"
+                | "XAdminUserNotFound"
+                | "SignatureDoesNotMatch"
+                | "RequestTimeTooSkewed"
+                | "ExpiredToken"
+                | "InvalidToken",
+            ),
+        )
+        | (401 | 403, _) => Fault::AccessDenied,
+        _ => Fault::ErrorStatus,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: u16, code: Option<&str>, fault: Fault, text: &str) {
+        let failure = failure(status, code);
+        assert_eq!(failure.fault, fault);
+        let shown = failure.to_string();
+        assert!(shown.ends_with(text), "{shown}");
+        assert_eq!(status_in(&failure), Some(status.into()));
+    }
+
+    #[test]
+    fn an_error_has_the_name_of_its_code_and_a_side() {
+        check(503, Some("SlowDown"), Fault::SlowDown, ": status 503 SlowDown");
+        check(
+            404,
+            Some("NoSuchKey"),
+            Fault::ObjectMissing,
+            ": status 404 NoSuchKey",
+        );
+        check(404, None, Fault::ObjectMissing, ": status 404");
+        check(
+            404,
+            Some("NoSuchBucket"),
+            Fault::ErrorStatus,
+            ": status 404 NoSuchBucket",
+        );
+        check(403, None, Fault::AccessDenied, ": status 403");
+        check(
+            403,
+            Some("RequestTimeTooSkewed"),
+            Fault::AccessDenied,
+            ": status 403 RequestTimeTooSkewed",
+        );
+        check(
+            507,
+            Some("XMinioStorageFull"),
+            Fault::NoSpace,
+            " XMinioStorageFull",
+        );
+        check(500, Some("<script>"), Fault::ErrorStatus, ": status 500");
+    }
+}

@@ -1,0 +1,256 @@
+//! The XML documents of S3 responses, read as far as the client needs them.
+
+use crate::answer::Tag;
+use crate::xml::{read, End, Malformed};
+
+/// Maximum number of entries of a page: S3's own limit is 1000.
+const MOST_ENTRIES: usize = 10_000;
+
+/// An object in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub key: String,
+    pub bytes: u64,
+    /// None: the list has no ETags.
+    pub tag: Option<Tag>,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    pub entries: Vec<Entry>,
+    /// Where the next page begins; None: this is the last one.
+    pub next: Option<String>,
+}
+
+/// Uploads under way, a page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UploadsPage {
+    /// Key and identity of each upload.
+    pub uploads: Vec<(String, String)>,
+    pub is_truncated: bool,
+}
+
+/// Result of a request that deletes several objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// Number of keys that were not deleted.
+    pub failed: usize,
+    /// Code of the first of them.
+    pub code: Option<String>,
+}
+
+/// Reads a page of `ListObjectsV2`.
+pub(crate) fn page(document: &[u8]) -> Result<Page, Malformed> {
+    let mut page = Page::default();
+    let (mut key, mut bytes, mut tag) = (None, None, None);
+    let (mut truncated, mut next, mut is_list) = (false, None, false);
+    read(document, &mut |path, end| {
+        match (path, end) {
+            (["ListBucketResult", "Contents", "Key"], End::Text(text)) => key = Some(text.into_owned()),
+            (["ListBucketResult", "Contents", "Size"], End::Text(text)) => bytes = Some(number(&text)?),
+            (["ListBucketResult", "Contents", "ETag"], End::Text(text)) => {
+                tag = Some(Tag::of(text.as_bytes()))
+            }
+            (["ListBucketResult", "Contents"], _) => {
+                if page.entries.len() == MOST_ENTRIES {
+                    return Err(Malformed);
+                }
+                page.entries.push(Entry {
+                    key: key.take().ok_or(Malformed)?,
+                    bytes: bytes.take().ok_or(Malformed)?,
+                    tag: tag.take(),
+                });
+            }
+            (["ListBucketResult", "IsTruncated"], End::Text(text)) => truncated = boolean(&text)?,
+            (["ListBucketResult", "NextContinuationToken"], End::Text(text)) if !text.is_empty() => {
+                next = Some(text.into_owned());
+            }
+            (["ListBucketResult"], _) => is_list = true,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    page.next = match (truncated, next) {
+        (true, None) => return Err(Malformed),
+        (true, next) => next,
+        (false, _) => None,
+    };
+    is_list.then_some(page).ok_or(Malformed)
+}
+
+/// Reads a page of `ListMultipartUploads`.
+pub(crate) fn uploads(document: &[u8]) -> Result<UploadsPage, Malformed> {
+    let mut page = UploadsPage::default();
+    let (mut key, mut upload, mut is_list) = (None, None, false);
+    read(document, &mut |path, end| {
+        match (path, end) {
+            (["ListMultipartUploadsResult", "Upload", "Key"], End::Text(text)) => {
+                key = Some(text.into_owned())
+            }
+            (["ListMultipartUploadsResult", "Upload", "UploadId"], End::Text(text)) => {
+                upload = Some(text.into_owned());
+            }
+            (["ListMultipartUploadsResult", "Upload"], _) => {
+                if page.uploads.len() == MOST_ENTRIES {
+                    return Err(Malformed);
+                }
+                let pair = (key.take().ok_or(Malformed)?, upload.take().ok_or(Malformed)?);
+                page.uploads.push(pair);
+            }
+            (["ListMultipartUploadsResult", "IsTruncated"], End::Text(text)) => {
+                page.is_truncated = boolean(&text)?;
+            }
+            (["ListMultipartUploadsResult"], _) => is_list = true,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    is_list.then_some(page).ok_or(Malformed)
+}
+
+/// Reads the result of `DeleteObjects`.
+pub(crate) fn deleted(document: &[u8]) -> Result<Deleted, Malformed> {
+    let mut deleted = Deleted::default();
+    let mut is_result = false;
+    read(document, &mut |path, end| {
+        match (path, end) {
+            (["DeleteResult", "Error", "Code"], End::Text(code)) => {
+                deleted.code.get_or_insert_with(|| code.into_owned());
+            }
+            (["DeleteResult", "Error"], _) => deleted.failed += 1,
+            (["DeleteResult"], _) => is_result = true,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    is_result.then_some(deleted).ok_or(Malformed)
+}
+
+/// Reads one text of a result. Servers name the root differently, so only an error's root is refused.
+fn text_of_result(document: &[u8], name: &str) -> Result<String, Malformed> {
+    text_of(document, |root| root != "Error", name)
+}
+
+/// Reads one text of a document whose root is `right`.
+fn text_of(document: &[u8], right: impl Fn(&str) -> bool, name: &str) -> Result<String, Malformed> {
+    let mut found = None;
+    read(document, &mut |path, end| {
+        if let ([first, second], End::Text(text)) = (path, end) {
+            if right(first) && *second == name {
+                found = Some(text.into_owned());
+            }
+        }
+        Ok(())
+    })?;
+    found.filter(|text| !text.is_empty()).ok_or(Malformed)
+}
+
+/// Reads the identity of a new multipart upload.
+pub(crate) fn upload_id(document: &[u8]) -> Result<String, Malformed> {
+    text_of_result(document, "UploadId")
+}
+
+/// Reads the ETag of a completed upload.
+pub(crate) fn completed(document: &[u8]) -> Result<Tag, Malformed> {
+    text_of_result(document, "ETag").map(|tag| Tag::of(tag.as_bytes()))
+}
+
+/// Reads the ETag of a copy.
+pub(crate) fn copied(document: &[u8]) -> Result<Tag, Malformed> {
+    text_of_result(document, "ETag").map(|tag| Tag::of(tag.as_bytes()))
+}
+
+/// Returns the code of an error; None: the document is not an error.
+pub(crate) fn error_code(document: &[u8]) -> Option<String> {
+    text_of(document, |root| root == "Error", "Code").ok()
+}
+
+fn number(text: &str) -> Result<u64, Malformed> {
+    let text = text.trim_ascii();
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).ok_or(Malformed)
+}
+
+fn boolean(text: &str) -> Result<bool, Malformed> {
+    match text.trim_ascii() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Malformed),
+    }
+}
+
+/// Reads a document as each kind of document, for the fuzz target. Returns what was found.
+#[must_use]
+pub fn fuzz_documents(document: &[u8]) -> String {
+    let (list, deleted) = (page(document), deleted(document));
+    if let Ok(page) = &list {
+        assert!(page.entries.len() <= MOST_ENTRIES && page.entries.len() <= document.len());
+    }
+    format!(
+        "{list:?} {deleted:?} {:?} {:?} {:?} {:?} {:?}",
+        uploads(document),
+        upload_id(document),
+        completed(document),
+        copied(document),
+        error_code(document)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_its_entries_and_where_the_next_begins() {
+        let entry = "<Contents><Key>a/&amp;1</Key><Size> 12 </Size><ETag>&#34;ab&#34;</ETag></Contents>";
+        let list = |rest: &str| format!("<ListBucketResult>{entry}{rest}</ListBucketResult>");
+        let more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>";
+        let found = page(list(more).as_bytes()).expect("a page");
+        assert_eq!(found.next.as_deref(), Some("t"));
+        let expected = Entry {
+            key: "a/&1".to_owned(),
+            bytes: 12,
+            tag: Some(Tag::of(b"\"ab\"")),
+        };
+        assert_eq!(found.entries, [expected]);
+        let last = page(list("<IsTruncated>false</IsTruncated>").as_bytes());
+        assert_eq!(last.expect("a page").next, None);
+        for wrong in [
+            list("<IsTruncated>true</IsTruncated>"),
+            list("<IsTruncated>perhaps</IsTruncated>"),
+            list("<Contents><Key>b</Key></Contents>"),
+            list("<Contents><Key>b</Key><Size>-1</Size></Contents>"),
+            "<Error><Code>NoSuchBucket</Code></Error>".to_owned(),
+            "<html></html>".to_owned(),
+        ] {
+            assert_eq!(page(wrong.as_bytes()), Err(Malformed), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_success_that_is_an_error_has_no_result_but_a_code() {
+        let error = b"<Error><Code>SlowDown</Code><ETag>x</ETag><UploadId>1</UploadId></Error>";
+        assert_eq!(completed(error), Err(Malformed));
+        assert_eq!(copied(error), Err(Malformed));
+        assert_eq!(upload_id(error), Err(Malformed));
+        assert_eq!(error_code(error).as_deref(), Some("SlowDown"));
+        // rclone's name of the root.
+        let begun = b"<InitiateMultipartUpload><UploadId>1</UploadId></InitiateMultipartUpload>";
+        assert_eq!(upload_id(begun).as_deref(), Ok("1"));
+        assert_eq!(
+            completed(b"<A><ETag>&quot;x-2&quot;</ETag></A>"),
+            Ok(Tag::of(b"x-2"))
+        );
+    }
+
+    #[test]
+    fn keys_that_were_not_deleted_are_counted() {
+        let none = deleted(b"<DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>");
+        assert_eq!(none, Ok(Deleted::default()));
+        let error = "<Error><Key>a</Key><Code>AccessDenied</Code></Error>";
+        let two =
+            deleted(format!("<DeleteResult>{error}{error}</DeleteResult>").as_bytes()).expect("a result");
+        assert_eq!((two.failed, two.code.as_deref()), (2, Some("AccessDenied")));
+    }
+}

@@ -1,0 +1,28 @@
+//! S3 client for load: builds and signs requests, sends them over a connection of `dyno_http`, and reads the responses.
+//!
+//! `sign` has Signature Version 4, `framing` the aws-chunked coding with a trailing checksum. `xml` and `documents` read
+//! what servers send, within limits, and are fuzzed. `client` performs one operation at a time, `target` proves that
+//! load is welcome, `advice` has hints. Nothing here retries: an error is an error. The engine checks the contents.
+
+mod advice;
+mod answer;
+mod checksum;
+mod client;
+mod code;
+mod date;
+mod documents;
+mod encode;
+mod framing;
+mod sign;
+mod target;
+mod xml;
+
+pub use advice::advice;
+pub use answer::{Answer, Tag};
+pub use checksum::Checksum;
+pub use client::{Call, Client, Fetched, Payload, Settings, MOST_KEYS_PER_DELETE, MOST_KEYS_PER_PAGE};
+pub use code::{is_of_server, was_refused};
+pub use date::AmzTime;
+pub use documents::{fuzz_documents, Deleted, Entry, Page, UploadsPage};
+pub use sign::{Credentials, RequestHead, Signer, EMPTY_SHA256, UNSIGNED};
+pub use target::{Addressing, S3Options, S3Target};

@@ -1,0 +1,391 @@
+//! A bucket to which load may be sent. `S3Target::open` is the only way to get one.
+//!
+//! A bucket on loopback is the user's own, unless there is a token for it. Any other bucket must hold an object whose
+//! key contains the user's secret token, with the content that only this token and host have. A server that answers
+//! every request, or echoes the request, does not pass. The name is resolved once, so load goes to the address that
+//! passed.
+
+use crate::advice::advice;
+use crate::checksum::Checksum;
+use crate::client::{Call, Client, Payload, Settings};
+use crate::documents::Page;
+use crate::sign::{Credentials, Signer};
+use dyno_http::{Connecting, Connection, EvenShare, Limits, PlainTcp, TlsOverTcp, Trusting};
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault, NS_PER_S};
+use dyno_net::tls::{can_be_certified, ClientOptions, TlsClient, Version, Versions};
+use dyno_net::{is_loopback, name_and_port, resolve, Consent, Dialer, Executor, TargetError};
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+/// Limit for name look-up, connection and answer together.
+const TIMEOUT_NS: u64 = 10 * NS_PER_S;
+const BUFFER_BYTES: usize = 16 * 1024;
+const MAX_DOCUMENT_BYTES: usize = 4096;
+const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
+/// S3's limit of a key, less what the names of the workload need.
+const MOST_PREFIX_BYTES: usize = 512;
+
+/// Where a request names the bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addressing {
+    /// First in the path.
+    Path,
+    /// In front of the host's name.
+    Virtual,
+}
+
+/// Options of a target.
+#[derive(Debug, Clone)]
+pub struct S3Options {
+    pub region: String,
+    pub addressing: Addressing,
+    pub payload: Payload,
+    pub checksum: Option<Checksum>,
+    pub trusting: Trusting,
+    /// None: requests are anonymous.
+    pub credentials: Option<Credentials>,
+}
+
+/// A bucket to which load may be sent, and the prefix of all keys.
+#[derive(Debug, Clone)]
+pub struct S3Target {
+    address: SocketAddr,
+    settings: Settings,
+    /// Empty, or ends with a slash.
+    prefix: String,
+    region: String,
+    credentials: Option<Credentials>,
+    tls: Option<TlsClient>,
+}
+
+impl S3Target {
+    /// Resolves `s3://HOST[:PORT]/BUCKET[/PREFIX]`, or `s3s://` for TLS, and asks the bucket for consent if it is not on
+    /// loopback or if there is a `token`.
+    ///
+    /// # Errors
+    /// See `TargetError`.
+    pub fn open(url: &str, options: &S3Options, token: Option<&str>) -> Result<Self, TargetError> {
+        let parts = split_url(url, options.addressing)?;
+        let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+        let port = if parts.is_secure { HTTPS_PORT } else { HTTP_PORT };
+        let address = resolve(parts.authority, port, deadline_ns).map_err(TargetError::Io)?;
+        let (host, base) = match options.addressing {
+            Addressing::Path => (parts.authority.to_owned(), format!("/{}", parts.bucket)),
+            Addressing::Virtual => (format!("{}.{}", parts.bucket, parts.authority), String::new()),
+        };
+        let tls = parts
+            .is_secure
+            .then(|| tls(&host, &options.trusting))
+            .transpose()?;
+        let target = Self {
+            address,
+            settings: Settings {
+                host,
+                bucket: parts.bucket.to_owned(),
+                base,
+                payload: options.payload,
+                checksum: options.checksum,
+                is_secure: parts.is_secure,
+            },
+            prefix: parts.prefix,
+            region: options.region.clone(),
+            credentials: options.credentials.clone(),
+            tls,
+        };
+        if token.is_some() || !target.is_loopback() {
+            target.ask_consent(parts.authority, token, deadline_ns)?;
+        }
+        Ok(target)
+    }
+
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(self.address.ip())
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Returns the prefix of all keys: empty, or it ends with a slash.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Returns the TLS configuration of clients; None in the clear.
+    #[must_use]
+    pub fn tls(&self) -> Option<&TlsClient> {
+        self.tls.as_ref()
+    }
+
+    /// Returns whether requests are signed.
+    #[must_use]
+    pub fn has_credentials(&self) -> bool {
+        self.credentials.is_some()
+    }
+
+    #[must_use]
+    pub fn signer(&self) -> Signer {
+        Signer::new(self.credentials.clone(), &self.region)
+    }
+
+    /// Creates a dialer to the bucket's server. Dialers of one process need different numbers.
+    #[must_use]
+    pub fn dialer(&self, executor: &Executor, number: u8) -> Dialer {
+        Dialer::new(executor.clone(), self.address, number)
+    }
+
+    /// Lists the first object under a name that load uses, without load. Returns whether there is one.
+    ///
+    /// # Errors
+    /// Why the bucket can't be listed.
+    pub fn is_used(&self, name: &str) -> Result<bool, Failure> {
+        let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+        let prefix = format!("{}{name}", self.prefix);
+        self.alone(deadline_ns, |mut client| async move {
+            let page = client.list_one(&prefix, &mut Call::new(monotonic_ns())).await?;
+            Ok(page.entries.iter().any(|entry| entry.key.starts_with(&prefix)))
+        })
+    }
+
+    fn ask_consent(&self, host: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
+        let consent = Consent::of(host, token)?;
+        let key = format!("serverdyno-{}", consent.token());
+        let found = self.alone(deadline_ns, |mut client| {
+            let key = key.clone();
+            async move {
+                let mut document = Vec::new();
+                let mut take = |data: &[u8]| {
+                    let room = (MAX_DOCUMENT_BYTES + 1).saturating_sub(document.len());
+                    document.extend_from_slice(&data[..data.len().min(room)]);
+                };
+                let call = &mut Call::new(monotonic_ns());
+                client.get(&key, &mut take, call).await?;
+                Ok(document)
+            }
+        });
+        let found = match found {
+            Ok(document) => Some(document).filter(|document| document.len() <= MAX_DOCUMENT_BYTES),
+            Err(failure) if failure.fault == Fault::ObjectMissing => None,
+            Err(failure) => return Err(TargetError::Answer(failure, advice(&failure, self))),
+        };
+        let place = format!("{key}, as an object of the bucket {},", self.settings.bucket);
+        consent.judge(found.as_deref(), &place)
+    }
+
+    /// Runs `ask` with a client outside of load.
+    fn alone<D: 'static, F: Future<Output = Result<D, Failure>> + 'static>(
+        &self,
+        deadline_ns: u64,
+        ask: impl FnOnce(AnyClient) -> F,
+    ) -> Result<D, Failure> {
+        let executor = Executor::new().map_err(system_failure)?;
+        let slot = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
+        let client = self.client(&executor, deadline_ns.saturating_sub(monotonic_ns()));
+        let (answered, asking) = (slot.clone(), ask(client));
+        executor.spawn(async move {
+            let answer = asking.await;
+            *answered.borrow_mut() = answer;
+        });
+        executor.run(|| false).map_err(system_failure)?;
+        slot.replace(Err(Fault::ResponseTimeout.into()))
+    }
+
+    fn client(&self, executor: &Executor, timeout_ns: u64) -> AnyClient {
+        let dialer = Rc::new(self.dialer(executor, 0));
+        let connecting = Connecting {
+            keep_alive: true,
+            reset: false,
+            repeat: false,
+            timeout_ns,
+        };
+        let buffer = Rc::new(RefCell::new(vec![0; BUFFER_BYTES].into_boxed_slice()));
+        let (settings, signer) = (
+            Rc::new(self.settings.clone()),
+            Rc::new(RefCell::new(self.signer())),
+        );
+        let limits = Limits::default();
+        match &self.tls {
+            None => {
+                let transport = PlainTcp::new(dialer);
+                let connection = Connection::over(transport, executor.clone(), connecting, buffer, limits);
+                AnyClient::Plain(Client::new(connection, settings, signer))
+            }
+            Some(tls) => {
+                let transport = TlsOverTcp::new(dialer, tls.connector(), EvenShare::new(0.0), buffer.clone());
+                let connection = Connection::over(transport, executor.clone(), connecting, buffer, limits);
+                AnyClient::Secure(Client::new(connection, settings, signer))
+            }
+        }
+    }
+}
+
+/// A client outside of load.
+enum AnyClient {
+    Plain(Client<PlainTcp>),
+    Secure(Client<TlsOverTcp>),
+}
+
+impl AnyClient {
+    async fn list_one(&mut self, prefix: &str, call: &mut Call) -> Result<Page, Failure> {
+        match self {
+            Self::Plain(client) => client.list(prefix, None, 1, call).await,
+            Self::Secure(client) => client.list(prefix, None, 1, call).await,
+        }
+    }
+
+    async fn get(&mut self, key: &str, take: &mut impl FnMut(&[u8]), call: &mut Call) -> Result<(), Failure> {
+        match self {
+            Self::Plain(client) => client.get(key, None, take, call).await,
+            Self::Secure(client) => client.get(key, None, take, call).await,
+        }
+        .map(|_| ())
+    }
+}
+
+fn system_failure(error: Errno) -> Failure {
+    Failure {
+        fault: Fault::OtherIo,
+        detail: Detail::Errno(error.raw_os_error()),
+    }
+}
+
+fn tls(host: &str, trusting: &Trusting) -> Result<TlsClient, TargetError> {
+    let (name, _) = name_and_port(host, HTTPS_PORT).unwrap_or_default();
+    let options = ClientOptions {
+        versions: Versions {
+            least: Version::Tls12,
+            most: Version::Tls13,
+        },
+        ciphers: Vec::new(),
+        application_protocols: Vec::new(),
+        trust: trusting.trust()?,
+        server_name: name.to_owned(),
+        identity: None,
+    };
+    TlsClient::new(&options).map_err(TargetError::Url)
+}
+
+/// Parts of a URL.
+#[derive(Debug)]
+struct Parts<'a> {
+    is_secure: bool,
+    /// Host, with its port if the URL has one.
+    authority: &'a str,
+    bucket: &'a str,
+    prefix: String,
+}
+
+fn split_url(url: &str, addressing: Addressing) -> Result<Parts<'_>, TargetError> {
+    let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));
+    let (is_secure, rest) = match (url.strip_prefix("s3://"), url.strip_prefix("s3s://")) {
+        (Some(rest), _) => (false, rest),
+        (_, Some(rest)) => (true, rest),
+        _ => return refuse("a URL of a bucket begins with s3:// or s3s://"),
+    };
+    if !rest.bytes().all(|byte| byte.is_ascii_graphic()) || rest.contains(['?', '#', '%', '\\', '@']) {
+        return refuse("host, bucket and prefix have only visible ASCII characters, and none of ?#%\\@");
+    }
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let Some((name, _)) = name_and_port(authority, HTTPS_PORT) else {
+        return refuse("there is no plain host[:port] after the scheme");
+    };
+    let (bucket, prefix) = path.split_once('/').unwrap_or((path, ""));
+    let of_bucket = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if bucket.is_empty() || bucket.starts_with('.') || !bucket.bytes().all(of_bucket) {
+        return refuse("the host is followed by the name of a bucket: s3://HOST[:PORT]/BUCKET[/PREFIX]");
+    }
+    let prefix = prefix.trim_end_matches('/');
+    let odd = |part: &str| matches!(part, "" | "." | "..");
+    if !prefix.is_empty() && prefix.split('/').any(odd) || prefix.len() > MOST_PREFIX_BYTES {
+        return refuse("the prefix has an empty part, or a part . or .., or is longer than 512 bytes");
+    }
+    if addressing == Addressing::Virtual && (authority.starts_with('[') || is_address(name)) {
+        return refuse("a bucket in the host's name needs a host with a name, not an address");
+    }
+    if is_secure && !can_be_certified(name) {
+        return refuse("no certificate can be for such a host");
+    }
+    Ok(Parts {
+        is_secure,
+        authority,
+        bucket,
+        prefix: if prefix.is_empty() {
+            String::new()
+        } else {
+            format!("{prefix}/")
+        },
+    })
+}
+
+fn is_address(name: &str) -> bool {
+    name.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(url: &str, expected: Option<(bool, &str, &str, &str)>) {
+        let split = split_url(url, Addressing::Path).ok();
+        let split = split.as_ref();
+        let split = split.map(|parts| {
+            (
+                parts.is_secure,
+                parts.authority,
+                parts.bucket,
+                parts.prefix.as_str(),
+            )
+        });
+        assert_eq!(split, expected, "{url}");
+    }
+
+    #[test]
+    fn a_url_is_host_bucket_and_prefix() {
+        check("s3://127.0.0.1:8333/b", Some((false, "127.0.0.1:8333", "b", "")));
+        check("s3s://[::1]:1/b.c-d/", Some((true, "[::1]:1", "b.c-d", "")));
+        check(
+            "s3://host.example/b/some/where/",
+            Some((false, "host.example", "b", "some/where/")),
+        );
+    }
+
+    #[test]
+    fn a_url_that_could_mean_something_else_is_refused() {
+        for url in [
+            "",
+            "s3://",
+            "s3://host",
+            "s3:///b",
+            "s3://host//b",
+            "http://host/b",
+            "s3://user@host/b",
+            "s3://host/b?x",
+            "s3://host/b/%2e",
+            "s3://host/b/a/../c",
+            "s3://host/b//c",
+            "s3://host/..",
+            "s3://host:0/b",
+            "s3://::1/b",
+            "s3://host/b c",
+            "s3://host/b\r\nx",
+        ] {
+            check(url, None);
+        }
+        for url in ["s3://127.0.0.1/b", "s3://[::1]/b"] {
+            assert!(split_url(url, Addressing::Virtual).is_err(), "{url}");
+        }
+        assert!(split_url("s3://localhost/b", Addressing::Virtual).is_ok());
+    }
+}

@@ -1,0 +1,3 @@
+//! Integration tests of the S3 client.
+
+mod vectors;

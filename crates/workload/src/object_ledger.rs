@@ -1,0 +1,269 @@
+//! What each object of one client thread must contain, and what a list must show.
+//!
+//! An object is known from the answer to its PUT until the next operation that changes it begins. From then until that
+//! operation succeeds, or if it fails, the object is unknown, and unknown is never reported as wrong. The version before
+//! the last one is kept, to tell a stale answer from a wrong one.
+
+use crate::{content_of, Writing};
+
+/// An object as it was put. ETags are digests: they are only compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectVersion {
+    writing: Writing,
+    pub bytes: u64,
+    /// None: not known yet.
+    tag: Option<u64>,
+}
+
+impl ObjectVersion {
+    /// Returns `bytes` bytes of the content, starting at `offset`; at most `MOST_BYTES_AT_ONCE`.
+    #[must_use]
+    pub fn content(&self, offset: u64, bytes: usize) -> &'static [u8] {
+        content_of(self.writing, offset, bytes)
+    }
+
+    fn matches(&self, bytes: Option<u64>, tag: Option<u64>) -> bool {
+        bytes.is_none_or(|bytes| bytes == self.bytes) && self.has_tag(tag)
+    }
+
+    fn has_tag(&self, tag: Option<u64>) -> bool {
+        match (self.tag, tag) {
+            (Some(own), Some(tag)) => own == tag,
+            _ => true,
+        }
+    }
+}
+
+/// What is wrong with an answer about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectFault {
+    /// The answer is about the version before the last.
+    Stale,
+    Length {
+        expected: u64,
+        got: u64,
+    },
+    Tag,
+    /// The list lacks an object.
+    Missing,
+    /// The list has an object that is not there, or has one twice.
+    Unexpected,
+    /// The list has another size or ETag.
+    Listed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Absent,
+    There(ObjectVersion),
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    known: Known,
+    before: Option<ObjectVersion>,
+}
+
+/// The ledger of one client thread, or of the objects that all share.
+#[derive(Clone, Debug)]
+pub struct ObjectLedger {
+    /// Number of the client thread, unique in the load.
+    owner: u32,
+    mix: u32,
+    generation: u32,
+    entries: Vec<Entry>,
+}
+
+impl ObjectLedger {
+    /// Returns the ledger of a thread whose objects are all absent. `owner`: a number unique in the load.
+    #[must_use]
+    pub fn new(owner: u32, objects: u32) -> Self {
+        let entry = Entry {
+            known: Known::Absent,
+            before: None,
+        };
+        Self {
+            owner,
+            mix: 0,
+            generation: 0,
+            entries: vec![entry; objects as usize],
+        }
+    }
+
+    /// Returns the ledger of objects that are all there, and that nobody changes. `mix` and `sizes` are the same in all
+    /// processes of a load.
+    #[must_use]
+    pub fn shared(mix: u32, sizes: &[u64]) -> Self {
+        let mut ledger = Self::new(u32::MAX, sizes.len() as u32);
+        ledger.mix = mix;
+        for (object, bytes) in (0..).zip(sizes) {
+            let version = ledger.version(object, *bytes);
+            ledger.entries[object as usize].known = Known::There(version);
+        }
+        ledger
+    }
+
+    /// Starts a level, to which subsequent writes belong. Objects of earlier levels stay known.
+    pub fn begin_mix(&mut self, mix: u32) {
+        self.mix = mix;
+    }
+
+    /// Returns the number of objects.
+    #[must_use]
+    pub fn objects(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// Returns the objects that may be there.
+    pub fn present(&self) -> impl Iterator<Item = u32> + '_ {
+        let there = |entry: &Entry| entry.known != Known::Absent;
+        (0..)
+            .zip(&self.entries)
+            .filter(move |(_, entry)| there(entry))
+            .map(|(object, _)| object)
+    }
+
+    /// Returns what an object is known to contain.
+    #[must_use]
+    pub fn known(&self, object: u32) -> Option<ObjectVersion> {
+        match self.entries.get(object as usize)?.known {
+            Known::There(version) => Some(version),
+            Known::Absent | Known::Unknown => None,
+        }
+    }
+
+    /// Returns what an object contained before its last PUT.
+    #[must_use]
+    pub fn before(&self, object: u32) -> Option<ObjectVersion> {
+        self.entries.get(object as usize)?.before
+    }
+
+    fn version(&self, object: u32, bytes: u64) -> ObjectVersion {
+        ObjectVersion {
+            writing: Writing {
+                client: self.owner,
+                mix: self.mix,
+                file: object,
+                generation: self.generation,
+            },
+            bytes,
+            tag: None,
+        }
+    }
+
+    /// Begins an operation that changes an object, which is unknown from now on.
+    pub fn begin_change(&mut self, object: u32) {
+        let entry = &mut self.entries[object as usize];
+        if let Known::There(version) = entry.known {
+            entry.before = Some(version);
+        }
+        entry.known = Known::Unknown;
+    }
+
+    /// Begins a PUT of `bytes` bytes, and returns what it writes: content that no other PUT has.
+    pub fn begin_put(&mut self, object: u32, bytes: u64) -> ObjectVersion {
+        self.begin_change(object);
+        self.generation = self.generation.wrapping_add(1);
+        self.version(object, bytes)
+    }
+
+    /// Records that an object was stored, with the ETag of the answer.
+    pub fn stored(&mut self, object: u32, version: ObjectVersion, tag: u64) {
+        self.entries[object as usize].known = Known::There(ObjectVersion {
+            tag: Some(tag),
+            ..version
+        });
+    }
+
+    /// Records that an object was deleted.
+    pub fn deleted(&mut self, object: u32) {
+        self.entries[object as usize].known = Known::Absent;
+    }
+
+    /// Compares what an answer says about an object with what was put: its length (None: of a part of it), and its
+    /// ETag. Learns an ETag that nobody knew.
+    ///
+    /// # Errors
+    /// How they differ.
+    pub fn judge(&mut self, object: u32, bytes: Option<u64>, tag: Option<u64>) -> Result<(), ObjectFault> {
+        let entry = &mut self.entries[object as usize];
+        let Known::There(version) = &mut entry.known else {
+            return Ok(());
+        };
+        if version.matches(bytes, tag) {
+            version.tag = version.tag.or(tag);
+            return Ok(());
+        }
+        if entry.before.is_some_and(|before| before.matches(bytes, tag)) {
+            return Err(ObjectFault::Stale);
+        }
+        match bytes {
+            Some(got) if got != version.bytes => Err(ObjectFault::Length {
+                expected: version.bytes,
+                got,
+            }),
+            _ => Err(ObjectFault::Tag),
+        }
+    }
+
+    /// Begins to check a list of the objects from `first` to before `end`.
+    #[must_use]
+    pub fn begin_list(&self, first: u32, end: u32) -> ListCheck {
+        let end = end.min(self.objects());
+        ListCheck {
+            first,
+            listed: vec![false; end.saturating_sub(first) as usize],
+        }
+    }
+}
+
+/// The check of one list, whose pages arrive one after another.
+#[derive(Debug)]
+pub struct ListCheck {
+    first: u32,
+    listed: Vec<bool>,
+}
+
+impl ListCheck {
+    /// Checks one entry.
+    ///
+    /// # Errors
+    /// It is stale, wrong or unexpected.
+    pub fn entry(
+        &mut self,
+        ledger: &mut ObjectLedger,
+        object: u32,
+        bytes: u64,
+        tag: Option<u64>,
+    ) -> Result<(), ObjectFault> {
+        let place = object.checked_sub(self.first).ok_or(ObjectFault::Unexpected)?;
+        let listed = self
+            .listed
+            .get_mut(place as usize)
+            .ok_or(ObjectFault::Unexpected)?;
+        if std::mem::replace(listed, true) || ledger.entries[object as usize].known == Known::Absent {
+            return Err(ObjectFault::Unexpected);
+        }
+        ledger
+            .judge(object, Some(bytes), tag)
+            .map_err(|fault| match fault {
+                ObjectFault::Stale => ObjectFault::Stale,
+                _ => ObjectFault::Listed,
+            })
+    }
+
+    /// Checks that no object was left out.
+    ///
+    /// # Errors
+    /// One is missing.
+    pub fn end(self, ledger: &ObjectLedger) -> Result<(), ObjectFault> {
+        let missing = (self.first..)
+            .zip(&self.listed)
+            .any(|(object, listed)| !listed && ledger.known(object).is_some());
+        if missing {
+            return Err(ObjectFault::Missing);
+        }
+        Ok(())
+    }
+}

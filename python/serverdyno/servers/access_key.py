@@ -1,0 +1,84 @@
+"""The access key and the region of an object server, from the usual AWS variables and profile files.
+
+No setting contains a key, because reports disclose settings. The variables precede the profile, as in the AWS CLI.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from serverdyno.errors import UserError, refuse_pipe
+from serverdyno.plan.protocols.access import US_EAST_1, AccessKey
+
+ID, SECRET, TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
+CREDENTIALS_FILE, CONFIG_FILE = "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"
+OTHER_SOURCES = ("sso_session", "sso_start_url", "role_arn", "credential_process", "web_identity_token_file")
+"""Keys of a profile whose access key only the AWS CLI can get."""
+
+
+def access_key() -> AccessKey | None:
+    """Return the access key of the environment, or of the profile; None: there is none. Raises UserError."""
+    if ID in os.environ or SECRET in os.environ:
+        for name in (ID, SECRET):
+            if not os.environ.get(name):
+                raise UserError(
+                    f"the variable {name} is not set", hint=f"export {name}=..., or unset the other."
+                )
+        return os.environ[ID], os.environ[SECRET], os.environ.get(TOKEN) or None
+    profile = _profile()
+    key, secret = profile.get(ID.lower()), profile.get(SECRET.lower())
+    if key and secret:
+        return key, secret, profile.get(TOKEN.lower()) or None
+    if any(name in profile for name in OTHER_SOURCES):
+        raise UserError(
+            f"the AWS profile {_name()!r} has no access key of its own",
+            hint="Let the AWS CLI get one: "
+            f'eval "$(aws configure export-credentials --profile {_name()} --format env)"',
+        )
+    return None
+
+
+def region() -> str:
+    """Return the region of the environment or the profile, or the usual one. Raises UserError."""
+    named = (os.environ.get(name) for name in REGIONS)
+    return next(filter(None, named), None) or _profile().get("region") or US_EAST_1
+
+
+def _name() -> str:
+    return next(filter(None, map(os.environ.get, PROFILES)), "default")
+
+
+def _profile() -> Mapping[str, str]:
+    """Return the profile's keys and values in both files. Raises UserError if the named profile is in neither."""
+    name = _name()
+    secrets, config = _file(CREDENTIALS_FILE, "credentials"), _file(CONFIG_FILE, "config")
+    sections = [(config, f"profile {name}"), (secrets, name)]
+    if name == "default":
+        sections.insert(0, (config, name))
+    found = [parsed[section] for parsed, section in sections if parsed.has_section(section)]
+    if not found and any(os.environ.get(each) for each in PROFILES):
+        raise UserError(
+            f"there is no AWS profile {name!r}",
+            hint="`aws configure list-profiles` lists them. To use the variables instead, unset AWS_PROFILE.",
+        )
+    return {key: value for section in found for key, value in section.items()}
+
+
+def _file(variable: str, usual: str) -> configparser.ConfigParser:
+    """Return a parsed profile file, empty if it does not exist. The error never quotes the file."""
+    path = Path(os.environ.get(variable) or f"~/.aws/{usual}").expanduser()
+    parsed = configparser.ConfigParser(interpolation=None, strict=False, default_section="")
+    try:
+        if path.exists():
+            parsed.read_string(refuse_pipe(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, configparser.Error) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not an AWS profile file"
+        raise UserError(
+            f"{path} can't be read: {why}", hint=f"Correct it, or name another file in {variable}."
+        ) from None
+    return parsed

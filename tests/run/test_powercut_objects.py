@@ -1,0 +1,174 @@
+"""Power cuts of object servers without the guest: acknowledged PUTs are recorded, and compared with what is left."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from serverdyno.errors import ServerError
+from serverdyno.plan.model import Configuration, Suite
+from serverdyno.run.powercut import guests
+from serverdyno.run.powercut.objects import BEFORE, ObjectJournal
+from serverdyno.run.powercut.rounds import cut_power, said, verdict
+from serverdyno.servers.rclone import Rclone
+from serverdyno.servers.registry import DRIVERS, create
+from serverdyno.servers.signed_request import ObjectClient
+from serverdyno.store.powercut import Cut, PowerCuts
+from support.file_server import PATIENCE_S
+from support.reference_servers import start_s3
+from support.report_tables import STRICT, column, report_of, table
+from support.synthetic_files import experiment
+
+CLIENTS = 3
+
+
+def accepted_and_closed(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    connection.close()
+
+
+@contextmanager
+def written(least: int, **options: Any) -> Iterator[tuple[ObjectJournal, Any]]:
+    """Yield a journal of at least `least` acknowledged PUTs, and the reference server that acknowledged them."""
+    server = start_s3(**options)
+    listener = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=accepted_and_closed, args=(listener,), daemon=True).start()
+
+    def put(key: str, content: bytes) -> None:
+        with ObjectClient("127.0.0.1", server.port, None, PATIENCE_S) as client:
+            client.ask("PUT", f"/volume1/{key}", content)
+
+    there = SimpleNamespace(host="127.0.0.1", port=server.port, key=None, make_bucket=lambda: None, put=put)
+    journal = ObjectJournal(cast(Any, there), CLIENTS, 7, listener.getsockname()[1])
+    try:
+        journal.wait_until_answering()
+        journal.prepare()
+        journal.begin(1)
+        deadline = time.monotonic() + PATIENCE_S
+        while server.requests()["PutObject"] < least or not journal.has_acknowledged():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        journal.end()
+        yield journal, server
+    finally:
+        server.stop()
+        listener.close()
+
+
+def test_a_server_that_keeps_all_has_lost_nothing() -> None:
+    with written(30) as (journal, _):
+        cut = journal.compared(0.5)
+    assert (cut.lost_files, cut.torn_files, cut.lost_bytes) == (0, 0, 0)
+    assert cut.flushed_files >= 25
+    assert cut.flushed_bytes >= 1024 * cut.flushed_files
+
+
+def test_objects_that_are_missing_or_torn_are_counted_apart() -> None:
+    with written(40, fault="lost-put=3") as (journal, _):
+        lost = journal.compared(0.5)
+    assert 0.2 < lost.lost_files / lost.flushed_files < 0.5 and lost.torn_files == 0
+    assert lost.lost_bytes > 0
+    with written(40, fault="torn-put=3") as (journal, _):
+        torn = journal.compared(0.5)
+    assert torn.lost_files == torn.torn_files > 0
+
+
+def test_the_loss_of_what_was_synced_before_is_no_verdict_but_an_error() -> None:
+    with written(10, flush="ignore") as (journal, server):
+        server.restart()
+        with pytest.raises(ServerError, match="before the power cut is lost"):
+            journal.compared(0.5)
+    assert BEFORE.startswith("serverdyno-")
+
+
+def test_a_refused_put_ends_the_round_with_the_server_s_words() -> None:
+    with pytest.raises(ServerError, match="SlowDown"), written(10, fault="slow-down=5") as (journal, _):
+        assert not journal.has_acknowledged()
+
+
+def of(name: str, lost: int, torn: int) -> PowerCuts:
+    cut = Cut(
+        cut_after_s=1.0,
+        flushed_files=200,
+        flushed_bytes=1,
+        lost_files=lost,
+        lost_bytes=lost,
+        unreadable_files=0,
+        torn_files=torn,
+        unflushed_files=4,
+        kept_unflushed_files=0,
+    )
+    return PowerCuts(
+        configuration=name,
+        version="versitygw v1.8.0",
+        kernel="6.1.0-57-cloud-amd64",
+        changed=[],
+        clients=4,
+        seed=1,
+        took_s=60.0,
+        cuts=[cut],
+        unit="acknowledged PUT",
+    )
+
+
+def test_cuts_are_told_in_words_and_a_report_warns_of_lost_objects() -> None:
+    torn = of("samba-lax", 31, 2)
+    assert said(torn.cuts[0], torn.unit) == "31 of 200 acknowledged PUTs lost, 2 of them torn"
+    assert verdict(torn) == "1 of 1 cuts lost an acknowledged PUT"
+    report = report_of(replace(experiment(STRICT), power_cuts=[of("samba-strict", 0, 0), torn]))
+    assert column(table(report, "power-cuts"), "Verdict") == [
+        "200 of 200 acknowledged PUTs survived 1 power cut",
+        "31 of 200 acknowledged PUTs lost (2 torn) in 1 of 1 power cut",
+    ]
+    [warning] = [text for text in report.warnings if "power cut" in text]
+    assert warning.startswith("A power cut lost acknowledged objects. samba-lax: 31 of 200 ")
+
+
+def test_a_guest_gets_the_object_server_that_is_loaded_but_for_its_address() -> None:
+    if Rclone.installed() is None:
+        pytest.skip("rclone is not installed here: run make servers-objects")
+    way = guests.way_of("rclone")
+    server = create("rclone", {"vfs_cache_mode": "writes"} | way.settings, documents=Path(os.devnull))
+    assert isinstance(server, Rclone)
+    try:
+        server.prepare()
+        here = (server.directory / "run.sh").read_text()
+        guest = way.put(server, {"file_system": "ext4", "mount_options": "nobarrier"})
+        there = (server.directory / "run.sh").read_text()
+    finally:
+        server.stop()
+    assert there == here.replace("127.0.0.1", "10.0.2.15") != here
+    script = guests.init_script(guest)
+    assert f'mount -t ext4 -o rw,nobarrier /dev/vda "{server.volumes.top}"' in script
+    assert "nc -ll -p 4999 -e sync &" in script
+
+
+@pytest.mark.skipif(
+    "DYNO_POWERCUT" not in os.environ, reason="minutes: set DYNO_POWERCUT to cut a guest's power"
+)
+@pytest.mark.parametrize(
+    ("server", "settings", "keeps"),
+    [
+        ("versitygw", {}, False),
+        ("versitygw", {"file_system": "ext4", "mount_options": "sync"}, True),
+    ],
+)
+def test_a_power_cut_loses_puts_unless_the_file_system_syncs(
+    server: str, settings: dict[str, Any], keeps: bool
+) -> None:
+    if DRIVERS[server].installed() is None:
+        pytest.skip(f"{server} is not installed here: run make servers-objects")
+    configuration = Configuration("it", server, settings, (), None, None, "s3")
+    cuts = cut_power(configuration, cast(Suite, None), 2, 1, print)
+    assert cuts.flushed_files > 10
+    assert cuts.cuts_with_loss == (0 if keeps else 2)
