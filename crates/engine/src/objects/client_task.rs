@@ -183,8 +183,9 @@ impl<T: Transport> ClientTask<T> {
         }
         // A thread that leaves early delays its clean-up, so as not to disturb the measurement.
         let end_ns = self.start_ns.saturating_add(mix.window.length_ns);
-        while monotonic_ns() < end_ns && self.engine.working.get() > 0 {
-            // With a number of operations, the level may end early.
+        // With a number of operations, the level may end early.
+        let ends_early = || mix.operations.is_some() && self.engine.working.get() == 0;
+        while monotonic_ns() < end_ns && !ends_early() {
             let wake_ns = mix.operations.map_or(end_ns, |_| monotonic_ns() + LOOK_NS);
             self.engine.executor.sleep_until(end_ns.min(wake_ns)).await;
         }
