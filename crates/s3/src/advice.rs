@@ -136,6 +136,7 @@ fn of_http(failure: &Failure, target: &S3Target) -> Option<&'static str> {
         has_certificate: false,
         is_address: false,
         proxy_protocol: false,
+        redirects_to_itself: false,
         asking: Asking::default(),
     };
     dyno_http::advice(failure, &is)

@@ -162,8 +162,8 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list
     if short and setup.suite.ends_when_done:
         raise ServerError(
             f"{setup.target.url} has too little free space for the files: {'; '.join(short)}",
-            hint=f"Free some space {'on the server' if protocol.has_host else 'there'}, or write less: a smaller -s (Bonnie) or "
-            "--scale (scenarios), or a suite with fewer or smaller files.",
+            hint=f"Free some space {'on the server' if protocol.has_host else 'there'}, or write less: a smaller -s "
+            "(Bonnie) or --scale (scenarios), or a suite with fewer or smaller files.",
         )
     if short:
         raise ServerError(
