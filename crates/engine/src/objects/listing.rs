@@ -1,11 +1,34 @@
 //! Lists of objects: compared with a ledger page by page, or used to remove everything below a prefix.
 
-use super::client::{fault_of, ObjectCounts};
 use super::names::Names;
+use crate::counting::ObjectCounts;
 use dyno_http::Transport;
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_s3::{Call, Client, MOST_KEYS_PER_DELETE, MOST_KEYS_PER_PAGE};
-use dyno_workload::ObjectLedger;
+use dyno_workload::{ObjectFault, ObjectLedger};
+
+impl ObjectCounts {
+    /// Adds the requests and connections of a call outside of operations, successful or not.
+    pub(crate) fn add_outside(&mut self, call: &Call) {
+        self.requests += u64::from(call.requests);
+        self.connections += u64::from(call.cost.connections);
+    }
+}
+
+/// Returns the failure for a difference from the ledger.
+pub(crate) fn fault_of(found: ObjectFault) -> Failure {
+    match found {
+        ObjectFault::Stale => Fault::StaleObject.into(),
+        ObjectFault::Length { expected, got } => Failure {
+            fault: Fault::WrongLength,
+            detail: Detail::Length { expected, got },
+        },
+        ObjectFault::Tag => Fault::WrongEtag.into(),
+        ObjectFault::Missing => Fault::ListMissing.into(),
+        ObjectFault::Unexpected => Fault::ListUnexpected.into(),
+        ObjectFault::Listed => Fault::ListWrong.into(),
+    }
+}
 
 /// Lists the prefix with number `part` to its end, and compares it with the ledger.
 pub(crate) async fn compare<T: Transport>(

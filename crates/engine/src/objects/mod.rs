@@ -16,7 +16,6 @@ use crate::kind::Work;
 use crate::mix::Mix;
 use crate::removal::Removal;
 use crate::workspaces::Workspaces;
-pub(crate) use client::ObjectCounts;
 use client_task::Queue;
 use dyno_http::{Connecting, Connection, EvenShare, Limits, PlainTcp, TlsOverTcp, Transport};
 use dyno_measure::Failure;
@@ -212,8 +211,8 @@ impl Work for SharedObjectsWork {
         }
     }
 
-    fn advice(&self, failure: &Failure) -> Option<&'static str> {
-        dyno_s3::advice(failure, &self.0.target)
+    fn advice(&self, failure: &Failure, _location: Option<&str>) -> Option<&'static str> {
+        self.0.target.advice(failure)
     }
 
     fn workspace_bytes(&self) -> Option<u64> {

@@ -3,7 +3,8 @@
 //! Everything below the prefix of each client that may have left something is deleted, and uploads are ended.
 
 use super::patience::Patience;
-use super::{listing, ObjectCounts, ObjectsWork, Place};
+use super::{listing, ObjectsWork, Place};
+use crate::counting::ObjectCounts;
 use crate::removal::{Progress, Removal};
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Failure, Fault};
