@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// Maximum number of clients that put their objects at the same time, in all engine threads.
 const PREPARING: usize = 32;
+/// Interval at which a thread that has ended checks whether all have.
+const LOOK_NS: u64 = 10_000_000;
 /// Limit of the removal of a thread's objects, as a multiple of an operation's timeout.
 const LEAVING_TIMEOUTS: u64 = 20;
 
@@ -128,6 +130,8 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
             if let Err(failure) = result {
                 // The client was planned, but failed before the level began.
                 ClientThread::new(&self.engine, start_ns, (number, 0), state.clone()).absent(failure);
+                let working = self.engine.working.get();
+                self.engine.working.set(working - self.engine.mix.threads);
             }
             let leaving = Rc::new(Cell::new(threads.len()));
             for (thread, client) in threads.into_iter().enumerate() {
@@ -179,8 +183,11 @@ impl<T: Transport> ClientTask<T> {
         }
         // A thread that leaves early delays its clean-up, so as not to disturb the measurement.
         let end_ns = self.start_ns.saturating_add(mix.window.length_ns);
-        if monotonic_ns() < end_ns {
-            self.engine.executor.sleep_until(end_ns).await;
+        // With a number of operations, the level may end early.
+        let ends_early = || mix.operations.is_some() && self.engine.working.get() == 0;
+        while monotonic_ns() < end_ns && !ends_early() {
+            let wake_ns = mix.operations.map_or(end_ns, |_| monotonic_ns() + LOOK_NS);
+            self.engine.executor.sleep_until(end_ns.min(wake_ns)).await;
         }
         let left = self.leave().await;
         if self.work.options.keep {

@@ -1,3 +1,5 @@
 //! Integration tests of the S3 client.
 
+mod hostile;
+mod scripted;
 mod vectors;
