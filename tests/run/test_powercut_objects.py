@@ -55,7 +55,7 @@ def written(least: int, **options: Any) -> Iterator[tuple[ObjectJournal, Any]]:
         journal.prepare()
         journal.begin(1)
         deadline = time.monotonic() + PATIENCE_S
-        while server.requests()["PutObject"] < least or not journal.has_acknowledged():
+        while not journal.has_acknowledged() or server.requests()["PutObject"] < least:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         journal.end()
@@ -91,9 +91,12 @@ def test_the_loss_of_what_was_synced_before_is_no_verdict_but_an_error() -> None
     assert BEFORE.startswith("serverdyno-")
 
 
-def test_a_refused_put_ends_the_round_with_the_server_s_words() -> None:
-    with pytest.raises(ServerError, match="SlowDown"), written(10, fault="slow-down=5") as (journal, _):
-        assert not journal.has_acknowledged()
+def test_a_refused_put_is_counted_and_a_server_that_refuses_all_is_given_up() -> None:
+    with written(30, fault="slow-down=3") as (journal, _):
+        cut = journal.compared(0.5)
+    assert cut.lost_files == 0 and 0 < cut.refused_puts <= cut.unflushed_files
+    with pytest.raises(ServerError, match=r"refuses every PUT.*SlowDown"), written(1000, fault="slow-down=1"):
+        pass
 
 
 def of(name: str, lost: int, torn: int) -> PowerCuts:
