@@ -136,7 +136,11 @@ impl<T: Transport> ObjectsClient<T> {
         self.end_uploads().await?;
         // A PUT or an upload whose answer was lost may have left something that the ledger does not have.
         let uploads = self.options.part_bytes > 0;
-        listing::remove_all(&mut self.clients[0], self.names.prefix(), uploads, until_ns).await
+        let mut sum = Call::default();
+        let prefix = self.names.prefix();
+        let removed = listing::remove_all(&mut self.clients[0], prefix, uploads, until_ns, &mut sum).await;
+        self.count_outside(&sum);
+        removed
     }
 
     /// Ends the multipart uploads that could not be ended before.

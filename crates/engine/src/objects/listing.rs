@@ -50,23 +50,29 @@ pub(crate) async fn compare<T: Transport>(
     }
 }
 
-/// Deletes all objects below `prefix`, and ends all multipart uploads there. Never touches another key, whatever the
-/// server lists.
+/// Deletes all objects below `prefix`, and ends all multipart uploads there if there may be `uploads`. Never touches
+/// another key, whatever the server lists. Adds its requests to `sum`.
 pub(crate) async fn remove_all<T: Transport>(
     client: &mut Client<T>,
     prefix: &str,
     uploads: bool,
     until_ns: u64,
+    sum: &mut Call,
 ) -> Result<(), Failure> {
     loop {
         let call = &mut Call::new(monotonic_ns());
-        let page = client.list(prefix, None, MOST_KEYS_PER_PAGE, call).await?;
+        let listed = client.list(prefix, None, MOST_KEYS_PER_PAGE, call).await;
+        sum.merge(call);
+        let page = listed?;
         let keys: Vec<&str> = page.entries.iter().map(|entry| entry.key.as_str()).collect();
         if !keys.iter().all(|key| key.starts_with(prefix)) {
             return Err(Fault::MalformedMessage.into());
         }
         for some in keys.chunks(MOST_KEYS_PER_DELETE) {
-            client.delete_many(some, &mut Call::new(monotonic_ns())).await?;
+            let call = &mut Call::new(monotonic_ns());
+            let deleted = client.delete_many(some, call).await;
+            sum.merge(call);
+            deleted?;
         }
         // Keys may come after those of a page that is the last by its own account.
         if keys.is_empty() {
@@ -75,7 +81,7 @@ pub(crate) async fn remove_all<T: Transport>(
         in_time(until_ns)?;
     }
     if uploads {
-        end_uploads(client, prefix, until_ns).await?;
+        end_uploads(client, prefix, until_ns, sum).await?;
     }
     Ok(())
 }
@@ -84,18 +90,21 @@ async fn end_uploads<T: Transport>(
     client: &mut Client<T>,
     prefix: &str,
     until_ns: u64,
+    sum: &mut Call,
 ) -> Result<(), Failure> {
     loop {
-        let page = client
-            .list_uploads(prefix, &mut Call::new(monotonic_ns()))
-            .await?;
+        let call = &mut Call::new(monotonic_ns());
+        let listed = client.list_uploads(prefix, call).await;
+        sum.merge(call);
+        let page = listed?;
         if !page.uploads.iter().all(|(key, _)| key.starts_with(prefix)) {
             return Err(Fault::MalformedMessage.into());
         }
         for (key, upload) in &page.uploads {
-            client
-                .abort_upload(key, upload, &mut Call::new(monotonic_ns()))
-                .await?;
+            let call = &mut Call::new(monotonic_ns());
+            let ended = client.abort_upload(key, upload, call).await;
+            sum.merge(call);
+            ended?;
         }
         if page.uploads.is_empty() || !page.is_truncated {
             return Ok(());

@@ -8,7 +8,7 @@ use crate::removal::{Progress, Removal};
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::Executor;
-use dyno_s3::Client;
+use dyno_s3::{Call, Client};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -87,11 +87,14 @@ async fn remove_waiting<T: Transport, C: Fn() -> Client<T>>(removal: Rc<RemovalT
 impl<C> RemovalTask<C> {
     async fn remove_one<T: Transport>(&self, client: &mut Client<T>, number: usize) -> Result<(), Failure> {
         let uploads = self.work.options.part_bytes > 0;
+        let mut sum = Call::default();
         // The first client puts the objects that all share, so they are removed with its own.
         if self.work.workload.shared && number == 0 {
-            listing::remove_all(client, &self.work.shared_prefix(), uploads, self.until_ns).await?;
+            let prefix = self.work.shared_prefix();
+            listing::remove_all(client, &prefix, uploads, self.until_ns, &mut sum).await?;
         }
-        listing::remove_all(client, &self.work.prefix_of(number), uploads, self.until_ns).await?;
+        let prefix = self.work.prefix_of(number);
+        listing::remove_all(client, &prefix, uploads, self.until_ns, &mut sum).await?;
         self.work.workspaces.gone(number);
         Ok(())
     }
