@@ -136,8 +136,11 @@ impl<T: Transport> ObjectsClient<T> {
         self.end_uploads().await?;
         // A PUT or an upload whose answer was lost may have left something that the ledger does not have.
         let uploads = self.options.part_bytes > 0;
-        let (client, counts) = (&mut self.clients[0], &mut self.counts);
-        listing::remove_all(client, self.names.prefix(), uploads, until_ns, counts).await
+        let mut sum = Call::default();
+        let prefix = self.names.prefix();
+        let removed = listing::remove_all(&mut self.clients[0], prefix, uploads, until_ns, &mut sum).await;
+        self.count_outside(&sum);
+        removed
     }
 
     /// Ends the multipart uploads that could not be ended before.
@@ -152,7 +155,8 @@ impl<T: Transport> ObjectsClient<T> {
     }
 
     fn count_outside(&mut self, call: &Call) {
-        self.counts.add_outside(call);
+        self.counts.requests += u64::from(call.requests);
+        self.counts.connections += u64::from(call.cost.connections);
     }
 
     /// Stores a version under `self.key`.
