@@ -58,7 +58,10 @@ fn every_problem_is_reported_by_its_key() {
             json!({"workload": {"part_bytes": 1, "size": {"fixed": 6 << 20}}}),
             "workload.part_bytes: out",
         ),
-        (json!({"workload": {"size": {"listed": []}}}), "workload.size"),
+        (
+            json!({"workload": {"objects_per_prefix": 0}}),
+            "workload.objects_per_prefix: out of bounds",
+        ),
         (
             json!({"workload": {"parts_in_flight": 0}}),
             "workload.parts_in_flight: out of bounds",
