@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
 import pickle
 import subprocess
 from collections.abc import Callable
@@ -13,11 +15,13 @@ import pytest
 from benches.mixes import http_target, nfs_target, smb_target, web_mix
 
 from serverdyno import _native
-from serverdyno.servers.consent import CONSENT_PATH
+from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.s3 import S3, S3Settings
+from serverdyno.servers.consent import CONSENT_PATH, CONSENT_VARIABLE
 from serverdyno.servers.proof import free_port
 from support.consenting import ADDRESS, TOKEN, said
 from support.dyno_process import DYNO, Home, wait_until
-from support.reference_servers import start_http, start_nfs, start_smb
+from support.reference_servers import start_http, start_nfs, start_s3, start_smb
 
 SHORT = ("--clients", "1", "--length", "1.3s")
 
@@ -109,6 +113,11 @@ def open_nfs(port: int) -> _native.Target:
     return nfs_target(url, consent_token=TOKEN)
 
 
+def open_s3(port: int) -> _native.Target:
+    section = S3.target_section(Access(f"s3://127.0.0.1:{port}/volume1"), S3Settings())
+    return _native.Target.open(S3.name, json.dumps(section), consent_token=TOKEN)
+
+
 H2C = """worker_processes 1; pid nginx.pid; error_log error.log; events {{}} daemon off; user root;
 http {{ access_log access; default_type text/plain; client_body_temp_path cb; proxy_temp_path cp; fastcgi_temp_path cf;
   uwsgi_temp_path cu; scgi_temp_path cs; server {{ listen {address}:8080 http2; root documents; }} }}
@@ -142,14 +151,39 @@ def test_a_server_elsewhere_that_speaks_http2_in_the_clear_alone_consents_and_is
     assert protocols == {"HTTP/2.0"}
 
 
+def test_a_bucket_elsewhere_consents_by_an_object_and_is_loaded(namespace: str, tmp_path: Path) -> None:
+    home = Home(tmp_path)  # no other test has made its token
+    token = home.temporary / "config" / "serverdyno" / "token"
+    token.parent.mkdir(parents=True)
+    token.write_text(f"{TOKEN}\n")
+    inside = ["ip", "netns", "exec", namespace]
+    url = f"s3://{ADDRESS}:8333/volume1"
+    load = [*inside, *DYNO, *("objects", url, "--size", "100", "--max-rate", "100", *SHORT)]
+    serve = [*inside, *DYNO, *("reference", "s3", "--bind", ADDRESS, "--port", "8333")]
+    answered = []
+    for consent in ({}, {CONSENT_VARIABLE: TOKEN}):
+        with subprocess.Popen(serve, env={**os.environ, **consent}, stdout=subprocess.PIPE) as server:
+            try:
+                assert server.stdout is not None and server.stdout.readline()
+                answered.append(home.run(load))
+            finally:
+                server.terminate()
+    refused, done = answered
+    assert refused.returncode == 2 and "has not consented to load" in refused.stderr, refused.stderr
+    assert f"serverdyno-{TOKEN}" in refused.stderr
+    assert "Create this object on the server" in refused.stderr
+    assert done.returncode == 0 and "No operation failed" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize(
     ("opened", "start", "name"),
     [
         (open_http, start_http, f"{CONSENT_PATH}{TOKEN}"),
         (open_smb, start_smb, f"serverdyno-{TOKEN}.txt"),
         (open_nfs, start_nfs, f"serverdyno-{TOKEN}.txt"),
+        (open_s3, start_s3, f"serverdyno-{TOKEN}"),
     ],
-    ids=["http", "smb", "nfs"],
+    ids=["http", "smb", "nfs", "s3"],
 )
 def test_whoever_has_a_token_asks_on_loopback_too(
     opened: Callable[[int], _native.Target], start: Callable[..., Any], name: str

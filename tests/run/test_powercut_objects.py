@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,13 +19,15 @@ from serverdyno.errors import ServerError
 from serverdyno.plan.model import Configuration, Suite
 from serverdyno.run.powercut import guests
 from serverdyno.run.powercut.objects import BEFORE, ObjectJournal
-from serverdyno.run.powercut.rounds import cut_power, said
+from serverdyno.run.powercut.rounds import cut_power, said, verdict
 from serverdyno.servers.rclone import Rclone
 from serverdyno.servers.registry import DRIVERS, create
 from serverdyno.servers.signed_request import ObjectClient
-from serverdyno.store.powercut import Cut
+from serverdyno.store.powercut import Cut, PowerCuts
 from support.file_server import PATIENCE_S
 from support.reference_servers import start_s3
+from support.report_tables import STRICT, column, report_of, table
+from support.synthetic_files import experiment
 
 CLIENTS = 3
 
@@ -52,7 +55,7 @@ def written(least: int, **options: Any) -> Iterator[tuple[ObjectJournal, Any]]:
         journal.prepare()
         journal.begin(1)
         deadline = time.monotonic() + PATIENCE_S
-        while server.requests()["PutObject"] < least or not journal.has_acknowledged():
+        while not journal.has_acknowledged() or server.requests()["PutObject"] < least:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         journal.end()
@@ -88,24 +91,50 @@ def test_the_loss_of_what_was_synced_before_is_no_verdict_but_an_error() -> None
     assert BEFORE.startswith("serverdyno-")
 
 
-def test_a_refused_put_ends_the_round_with_the_server_s_words() -> None:
-    with pytest.raises(ServerError, match="SlowDown"), written(10, fault="slow-down=5") as (journal, _):
-        assert not journal.has_acknowledged()
+def test_a_refused_put_is_counted_and_a_server_that_refuses_all_is_given_up() -> None:
+    with written(30, fault="slow-down=3") as (journal, _):
+        cut = journal.compared(0.5)
+    assert cut.lost_files == 0 and 0 < cut.refused_puts <= cut.unflushed_files
+    with pytest.raises(ServerError, match=r"refuses every PUT.*SlowDown"), written(1000, fault="slow-down=1"):
+        pass
 
 
-def test_a_cut_is_told_in_words() -> None:
+def of(name: str, lost: int, torn: int) -> PowerCuts:
     cut = Cut(
         cut_after_s=1.0,
         flushed_files=200,
         flushed_bytes=1,
-        lost_files=31,
-        lost_bytes=1,
+        lost_files=lost,
+        lost_bytes=lost,
         unreadable_files=0,
-        torn_files=2,
+        torn_files=torn,
         unflushed_files=4,
         kept_unflushed_files=0,
     )
-    assert said(cut, "acknowledged PUT") == "31 of 200 acknowledged PUTs lost, 2 of them torn"
+    return PowerCuts(
+        configuration=name,
+        version="versitygw v1.8.0",
+        kernel="6.1.0-57-cloud-amd64",
+        changed=[],
+        clients=4,
+        seed=1,
+        took_s=60.0,
+        cuts=[cut],
+        unit="acknowledged PUT",
+    )
+
+
+def test_cuts_are_told_in_words_and_a_report_warns_of_lost_objects() -> None:
+    torn = of("samba-lax", 31, 2)
+    assert said(torn.cuts[0], torn.unit) == "31 of 200 acknowledged PUTs lost, 2 of them torn"
+    assert verdict(torn) == "1 of 1 cuts lost an acknowledged PUT"
+    report = report_of(replace(experiment(STRICT), power_cuts=[of("samba-strict", 0, 0), torn]))
+    assert column(table(report, "power-cuts"), "Verdict") == [
+        "200 of 200 acknowledged PUTs survived 1 power cut",
+        "31 of 200 acknowledged PUTs lost (2 torn) in 1 of 1 power cut",
+    ]
+    [warning] = [text for text in report.warnings if "power cut" in text]
+    assert warning.startswith("A power cut lost acknowledged objects. samba-lax: 31 of 200 ")
 
 
 def test_a_guest_gets_the_object_server_that_is_loaded_but_for_its_address() -> None:

@@ -14,7 +14,7 @@ from itertools import zip_longest
 
 from serverdyno import wording
 
-IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs", "rootfs"}
+IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs", "rootfs", "the server's memory"}
 MEMORY_DEVICE = re.compile(r"z?ram\d+")
 ORDINARY = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
 """File systems of disks, which are asynchronous unless mounted otherwise and pass a sync on to the device.

@@ -24,6 +24,8 @@ from serverdyno.store import note
 from serverdyno.store.note import FsyncTimes
 from serverdyno.store.records import DATA_CALLS
 
+SERVERS_MEMORY = "the server's memory"
+"""Name of the medium of a server without files, as `analysis/medium.py` knows it."""
 VOLUME_FSYNCS = 20
 """Number of fsyncs on each further volume. Few suffice: a plausible median is a hundred times the threshold."""
 
@@ -118,6 +120,8 @@ def _plain(layer: LayerReading) -> dict[str, Any]:
 
 def _media(server: RunningServer) -> list[list[LayerReading]]:
     """Return the layers of each volume, from the mounts of the server's first process."""
+    if getattr(server, "in_memory", False):  # of a reference server, which has no files
+        return [[LayerReading(SERVERS_MEMORY, (), "none")]]
     pids = server.pids()
     return [medium(directory, pids[0]) for directory in server.data_directories()] if pids else []
 

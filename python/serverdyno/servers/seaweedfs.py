@@ -6,7 +6,6 @@ in its private directory, and telemetry is off.
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 from http import HTTPStatus
@@ -19,13 +18,15 @@ from serverdyno.errors import ServerError
 from serverdyno.servers.base import Settings
 from serverdyno.servers.local import version_line
 from serverdyno.servers.object_server import BUCKET, ObjectServer, ObjectSettings
-from serverdyno.servers.signed_request import TIMEOUT_S
+from serverdyno.servers.signed_request import ObjectClient
 
 IDENTITIES = "s3.json"
 FILER_CONFIGURATION = "/etc/seaweedfs/filer.conf"
 PARTS = ("master", "volume", "filer", "s3")
 """The parts of the process. Each listens on a port for HTTP and one for gRPC."""
 VOLUME_MIB = 1024
+MOST_VOLUMES = 64
+"""A volume server makes volumes of a bucket seven at a time, and refuses objects if it may make no more."""
 MOST_COPIES = 3
 
 
@@ -83,6 +84,7 @@ class Seaweedfs(ObjectServer[SeaweedfsSettings]):
             *ports,
             "-master.telemetry=false",
             f"-master.volumeSizeLimitMB={VOLUME_MIB}",
+            f"-volume.max={MOST_VOLUMES}",
             f"-master.defaultReplication=00{self.settings.copies - 1}",
             "-filer",
             f"-filer.localSocket={self.directory / 'filer.sock'}",
@@ -112,6 +114,7 @@ class Seaweedfs(ObjectServer[SeaweedfsSettings]):
                 f"-port={port}",
                 f"-port.grpc={grpc}",
                 f"-master={master}",
+                f"-max={MOST_VOLUMES}",
             ]
             lines += [f"mkdir -p '{place}'", f"{' '.join(map(_quoted, words))} &"]
         return lines
@@ -145,18 +148,14 @@ class Seaweedfs(ObjectServer[SeaweedfsSettings]):
         if not self.settings.fsync:
             return
         rule = {"locationPrefix": f"/buckets/{BUCKET}/", "fsync": True}
-        body = json.dumps({"version": 0, "locations": [rule]})
-        connection = http.client.HTTPConnection(self.host, self._places()["filer"][0], timeout=TIMEOUT_S)
+        body = json.dumps({"version": 0, "locations": [rule]}).encode()
         try:
-            connection.request("PUT", FILER_CONFIGURATION, body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            told = answer.read()
-        except (OSError, http.client.HTTPException) as error:
+            with ObjectClient(self.host, self._places()["filer"][0], None) as filer:
+                status, told = filer.ask("PUT", FILER_CONFIGURATION, body)
+        except OSError as error:
             raise ServerError(f"{self.name}: the filer can't be configured: {error}") from error
-        finally:
-            connection.close()
-        if answer.status != HTTPStatus.CREATED:
-            raise ServerError(f"{self.name}: the filer can't be configured: {answer.status} {told[:200]!r}")
+        if status != HTTPStatus.CREATED:
+            raise ServerError(f"{self.name}: the filer can't be configured: {status} {told[:200]!r}")
 
     def acknowledged(self) -> str:
         copies = f", on each of {self.settings.copies} volume servers," if self.settings.copies > 1 else ""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import http.client
 import time
 from urllib.parse import quote
 
@@ -22,7 +21,9 @@ class ObjectClient:
     """A kept connection to an object server. `key` None: requests are anonymous."""
 
     def __init__(self, host: str, port: int, key: AccessKey | None, timeout_s: float = TIMEOUT_S) -> None:
-        self._connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+        from http.client import HTTPConnection  # noqa: PLC0415 (it imports ssl, which a list of servers does not need)
+
+        self._connection = HTTPConnection(host, port, timeout=timeout_s)
         self._place = f"{host}:{port}"
         self._key = key
 
@@ -34,6 +35,8 @@ class ObjectClient:
 
     def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         """Return the status and the body of the answer. Raises OSError, also for an answer that is not HTTP."""
+        from http.client import HTTPException  # noqa: PLC0415
+
         path = quote(path)
         headers = {
             "Host": self._place,
@@ -43,7 +46,7 @@ class ObjectClient:
             self._connection.request(method, path, body or None, headers)
             answer = self._connection.getresponse()
             return answer.status, answer.read(MAX_ANSWER_BYTES)
-        except http.client.HTTPException as error:
+        except HTTPException as error:
             self._connection.close()
             raise OSError(f"{self._place}: {error!r}") from error
         except OSError:

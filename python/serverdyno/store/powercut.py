@@ -23,7 +23,7 @@ class Cut(Part):
     `kept_unflushed_files`: other files that are complete up to their last acknowledged byte.
 
     An object server's files are objects, flushed if their PUT was acknowledged. `torn_files` among the lost ones are
-    there with other bytes or another length.
+    there with other bytes or another length. `refused_puts` among the unflushed ones were answered with an error.
     """
 
     cut_after_s: Figure
@@ -35,6 +35,7 @@ class Cut(Part):
     torn_files: Count = 0
     unflushed_files: Count
     kept_unflushed_files: Count
+    refused_puts: Count = 0
 
 
 class PowerCuts(Part):

@@ -122,12 +122,13 @@ def test_a_server_that_is_killed_keeps_what_it_has_and_answers_again() -> None:
 
 
 def test_what_can_not_be_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    for settings, message in [
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"volumes": 2}, "volumes"),
         ({"network": "namespace"}, "network"),
         ({"copies": 0}, "copies"),
         ({"mount_options": "sync"}, "file_system"),
-    ]:
+    ]
+    for settings, message in refused:
         with pytest.raises(UserError, match=message):
             create("seaweedfs", settings, documents=tmp_path)
     broken = tmp_path / "weed"

@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,16 @@ def client_of(port: int, key: AccessKey | None = KEY) -> ObjectClient:
     return ObjectClient("127.0.0.1", port, key, PATIENCE_S)
 
 
+@contextmanager
+def serving(**options: Any) -> Iterator[_native.ReferenceS3]:
+    """Run the reference server on threads of this process."""
+    server = start_s3(**options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
 def test_the_driver_starts_it_with_a_key_and_counts_its_requests() -> None:
     server = create("reference-s3", {"flush": "ignore", "threads": 2}, documents=Path(os.devnull))
     assert isinstance(server, ReferenceS3)
@@ -50,7 +62,7 @@ def test_the_driver_starts_it_with_a_key_and_counts_its_requests() -> None:
 
 
 def test_only_a_right_signature_of_the_right_region_is_accepted() -> None:
-    with closing_server(access_key={"id": "id", "secret": "secret"}) as server:
+    with serving(access_key={"id": "id", "secret": "secret"}) as server:
         for key, code in [
             (None, "AccessDenied"),
             (("id", "wrong", None), "SignatureDoesNotMatch"),
@@ -62,20 +74,10 @@ def test_only_a_right_signature_of_the_right_region_is_accepted() -> None:
         with client_of(server.port) as client:
             assert client.ask("PUT", "/volume1/a b+ä~&=", b"x")[0] == HTTPStatus.OK
             assert client.ask("GET", "/volume1/a b+ä~&=") == (HTTPStatus.OK, b"x")
-    with closing_server(access_key={"id": "id", "secret": "secret"}, region="eu-west-1") as server:
+    with serving(access_key={"id": "id", "secret": "secret"}, region="eu-west-1") as server:
         with client_of(server.port) as client:
             status, answer = client.ask("PUT", "/volume1/k", b"x")
         assert status == HTTPStatus.BAD_REQUEST and b"<Region>eu-west-1</Region>" in answer
-
-
-class closing_server(closing[_native.ReferenceS3]):  # noqa: N801 (as closing)
-    """A reference server of this process that stops at the end of the block."""
-
-    def __init__(self, **options: object) -> None:
-        super().__init__(start_s3(**options))  # type: ignore[arg-type]
-
-    def __exit__(self, *_: object) -> None:
-        self.thing.stop()  # type: ignore[attr-defined]
 
 
 def test_the_command_prints_its_port_and_a_signal_restarts_it(tmp_path: Path) -> None:
@@ -113,7 +115,7 @@ def test_rclone_copies_a_tree_to_it_and_finds_the_same(tmp_path: Path) -> None:
     for name, size in {"a b/ä+&.bin": 100_000, "c/empty": 0, "large": 12 << 20}.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_bytes(os.urandom(size))
-    with closing_server(access_key={"id": "id", "secret": "secret"}) as server:
+    with serving(access_key={"id": "id", "secret": "secret"}) as server:
         variables = {
             "RCLONE_CONFIG": os.devnull,
             "RCLONE_S3_PROVIDER": "Other",

@@ -72,7 +72,13 @@ def signed(host, token, region, unix_s, request):
 
 def main():
     vectors = [
-        signed(HOSTS[place % 3], ("a/token+of==" if place % 2 else None), ("us-east-1", "eu-west-3")[date % 2], date, request)
+        signed(
+            HOSTS[place % 3],
+            ("a/token+of==" if place % 2 else None),
+            ("us-east-1", "eu-west-3")[date % 2],
+            date,
+            request,
+        )
         for date in DATES
         for place, request in enumerate(REQUESTS)
     ]

@@ -150,7 +150,8 @@ impl Connection<'_> {
                 let here = usize::try_from(missing)
                     .unwrap_or(usize::MAX)
                     .min(self.unread.len());
-                body.extend(self.unread.drain(..here));
+                body.extend_from_slice(&self.unread[..here]);
+                self.unread.drain(..here);
                 if body.len() as u64 == length {
                     return Ok(Ok(body));
                 }

@@ -12,6 +12,7 @@ mod copying;
 mod date;
 mod fault;
 mod host;
+mod hostile;
 mod listing;
 mod misbehaviour;
 mod multipart;
@@ -28,6 +29,6 @@ mod xml;
 
 pub use fault::{faults, Fault, Kind as FaultKind};
 pub use host::Host;
+pub use hostile::parse_all;
 pub use options::{AccessKey, Flush, Options};
-pub use request::fuzz_request;
 pub use server::Server;

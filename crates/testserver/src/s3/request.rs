@@ -268,17 +268,6 @@ pub(super) fn encoded(text: &[u8], keeps_slash: bool) -> String {
     out
 }
 
-/// Parses everything of a request that is parsed before its signature is known: for the fuzz target.
-pub fn fuzz_request(bytes: &[u8]) {
-    if let Parsed::Whole { request, length } = parse(bytes) {
-        let _ = request.place(|name| name == "bucket");
-        let body = &bytes[length..];
-        let _ = super::xml::records(body, "Delete", "Object");
-        let _ = super::payload::decoded(body, None, true);
-        let _ = super::payload::Dechunker::default().take(body, &mut Vec::new(), 1 << 20);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -122,8 +123,8 @@ def _errors(results: Results, tables: Labels) -> Finding:
     done = sum(record.operations_total for record in results.used)
     mixes_run = wording.plural(len(results.used), "load level")
     evidence = f"{done:,} successful {results.terms.operations} in {mixes_run}, ramps included"
-    further = (
-        _always_failed_in(results) + _never_began_in(results) + _unanswered_in(results) + _starved_in(results)
+    further = "".join(
+        told(results) for told in (_wrong_in, _always_failed_in, _never_began_in, _unanswered_in, _starved_in)
     )
     if not total and not left:
         failed = sum(note.state == "failed" for note in notes.values())
@@ -135,6 +136,19 @@ def _errors(results: Results, tables: Labels) -> Finding:
     counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
     claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left early.{further}"
     return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
+
+
+def _wrong_in(results: Results) -> str:
+    """Return the first example of each kind of wrong answer of a configuration, most frequent first."""
+    counts, examples = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+    for record in results.used:
+        for row in record.failed:
+            if row.side == "check":
+                kind = record.configuration, row.fault
+                counts[kind] += row.count
+                examples.setdefault(kind, clean.quoted(row.example))
+    each = [f"{kind[0]}: {examples[kind]} ({count:,})" for kind, count in counts.most_common()]
+    return f" Wrong answers: {named(each)}." if each else ""
 
 
 def _always_failed_in(results: Results) -> str:

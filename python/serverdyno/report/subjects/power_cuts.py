@@ -99,6 +99,9 @@ def findings(source: Source, tables: Labels) -> list[Finding]:
 
 def _losses(cuts: PowerCuts) -> str:
     times = wording.plural(len(cuts.cuts), "power cut")
+    stored = wording.plural(cuts.flushed_files, cuts.unit)
+    if not cuts.lost_files and cuts.unit != FILE:
+        return f"{cuts.flushed_files:,} of {stored} survived {times}"
     torn = f" ({cuts.torn_files:,} torn)" if cuts.torn_files else ""
-    lost = f"{cuts.lost_files:,} of {wording.plural(cuts.flushed_files, cuts.unit)} lost{torn}"
+    lost = f"{cuts.lost_files:,} of {stored} lost{torn}"
     return f"{lost} in {cuts.cuts_with_loss:,} of {times}" if cuts.lost_files else f"{lost} in {times}"

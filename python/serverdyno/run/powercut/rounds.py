@@ -254,4 +254,5 @@ def verdict(cuts: PowerCuts) -> str:
 def said(cut: Cut, unit: str) -> str:
     """Return `0 of 212 flushed files lost`."""
     torn = f", {cut.torn_files:,} of them torn" if cut.torn_files else ""
-    return f"{cut.lost_files:,} of {wording.plural(cut.flushed_files, unit)} lost{torn}"
+    refused = f"; {wording.plural(cut.refused_puts, 'PUT')} refused" if cut.refused_puts else ""
+    return f"{cut.lost_files:,} of {wording.plural(cut.flushed_files, unit)} lost{torn}{refused}"
