@@ -6,7 +6,6 @@
 
 use crate::client_rows::ClientTally;
 use crate::failover_tally::FailoverTally;
-use crate::objects::ObjectCounts;
 use crate::open_tally::OpenTally;
 use crate::protocol::Performed;
 use crate::recent::ResponseTimes;
@@ -92,6 +91,15 @@ pub(crate) struct FilesCount {
     pub sessions: Vec<SessionFacts>,
     pub connections: u64,
     pub reconnects: u64,
+}
+
+/// Counts of a client thread that works on objects, other than those of its operations.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ObjectCounts {
+    pub requests: u64,
+    pub checked_bytes: u64,
+    /// Connections made outside of operations.
+    pub connections: u64,
 }
 
 /// Counters that other threads may read during the level. There is only one writer, so plain stores suffice.

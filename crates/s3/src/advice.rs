@@ -2,27 +2,34 @@
 
 use crate::client::Payload;
 use crate::code::{name_in, status_in};
-use crate::target::S3Target;
-use dyno_http::{Asking, Circumstances};
+use dyno_http::Asking;
 use dyno_measure::{Failure, Fault};
+
+/// What remedies depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Circumstances {
+    pub is_anonymous: bool,
+    pub payload: Payload,
+    pub is_secure: bool,
+}
 
 /// A row: names of errors, the circumstance that must hold, and the text.
 struct Row {
     names: &'static [&'static str],
-    circumstance: fn(&S3Target) -> bool,
+    circumstance: fn(&Circumstances) -> bool,
     text: &'static str,
 }
 
-fn always(_: &S3Target) -> bool {
+fn always(_: &Circumstances) -> bool {
     true
 }
 
-fn anonymous(target: &S3Target) -> bool {
-    !target.has_credentials()
+fn anonymous(is: &Circumstances) -> bool {
+    is.is_anonymous
 }
 
-fn chunked(target: &S3Target) -> bool {
-    target.settings().payload == Payload::Chunked
+fn chunked(is: &Circumstances) -> bool {
+    is.payload == Payload::Chunked
 }
 
 const ROWS: &[Row] = &[
@@ -95,8 +102,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// Returns a suggested remedy for a failure, or None if there is nothing to add to its message.
-#[must_use]
-pub fn advice(failure: &Failure, target: &S3Target) -> Option<&'static str> {
+pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
     let name = match (name_in(failure), status_in(failure)) {
         (Some(name), _) => name,
         // The response to HEAD has no body, so it has no code.
@@ -104,11 +110,11 @@ pub fn advice(failure: &Failure, target: &S3Target) -> Option<&'static str> {
         (None, Some(301 | 307)) => "PermanentRedirect",
         (None, Some(503)) => "ServiceUnavailable",
         (None, Some(_)) => return of_fault(failure.fault),
-        (None, None) => return of_fault(failure.fault).or_else(|| of_http(failure, target)),
+        (None, None) => return of_fault(failure.fault).or_else(|| of_http(failure, is)),
     };
     let row = ROWS
         .iter()
-        .find(|row| row.names.contains(&name) && (row.circumstance)(target));
+        .find(|row| row.names.contains(&name) && (row.circumstance)(is));
     row.map(|row| row.text).or_else(|| of_fault(failure.fault))
 }
 
@@ -128,9 +134,9 @@ fn of_fault(fault: Fault) -> Option<&'static str> {
 }
 
 /// Returns a hint for a failure below S3.
-fn of_http(failure: &Failure, target: &S3Target) -> Option<&'static str> {
-    let is = Circumstances {
-        tls: target.settings().is_secure,
+fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
+    let below = dyno_http::Circumstances {
+        tls: is.is_secure,
         http2: false,
         certificate_asked: false,
         has_certificate: false,
@@ -138,5 +144,5 @@ fn of_http(failure: &Failure, target: &S3Target) -> Option<&'static str> {
         proxy_protocol: false,
         asking: Asking::default(),
     };
-    dyno_http::advice(failure, &is)
+    dyno_http::advice(failure, &below)
 }

@@ -17,7 +17,6 @@ mod sign;
 mod target;
 mod xml;
 
-pub use advice::advice;
 pub use answer::{Answer, Tag};
 pub use checksum::Checksum;
 pub use client::{Call, Client, Fetched, Payload, Settings, MOST_KEYS_PER_DELETE, MOST_KEYS_PER_PAGE};

@@ -5,7 +5,7 @@
 //! every request, or echoes the request, does not pass. The name is resolved once, so load goes to the address that
 //! passed.
 
-use crate::advice::advice;
+use crate::advice::{advice, Circumstances};
 use crate::checksum::Checksum;
 use crate::client::{Call, Client, Payload, Settings};
 use crate::documents::Page;
@@ -129,10 +129,15 @@ impl S3Target {
         self.tls.as_ref()
     }
 
-    /// Returns whether requests are signed.
+    /// Returns a suggested remedy for a failure, or None if there is nothing to add to its message.
     #[must_use]
-    pub fn has_credentials(&self) -> bool {
-        self.credentials.is_some()
+    pub fn advice(&self, failure: &Failure) -> Option<&'static str> {
+        let is = Circumstances {
+            is_anonymous: self.credentials.is_none(),
+            payload: self.settings.payload,
+            is_secure: self.settings.is_secure,
+        };
+        advice(failure, &is)
     }
 
     #[must_use]
@@ -178,7 +183,7 @@ impl S3Target {
         let found = match found {
             Ok(document) => Some(document).filter(|document| document.len() <= MAX_DOCUMENT_BYTES),
             Err(failure) if failure.fault == Fault::ObjectMissing => None,
-            Err(failure) => return Err(TargetError::Answer(failure, advice(&failure, self))),
+            Err(failure) => return Err(TargetError::Answer(failure, self.advice(&failure))),
         };
         let place = format!("{key}, as an object of the bucket {},", self.settings.bucket);
         consent.judge(found.as_deref(), &place)

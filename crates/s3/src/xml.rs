@@ -31,70 +31,103 @@ pub(crate) fn read<'a>(
 ) -> Result<(), Malformed> {
     let mut rest = std::str::from_utf8(document).map_err(|_| Malformed)?;
     rest = rest.strip_prefix('\u{feff}').unwrap_or(rest);
-    let mut path: Vec<&'a str> = Vec::with_capacity(MOST_DEPTH);
-    let mut text: Cow<'a, str> = Cow::Borrowed("");
-    let mut has_elements = false;
-    let mut ended = false;
+    let mut place = Place::default();
     while let Some(at) = rest.find('<') {
-        add_text(&mut text, &rest[..at], path.is_empty())?;
+        place.add_text(&rest[..at])?;
         rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix("?") {
-            rest = after.split_once("?>").ok_or(Malformed)?.1;
+        rest = if let Some(after) = rest.strip_prefix("?") {
+            after.split_once("?>").ok_or(Malformed)?.1
         } else if let Some(after) = rest.strip_prefix("!--") {
-            rest = after.split_once("-->").ok_or(Malformed)?.1;
+            after.split_once("-->").ok_or(Malformed)?.1
         } else if let Some(after) = rest.strip_prefix("![CDATA[") {
             let (raw, after) = after.split_once("]]>").ok_or(Malformed)?;
-            if path.is_empty() || text.len() + raw.len() > MOST_TEXT_BYTES {
-                return Err(Malformed);
-            }
-            text.to_mut().push_str(raw);
-            rest = after;
+            place.add_raw(raw)?;
+            after
         } else if let Some(after) = rest.strip_prefix('/') {
             let (name, after) = after.split_once('>').ok_or(Malformed)?;
-            let open = path.last().ok_or(Malformed)?;
-            if *open != local(name.trim_end())? {
-                return Err(Malformed);
-            }
-            let text = std::mem::take(&mut text);
-            take(
-                &path,
-                if has_elements {
-                    End::Elements
-                } else {
-                    End::Text(text)
-                },
-            )?;
-            has_elements = true;
-            path.pop();
-            ended = path.is_empty();
-            rest = after;
+            place.close(name.trim_end(), take)?;
+            after
         } else {
-            if ended || path.len() == MOST_DEPTH {
-                return Err(Malformed);
-            }
             let (tag, after) = open_tag(rest)?;
-            rest = after;
-            let (tag, is_empty) = match tag.strip_suffix('/') {
-                Some(tag) => (tag, true),
-                None => (tag, false),
-            };
-            let name = tag.split_ascii_whitespace().next().ok_or(Malformed)?;
-            path.push(local(name)?);
-            text = Cow::Borrowed("");
-            has_elements = false;
-            if is_empty {
-                take(&path, End::Text(Cow::Borrowed("")))?;
-                path.pop();
-                has_elements = true;
-                ended = path.is_empty();
-            }
-        }
+            place.open(tag, take)?;
+            after
+        };
     }
-    add_text(&mut text, rest, true)?;
-    if ended {
+    place.add_text(rest)?;
+    if place.ended {
         Ok(())
     } else {
         Err(Malformed)
+    }
+}
+
+/// Where the reader is in a document.
+#[derive(Default)]
+struct Place<'a> {
+    /// Names of the open elements.
+    path: Vec<&'a str>,
+    /// Text of the innermost element so far.
+    text: Cow<'a, str>,
+    has_elements: bool,
+    /// Whether the root has ended.
+    ended: bool,
+}
+
+impl<'a> Place<'a> {
+    fn open(
+        &mut self,
+        tag: &'a str,
+        take: &mut impl FnMut(&[&'a str], End<'a>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        if self.ended || self.path.len() == MOST_DEPTH {
+            return Err(Malformed);
+        }
+        let (tag, is_empty) = match tag.strip_suffix('/') {
+            Some(tag) => (tag, true),
+            None => (tag, false),
+        };
+        let name = tag.split_ascii_whitespace().next().ok_or(Malformed)?;
+        self.path.push(local(name)?);
+        self.text = Cow::Borrowed("");
+        self.has_elements = false;
+        if is_empty {
+            self.close(name, take)?;
+        }
+        Ok(())
+    }
+
+    fn close(
+        &mut self,
+        name: &'a str,
+        take: &mut impl FnMut(&[&'a str], End<'a>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        if *self.path.last().ok_or(Malformed)? != local(name)? {
+            return Err(Malformed);
+        }
+        let text = std::mem::take(&mut self.text);
+        let end = if self.has_elements {
+            End::Elements
+        } else {
+            End::Text(text)
+        };
+        take(&self.path, end)?;
+        self.has_elements = true;
+        self.path.pop();
+        self.ended = self.path.is_empty();
+        Ok(())
+    }
+
+    fn add_text(&mut self, more: &'a str) -> Result<(), Malformed> {
+        add_text(&mut self.text, more, self.path.is_empty())
+    }
+
+    /// Adds text without references.
+    fn add_raw(&mut self, raw: &str) -> Result<(), Malformed> {
+        if self.path.is_empty() || self.text.len() + raw.len() > MOST_TEXT_BYTES {
+            return Err(Malformed);
+        }
+        self.text.to_mut().push_str(raw);
+        Ok(())
     }
 }
 

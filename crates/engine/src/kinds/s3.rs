@@ -297,13 +297,13 @@ impl Target for ObjectsTarget {
             recycled_entries: 0,
             why: failure.map(Failure::to_string),
             advice: failure
-                .and_then(|failure| dyno_s3::advice(failure, &self.0))
+                .and_then(|failure| self.0.advice(failure))
                 .map(str::to_owned),
         }]
     }
 
     fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
-        dyno_s3::advice(failure, &self.0)
+        self.0.advice(failure)
     }
 
     fn prepare(

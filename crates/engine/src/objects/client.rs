@@ -1,14 +1,15 @@
 //! S3 under the engine's contract: operations on objects, each answer compared with the ledger.
 
-use super::listing;
+use super::listing::{self, fault_of};
 use super::names::Names;
 use super::patience::Patience;
 use super::transfer::{put, put_in_parts, Comparison, OpenUpload};
 use super::{ObjectsClientOptions, ObjectsWork};
+use crate::counting::ObjectCounts;
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use dyno_http::Transport;
-use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
+use dyno_measure::{monotonic_ns, Failure};
 use dyno_net::Executor;
 use dyno_s3::{was_refused, Call, Client, Fetched, Tag, MOST_KEYS_PER_DELETE};
 use dyno_workload::{part_of_object, ObjectFault, ObjectLedger, ObjectOp, ObjectVersion, ObjectsOptions};
@@ -41,43 +42,11 @@ pub(crate) struct ObjectsClient<T: Transport> {
     pub counts: ObjectCounts,
 }
 
-/// Counts of a client thread other than those of its operations.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ObjectCounts {
-    pub requests: u64,
-    pub checked_bytes: u64,
-    /// Connections made outside of operations.
-    pub connections: u64,
-}
-
-impl ObjectCounts {
-    /// Adds the requests and connections of a call outside of operations, successful or not.
-    pub(crate) fn add_outside(&mut self, call: &Call) {
-        self.requests += u64::from(call.requests);
-        self.connections += u64::from(call.cost.connections);
-    }
-}
-
 /// Application bytes that an operation read and wrote.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moved {
     read: u64,
     written: u64,
-}
-
-/// Returns the failure for a difference from the ledger.
-pub(crate) fn fault_of(found: ObjectFault) -> Failure {
-    match found {
-        ObjectFault::Stale => Fault::StaleObject.into(),
-        ObjectFault::Length { expected, got } => Failure {
-            fault: Fault::WrongLength,
-            detail: Detail::Length { expected, got },
-        },
-        ObjectFault::Tag => Fault::WrongEtag.into(),
-        ObjectFault::Missing => Fault::ListMissing.into(),
-        ObjectFault::Unexpected => Fault::ListUnexpected.into(),
-        ObjectFault::Listed => Fault::ListWrong.into(),
-    }
 }
 
 impl<T: Transport> ObjectsClient<T> {
@@ -167,8 +136,11 @@ impl<T: Transport> ObjectsClient<T> {
         self.end_uploads().await?;
         // A PUT or an upload whose answer was lost may have left something that the ledger does not have.
         let uploads = self.options.part_bytes > 0;
-        let (client, counts) = (&mut self.clients[0], &mut self.counts);
-        listing::remove_all(client, self.names.prefix(), uploads, until_ns, counts).await
+        let mut sum = Call::default();
+        let prefix = self.names.prefix();
+        let removed = listing::remove_all(&mut self.clients[0], prefix, uploads, until_ns, &mut sum).await;
+        self.count_outside(&sum);
+        removed
     }
 
     /// Ends the multipart uploads that could not be ended before.
@@ -183,7 +155,8 @@ impl<T: Transport> ObjectsClient<T> {
     }
 
     fn count_outside(&mut self, call: &Call) {
-        self.counts.add_outside(call);
+        self.counts.requests += u64::from(call.requests);
+        self.counts.connections += u64::from(call.cost.connections);
     }
 
     /// Stores a version under `self.key`.

@@ -1,11 +1,25 @@
 //! Lists of objects: compared with a ledger page by page, or used to remove everything below a prefix.
 
-use super::client::{fault_of, ObjectCounts};
 use super::names::Names;
 use dyno_http::Transport;
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_s3::{Call, Client, MOST_KEYS_PER_DELETE, MOST_KEYS_PER_PAGE};
-use dyno_workload::ObjectLedger;
+use dyno_workload::{ObjectFault, ObjectLedger};
+
+/// Returns the failure for a difference from the ledger.
+pub(crate) fn fault_of(found: ObjectFault) -> Failure {
+    match found {
+        ObjectFault::Stale => Fault::StaleObject.into(),
+        ObjectFault::Length { expected, got } => Failure {
+            fault: Fault::WrongLength,
+            detail: Detail::Length { expected, got },
+        },
+        ObjectFault::Tag => Fault::WrongEtag.into(),
+        ObjectFault::Missing => Fault::ListMissing.into(),
+        ObjectFault::Unexpected => Fault::ListUnexpected.into(),
+        ObjectFault::Listed => Fault::ListWrong.into(),
+    }
+}
 
 /// Lists the prefix with number `part` to its end, and compares it with the ledger.
 pub(crate) async fn compare<T: Transport>(
@@ -36,28 +50,28 @@ pub(crate) async fn compare<T: Transport>(
     }
 }
 
-/// Deletes all objects below `prefix`, and ends all multipart uploads there. Never touches another key, whatever the
-/// server lists. Adds its requests to `counts`.
+/// Deletes all objects below `prefix`, and ends all multipart uploads there if there may be `uploads`. Never touches
+/// another key, whatever the server lists. Adds its requests to `sum`.
 pub(crate) async fn remove_all<T: Transport>(
     client: &mut Client<T>,
     prefix: &str,
     uploads: bool,
     until_ns: u64,
-    counts: &mut ObjectCounts,
+    sum: &mut Call,
 ) -> Result<(), Failure> {
     loop {
-        let mut call = Call::new(monotonic_ns());
-        let page = client.list(prefix, None, MOST_KEYS_PER_PAGE, &mut call).await;
-        counts.add_outside(&call);
-        let page = page?;
+        let call = &mut Call::new(monotonic_ns());
+        let listed = client.list(prefix, None, MOST_KEYS_PER_PAGE, call).await;
+        sum.merge(call);
+        let page = listed?;
         let keys: Vec<&str> = page.entries.iter().map(|entry| entry.key.as_str()).collect();
         if !keys.iter().all(|key| key.starts_with(prefix)) {
             return Err(Fault::MalformedMessage.into());
         }
         for some in keys.chunks(MOST_KEYS_PER_DELETE) {
-            let mut call = Call::new(monotonic_ns());
-            let deleted = client.delete_many(some, &mut call).await;
-            counts.add_outside(&call);
+            let call = &mut Call::new(monotonic_ns());
+            let deleted = client.delete_many(some, call).await;
+            sum.merge(call);
             deleted?;
         }
         // Keys may come after those of a page that is the last by its own account.
@@ -67,7 +81,7 @@ pub(crate) async fn remove_all<T: Transport>(
         in_time(until_ns)?;
     }
     if uploads {
-        end_uploads(client, prefix, until_ns, counts).await?;
+        end_uploads(client, prefix, until_ns, sum).await?;
     }
     Ok(())
 }
@@ -76,20 +90,20 @@ async fn end_uploads<T: Transport>(
     client: &mut Client<T>,
     prefix: &str,
     until_ns: u64,
-    counts: &mut ObjectCounts,
+    sum: &mut Call,
 ) -> Result<(), Failure> {
     loop {
-        let mut call = Call::new(monotonic_ns());
-        let page = client.list_uploads(prefix, &mut call).await;
-        counts.add_outside(&call);
-        let page = page?;
+        let call = &mut Call::new(monotonic_ns());
+        let listed = client.list_uploads(prefix, call).await;
+        sum.merge(call);
+        let page = listed?;
         if !page.uploads.iter().all(|(key, _)| key.starts_with(prefix)) {
             return Err(Fault::MalformedMessage.into());
         }
         for (key, upload) in &page.uploads {
-            let mut call = Call::new(monotonic_ns());
-            let ended = client.abort_upload(key, upload, &mut call).await;
-            counts.add_outside(&call);
+            let call = &mut Call::new(monotonic_ns());
+            let ended = client.abort_upload(key, upload, call).await;
+            sum.merge(call);
             ended?;
         }
         if page.uploads.is_empty() || !page.is_truncated {

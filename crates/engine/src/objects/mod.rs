@@ -16,7 +16,6 @@ use crate::kind::Work;
 use crate::mix::Mix;
 use crate::removal::Removal;
 use crate::workspaces::Workspaces;
-pub(crate) use client::ObjectCounts;
 use client_task::Queue;
 use dyno_http::{Connecting, Connection, EvenShare, Limits, PlainTcp, TlsOverTcp, Transport};
 use dyno_measure::Failure;
@@ -213,7 +212,7 @@ impl Work for SharedObjectsWork {
     }
 
     fn advice(&self, failure: &Failure) -> Option<&'static str> {
-        dyno_s3::advice(failure, &self.0.target)
+        self.0.target.advice(failure)
     }
 
     fn workspace_bytes(&self) -> Option<u64> {

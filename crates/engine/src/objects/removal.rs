@@ -3,12 +3,12 @@
 //! Everything below the prefix of each client that may have left something is deleted, and uploads are ended.
 
 use super::patience::Patience;
-use super::{listing, ObjectCounts, ObjectsWork, Place};
+use super::{listing, ObjectsWork, Place};
 use crate::removal::{Progress, Removal};
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::Executor;
-use dyno_s3::Client;
+use dyno_s3::{Call, Client};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -87,14 +87,14 @@ async fn remove_waiting<T: Transport, C: Fn() -> Client<T>>(removal: Rc<RemovalT
 impl<C> RemovalTask<C> {
     async fn remove_one<T: Transport>(&self, client: &mut Client<T>, number: usize) -> Result<(), Failure> {
         let uploads = self.work.options.part_bytes > 0;
-        let counts = &mut ObjectCounts::default();
+        let mut sum = Call::default();
         // The first client puts the objects that all share, so they are removed with its own.
         if self.work.workload.shared && number == 0 {
             let prefix = self.work.shared_prefix();
-            listing::remove_all(client, &prefix, uploads, self.until_ns, counts).await?;
+            listing::remove_all(client, &prefix, uploads, self.until_ns, &mut sum).await?;
         }
         let prefix = self.work.prefix_of(number);
-        listing::remove_all(client, &prefix, uploads, self.until_ns, counts).await?;
+        listing::remove_all(client, &prefix, uploads, self.until_ns, &mut sum).await?;
         self.work.workspaces.gone(number);
         Ok(())
     }
