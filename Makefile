@@ -50,8 +50,8 @@ setup: $(VENV)/.built ## Make the virtual environment and build the native modul
 servers: ## Install Apache, nginx, lighttpd and Samba from Debian's packages, where root and missing.
 	@tools/install-servers.sh
 
-servers-objects: setup ## Install the object servers SeaweedFS, rclone and (with Go) versitygw into the environment.
-	@tools/install-object-servers.sh $(VENV)
+servers-objects: setup ## Install SeaweedFS, rclone and (with Go) versitygw; WITH=minio: MinIO, too.
+	@tools/install-object-servers.sh $(VENV) $(WITH)
 
 servers-for-tests: # These, and the other clients and tools that tests hold ours against.
 	@tools/install-servers.sh tests

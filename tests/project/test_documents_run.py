@@ -33,6 +33,7 @@ PARSED = {
     "powercut": "needs root and a virtual machine: tests/run",
     "smb://": "needs a server of the reader's: tests/servers",
     "nfs://": "needs a server of the reader's: tests/servers",
+    "objects": "needs a bucket of the reader's: tests/whole/test_objects.py",
     "open": "serves pages until Ctrl-C: tests/live",
     "--live": "serves pages until Ctrl-C: tests/live",
     "reference": "serves until Ctrl-C: tests/servers",

@@ -197,7 +197,8 @@ def test_slow_down_is_an_error_of_that_name_and_nothing_is_sent_again(tmp_path: 
         created(folder, f"s3://127.0.0.1:{server.port}/volume1", clients=[2])
         carried_out(folder)
     [record] = Experiment.open(folder).mixes()
-    assert any("SlowDown" in row.example for row in record.errors), record.errors
+    # The response to HEAD has no code, so the first example may have the status alone.
+    assert any(row.fault == "slow_down" and "503" in row.example for row in record.errors), record.errors
     assert {row.side for row in record.errors} == {"server"}
 
 

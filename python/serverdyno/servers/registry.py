@@ -40,6 +40,7 @@ CLASSES = {
     "seaweedfs": "seaweedfs.Seaweedfs",
     "rclone": "rclone.Rclone",
     "versitygw": "versitygw.Versitygw",
+    "minio": "minio.Minio",
     "reference-s3": "reference_s3.ReferenceS3",
     "external": "external.External",
     "external-smb": "external_smb.ExternalSmb",

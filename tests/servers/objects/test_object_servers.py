@@ -30,6 +30,7 @@ CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
     ("seaweedfs", {"fsync": True, "copies": 2}),
     ("rclone", {}),
     ("rclone", {"vfs_cache_mode": "writes"}),
+    ("minio", {}),
     ("versitygw", {"access_log": True}),
     ("versitygw", {"metadata": "sidecar", "disable_otmp": True, "keep_alive": False}),
 ]
@@ -87,6 +88,7 @@ def test_a_server_stores_objects_for_its_own_key_and_leaves_nothing(case: tuple[
         ("seaweedfs", {"fsync": True}, PUTS),
         ("rclone", {}, 0),
         ("versitygw", {}, 0),
+        ("minio", {}, PUTS),
     ],
 )
 def test_a_server_syncs_each_put_only_if_it_is_told_to(

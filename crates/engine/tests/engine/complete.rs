@@ -29,6 +29,17 @@ pub fn complete_smb(section: Value) -> Value {
     over(usual["smb"].clone(), section)
 }
 
+/// Completes a document on objects over S3, whose sections lack only what has a default.
+pub fn complete_s3(document: Value) -> Value {
+    let usual: Value = serde_json::from_str(include_str!("../complete.json")).expect("it is as made");
+    let mut mix = usual["mix"].clone();
+    mix["protocol"] = json!("s3");
+    mix["target"] = usual["s3"].clone();
+    mix["workload"] = usual["objects"]["workload"].clone();
+    mix["client"] = usual["objects"]["client"].clone();
+    over(mix, document)
+}
+
 /// Merges `changed` into the defaults `usual`.
 fn over(mut usual: Value, changed: Value) -> Value {
     match (&mut usual, changed) {

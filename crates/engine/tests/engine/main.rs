@@ -2,5 +2,6 @@
 
 mod complete;
 mod mix;
+mod objects;
 mod spec;
 mod tally;

@@ -134,7 +134,7 @@ class S3Protocol(Protocol[S3Settings]):
             chosen = f"{where} --exclude '*' --include {shlex.quote(f'{name}*')}"
         uploads = (
             f"{aws} s3api list-multipart-uploads --bucket {share} --prefix {below} "
-            "--query 'Uploads[].[Key,UploadId]' --output text"
+            "--query 'not_null(Uploads, `[]`)[].[Key,UploadId]' --output text"
         )
         abort = f'{aws} s3api abort-multipart-upload --bucket {share} --key "$key" --upload-id "$id"'
         return f"{aws} s3 rm --recursive {chosen} && {uploads} | while read -r key id; do {abort}; done"

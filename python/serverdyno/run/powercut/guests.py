@@ -19,6 +19,7 @@ from serverdyno.run.powercut.objects import SYNC_PORT
 from serverdyno.servers.base import Access
 from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha
 from serverdyno.servers.local import LocalServer, find_program
+from serverdyno.servers.minio import Minio
 from serverdyno.servers.object_server import SCRIPT, ObjectServer
 from serverdyno.servers.proof import LOOPBACK, free_port
 from serverdyno.servers.rclone import Rclone
@@ -208,7 +209,10 @@ class Way:
 WAYS: dict[str, Way] = {
     Samba.name: Way(_samba, {"network": "loopback"}),
     Ganesha.name: Way(_ganesha),
-    **{driver.name: Way(_objects, {"network": "loopback"}) for driver in (Seaweedfs, Rclone, Versitygw)},
+    **{
+        driver.name: Way(_objects, {"network": "loopback"})
+        for driver in (Seaweedfs, Rclone, Versitygw, Minio)
+    },
 }
 
 
