@@ -39,6 +39,7 @@ pub struct Target {
 #[pymethods]
 impl Target {
     #[staticmethod]
+    #[allow(clippy::too_many_arguments)] // Each secret has its name in Python.
     #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None, access_key=None))]
     fn open(
         py: Python<'_>,
