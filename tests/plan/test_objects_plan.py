@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -180,3 +181,12 @@ def test_the_command_that_removes_leftovers_names_endpoint_bucket_and_prefix() -
     every = S3.remove_command(access, "bucket", "below/serverdyno-*")
     assert "s3://bucket/below/ --exclude '*' --include 'serverdyno-*'" in every
     assert "--prefix below/serverdyno-" in every
+
+
+def test_names_from_a_strangers_folder_are_one_word_each_of_the_command() -> None:
+    access = Access("s3://127.0.0.1:8333/x")
+    bucket = "x; touch /tmp/y"
+    words = shlex.split(S3.remove_command(access, bucket, "$(z)"))
+    assert f"s3://{bucket}/$(z)/" in words
+    assert words[words.index("--bucket") + 1] == bucket
+    assert words[words.index("--prefix") + 1] == "$(z)/"

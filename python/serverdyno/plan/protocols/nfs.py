@@ -140,7 +140,9 @@ class Nfs(Protocol[NfsSettings]):
         options = "vers=3,nolock" if (version := version_of(access.url)) == "3" else f"vers={version}"
         if parts.port:
             options += f",port={parts.port}"
-        return f"mount -t nfs -o {options} {source} /mnt && rm -r /mnt/{directory} && umount /mnt"
+        every = "*" if directory.endswith("*") else ""  # a pattern must stay outside of quotes
+        removed = shlex.quote(f"/mnt/{directory.removesuffix('*')}") + every
+        return f"mount -t nfs -o {options} {source} /mnt && rm -r {removed} && umount /mnt"
 
     def look(self, url: str) -> Look:
         return ExportLook(version_of(url))

@@ -124,19 +124,20 @@ class S3Protocol(Protocol[S3Settings]):
 
         A prefix that ends with `*` stands for each prefix that begins so.
         """
-        aws = f"aws --endpoint-url {endpoint_of(access.url)}"
+        aws = f"aws --endpoint-url {shlex.quote(endpoint_of(access.url))}"
         prefix = directory.removesuffix("*")
         below = prefix if prefix != directory else f"{prefix}/"
-        chosen = f"s3://{share}/{below}"
+        chosen = shlex.quote(f"s3://{share}/{below}")
         if prefix != directory:
             base, _, name = prefix.rpartition("/")
-            where = f"s3://{share}/{base}/" if base else f"s3://{share}/"
+            where = shlex.quote(f"s3://{share}/{base}/" if base else f"s3://{share}/")
             chosen = f"{where} --exclude '*' --include {shlex.quote(f'{name}*')}"
+        bucket = shlex.quote(share)
         uploads = (
-            f"{aws} s3api list-multipart-uploads --bucket {share} --prefix {below} "
+            f"{aws} s3api list-multipart-uploads --bucket {bucket} --prefix {shlex.quote(below)} "
             "--query 'not_null(Uploads, `[]`)[].[Key,UploadId]' --output text"
         )
-        abort = f'{aws} s3api abort-multipart-upload --bucket {share} --key "$key" --upload-id "$id"'
+        abort = f'{aws} s3api abort-multipart-upload --bucket {bucket} --key "$key" --upload-id "$id"'
         return f"{aws} s3 rm --recursive {chosen} && {uploads} | while read -r key id; do {abort}; done"
 
     def look(self, url: str) -> Look:
