@@ -97,7 +97,7 @@ fn a_protocol_that_nobody_knows_and_a_target_with_nonsense_are_refused_in_words(
     };
     assert_eq!(
         problems.to_string(),
-        "protocol: \"gopher\" is none of http, smb, nfs, posix, null"
+        "protocol: \"gopher\" is none of http, smb, nfs, posix, s3, null"
     );
     let section = json!({"url": "smb://127.0.0.1/a", "min_dialect": "3.0", "max_dialect": "2.1"});
     let section = complete_smb(section);
