@@ -74,7 +74,8 @@ def test_the_port_of_a_scheme_may_be_left_out(tmp_path: Path, url: str, listed_u
         ('"/good",3\n', "line 1: a table with commas (CSV)"),
         (
             "/a\n/good,3\n",
-            "line 2: a comma before a number: write /good 3, or /good,3 1 if it is in the path",
+            "line 2: a comma before a number: write /good 3 if the number is a weight, or /good,3 1 if the comma "
+            "belongs to the path",
         ),
         (
             "see:http://127.0.0.1:8080/a\n",

@@ -109,7 +109,7 @@ def test_without_a_figure_each_table_of_a_published_report_stands_once() -> None
     assert found is not None
     titles = [table.title.partition("2003, ")[2] for table in found.tables]
     assert len(titles) == len(set(titles)) == 4
-    assert "draws 4 more" in found.text[0]
+    assert "4 more published figures" in found.text[0]
 
 
 def test_published_averages_stand_next_to_averages_also_of_as_many_runs_as_were_published() -> None:

@@ -116,7 +116,7 @@ pub struct SessionTally {
     #[serde(flatten)]
     #[merge(skip)]
     pub agreed: BTreeMap<String, Value>,
-    /// Clients that had such a session. A client that later agreed on other terms counts in both.
+    /// Clients that had a session on these terms. A client that later agreed on other terms counts under both.
     #[merge(strategy = rule::sum)]
     pub clients: u64,
 }

@@ -453,7 +453,7 @@ const CONTENT: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::WrongPage,
-        "Look at what stands between: a cache, a filter or another program answered in place of the dynamic page.",
+        "A cache, a filter or another program answered in place of the dynamic page: check what is between dyno and the server.",
     ),
     (
         |case| case.fault == Fault::MissingValue,
@@ -462,8 +462,8 @@ const CONTENT: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::UnusableValue,
-        "Look at the value: it has more than 4 KiB, or characters that would end the path or the header in which it \
-         shall stand; ${name:url} encodes them.",
+        "Check the value: it is longer than 4 KiB, or it contains characters that would end the path or header into \
+         which it is inserted. ${name:url} encodes such characters.",
     ),
     (
         |case| case.fault == Fault::BrokenCoding,

@@ -82,11 +82,11 @@ static STATUS_CODES: StatusTable = StatusTable {
 named_enum! {
     /// A broken rule of HTTP framing.
     enum Broken {
-        Length "Content-Length is no number, or has values that differ (RFC 9110, 8.6)"
-        Coding "Transfer-Encoding has another value than chunked, which alone was allowed (RFC 9112, 6.1)"
-        LengthAndCoding "Content-Length and Transfer-Encoding are both there (RFC 9112, 6.3)"
-        CodingBefore11 "Transfer-Encoding is there, but not in HTTP/1.0 (RFC 9112, 6.1)"
-        Switch "the protocol is switched, which was not asked for (RFC 9110, 15.2.2)"
+        Length "Content-Length is not a number, or it has several different values (RFC 9110, 8.6)"
+        Coding "the value of Transfer-Encoding is not chunked, the only value allowed (RFC 9112, 6.1)"
+        LengthAndCoding "the response has both Content-Length and Transfer-Encoding (RFC 9112, 6.3)"
+        CodingBefore11 "an HTTP/1.0 response has Transfer-Encoding, which HTTP/1.0 does not define (RFC 9112, 6.1)"
+        Switch "the server switched the protocol without being asked (RFC 9110, 15.2.2)"
     }
 }
 

@@ -144,7 +144,7 @@ ON_FILES: dict[str, tuple[str, str]] = {
     "--name": ("a label for the row of dyno bonnie is -m", "-m NAME"),
     "--runtime": ("it ends when the work is done, and at the latest after --hours", "--hours 0.5"),
 }
-"""Options of smbclient, mount and fio that the commands on files lack: their own behaviour, and what to use."""
+"""Options of smbclient, mount and fio that dyno's file commands lack: what dyno does instead, and what to use."""
 
 
 class CommandWithHabits(TyperCommand):

@@ -173,7 +173,7 @@ def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
         **{key: value for key, value in values.items() if key != "max_rate_per_s"},
     }
     plan, problems = check_plan(document, settings_types(), known=[suite])
-    # Whether a host is remote is known only after a DNS lookup; the target then requires bounds itself.
+    # Only a DNS lookup shows whether the host is remote; `open_target` (fleet/consent.py) then requires bounds.
     problems = [found for found in problems if found.path != ("servers", 0, "bounds")] + suite_problems(suite)
     if plan is None or problems:
         raise PlanError(

@@ -116,7 +116,8 @@ def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
         target, weight = found[1], found[2] or "1"
         if (pair := _PAIR.fullmatch(target)) and found[2] is None:
             raise ValueError(
-                f"a comma before a number: write {pair[1]} {pair[2]}, or {target} 1 if it is in the path"
+                f"a comma before a number: write {pair[1]} {pair[2]} if the number is a weight, or {target} 1 if the "
+                "comma belongs to the path"
             )
     elif _SENDS.fullmatch(line):
         raise ValueError(f"a request with a method or a body; keep only the URLs: {OTHERS}")

@@ -18,8 +18,8 @@ FIGURES = (
     "average: the mean of these means. Improvement: configuration / base - 1. 1 Mbit/s is 10^6 bits/s, "
 )
 INTERVAL = (
-    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio. Its noise is the scatter of "
-    "{runs}. One outlying run is left out and named. The peak is cross-validated: each half of the runs is "
+    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio. The noise is estimated "
+    "from {runs}. One outlying run is left out and named. The peak is cross-validated: each half of the runs is "
     "read at the "
     "load level where the other half peaks. Three or more configurations share one pooled variance; a pair uses its "
     "own if that is larger. Intervals are not widened for the number of comparisons."
@@ -103,7 +103,7 @@ def _runs(source: Source) -> str:
     return (
         "runs of two successive rounds (forward and reverse), which ran close in time"
         if source.paired
-        else "the runs of both, each with its own variance (Welch, 1947)"
+        else "the runs of both configurations, each with its own variance (Welch, 1947)"
     )
 
 

@@ -45,9 +45,9 @@ named_enum! {
         ContentLength "content-length is not a number, or its values differ (8.1.1)"
         InterimEnd "an interim response ends the stream (8.1)"
         SwitchingProtocols "a response switches protocols (8.6)"
-        InterimResponses "the interim responses together exceed the bound of a head"
-        HeaderList "the fields of a head are larger than the announced bound (6.5.2)"
-        Continuations "a head has too many CONTINUATION frames"
+        InterimResponses "the interim responses together exceed the limit for the header fields of a response"
+        HeaderList "the fields of a response exceed the announced SETTINGS_MAX_HEADER_LIST_SIZE (6.5.2)"
+        Continuations "a header block has too many CONTINUATION frames"
         IdleFrames "too many frames in a row carry no part of a response"
         Unread "frames that need an answer arrive faster than answers can be sent"
     }

@@ -37,10 +37,10 @@ pub struct TlsServer {
 }
 
 impl TlsServer {
-    /// Validates the options.
+    /// Creates a server from the options.
     ///
     /// # Errors
-    /// What cannot be offered.
+    /// Returns which option is invalid, such as a certificate that is not PEM.
     pub fn new(options: &ServerOptions) -> Result<Self, String> {
         let certificates = CertificateDer::pem_slice_iter(options.certificates_pem.as_bytes())
             .collect::<Result<Vec<_>, _>>()

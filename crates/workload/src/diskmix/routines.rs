@@ -25,8 +25,8 @@ impl Draft<'_> {
         self.delete(path);
     }
 
-    /// Opens a document with a file system of sectors inside: reads its header, allocation table and
-    /// directory first. `asks`: weight of file queries.
+    /// Opens a compound document (a file with its own allocation table and directory, in sectors), and reads its
+    /// header, allocation table and directory. `asks`: number of file queries, at least 1.
     pub(super) fn structured(&mut self, path: PathId, intent: Intent, asks: u32) -> Slot {
         let slot = self.open(path, intent);
         self.ask(slot, 1);

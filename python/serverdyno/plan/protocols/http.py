@@ -186,7 +186,7 @@ class Http(Protocol[HttpSettings]):
         if settings.version == "2" and url is None and not server_settings.get("http2"):
             return "the suite speaks HTTP/2: give the server settings = { http2 = true }"
         if work_settings.secure_share:
-            # For a server that dyno starts, the kind of work reports what is missing.
+            # For a server that dyno starts, `Documents.server_problem` reports the missing settings.
             if url is None or (server_settings.get("secure_url") and not over_tls(url, server_settings)):
                 return None
             return (

@@ -49,7 +49,11 @@ def section(results: Results, published: PublishedReport) -> Section:
             hint="`dyno published show NAME` shows what a published report has",
         )
     left_out = sum(max(len(found) - MOST_PICTURES, 0) for found in (curves, by_count))
-    more = f" `dyno published show {published.name}` draws {left_out:,} more." if left_out > 0 else ""
+    more = (
+        f" {left_out:,} more published figures: `dyno published show {published.name}`."
+        if left_out > 0
+        else ""
+    )
     machine = ", ".join(testbed(source).machine[1:]) or "not disclosed"
     now = f"{source.head.created.year}: {machine}."
     own = Panel(_own_title(source), unit, _own(results))

@@ -103,7 +103,7 @@ def _cache(results: Results) -> Table:
         Column("Operations", "of applications"),
         Column("Calls", "below the cache"),
         Column("Requests", "of the protocol"),
-        Column("Calls an operation"),
+        Column("Calls per operation"),
         Column("Content checked", "MB"),
     )
     rows = tuple(_cache_row(mix, results.records(mix.configuration, mix.mix)) for mix in _peaks(results))
@@ -111,7 +111,7 @@ def _cache(results: Results) -> Table:
         "At each configuration's peak, all repetitions together, ramps included. Passes: complete runs "
         "through the workload. Content checked: data that was read and compared byte by byte.",
     )
-    title = "What the client cache kept from the server"
+    title = "Requests that the client cache avoided"
     return Table("cache", 0, title, basis(results, Over.SUM), columns, rows, notes)
 
 

@@ -73,7 +73,10 @@ def _fall(result: ConfigurationResult, falls: Sequence[ThroughputFall], tables: 
 def _dip_claim(result: ConfigurationResult, fall: ThroughputFall) -> str:
     where = _with_clients(clients_of(result, [fall.deepest]))
     lost = wording.share(fall.lost)
-    return f"{result.name} has a dip at {where}: {lost} below the lower of its two sides."
+    return (
+        f"{result.name} has a dip at {where}: throughput is at least {lost} below the highest load level before the "
+        "dip and the highest after it."
+    )
 
 
 def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Sequence[ThroughputFall]) -> str:

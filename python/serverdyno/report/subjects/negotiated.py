@@ -182,7 +182,7 @@ def _cache_words(cache: ClientCache) -> str:
             "valid for 3 to 60 s and names for 30 to 60 s, a close writes back and commits)"
         )
         if cache.asks_for == WITH_DELEGATIONS:
-            how += ", and a file that the server delegates for reading without asking until the server recalls it"
+            how += "; while it holds a read delegation for a file, it uses the cached data without asking the server"
     else:
         asks_for_leases = cache.asks_for in ("leases", WITH_DIRECTORIES)
         instead = " (for oplocks if the server has no leases)" if asks_for_leases else ""

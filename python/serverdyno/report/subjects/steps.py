@@ -195,7 +195,7 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
         found.append(
             Caveat(
                 "Client and server run on one machine without a network between them.",
-                "A network like the published one would determine most of the times.",
+                "With a network like that of the published test, the network would determine most step times.",
             )
         )
     return tuple(found)

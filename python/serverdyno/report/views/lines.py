@@ -266,7 +266,7 @@ def shortened(names: Sequence[str], letters: int) -> list[str]:
 
 
 def _cut(name: str, letters: int, head: int) -> str:
-    """Keep the first `head` letters of a name, and as many of the last as fit."""
+    """Shorten a name to `letters` characters: its first `head` characters, an ellipsis, and its last characters."""
     if len(name) <= letters:
         return name
     return f"{name[:head]}…{name[len(name) - (letters - 1 - head) :]}"

@@ -246,13 +246,13 @@ def compared(entries: list[_native.JournalEntry], left: list[_native.LeftOfFile]
 
 
 def verdict(cuts: PowerCuts) -> str:
-    """Return `0 of 5 cuts lost a flushed file`."""
+    """Return the number of cuts with a loss in words, such as `0 of 5 cuts lost a flushed file`."""
     article = "an" if cuts.unit.startswith("a") else "a"
     return f"{cuts.cuts_with_loss:,} of {len(cuts.cuts):,} cuts lost {article} {cuts.unit}"
 
 
 def said(cut: Cut, unit: str) -> str:
-    """Return `0 of 212 flushed files lost`."""
+    """Return the losses of a cut in words, such as `0 of 212 flushed files lost`."""
     torn = f", {cut.torn_files:,} of them torn" if cut.torn_files else ""
     refused = f"; {wording.plural(cut.refused_puts, 'PUT')} refused" if cut.refused_puts else ""
     return f"{cut.lost_files:,} of {wording.plural(cut.flushed_files, unit)} lost{torn}{refused}"

@@ -113,7 +113,7 @@ pub(crate) fn carry_out(
         command::QUERY_DIRECTORY | command::SET_INFO => 33,
         command::QUERY_INFO => 41,
         command::IOCTL => 57,
-        // Two message formats, distinguished by their sizes.
+        // OPLOCK_BREAK: acknowledgements of oplock and lease breaks differ in size, which `acknowledge` checks.
         _ => return data::acknowledge(asking, volume, out).map_err(Stop::from),
     };
     request.check_structure(structure)?;

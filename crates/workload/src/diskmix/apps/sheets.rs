@@ -60,9 +60,9 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize) {
     let slot = draft.make(temporary);
     draft.fill(slot, &SHEETS[target * 3 + save]);
     draft.burst(slot, Burst::writes(20, 6).and_asks(4));
-    // Not every save is flushed. The header is flushed separately: four of the table's writes at 0 are
-    // neither the first of their handle nor the last of a save, and eight single pages passed the cache in
-    // capture 4, four of them just before a flush.
+    // Every save but the first of each file is flushed, after a separate write of the header. This is derived: four
+    // of the writes at offset 0 in `WRITE_OFFSETS` are neither the first write of their handle nor the last of a save.
+    // In capture 4, eight single pages passed the client's cache, four of them just before a flush.
     if save > 0 {
         draft.ask_times(slot, 1);
         draft.write(slot, Place::At(0), PAGE_BYTES);

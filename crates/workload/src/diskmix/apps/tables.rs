@@ -193,7 +193,8 @@ fn make_result(draft: &mut Draft<'_>, number: usize) -> PathId {
     path
 }
 
-/// Writes the rest of a result. One-page results that are flushed are changed once more afterwards.
+/// Writes the rest of a result that is a table, and flushes it if it is in `DURABLE`. The header of one that is larger
+/// than a block is changed once more at the end.
 fn finish_result(draft: &mut Draft<'_>, path: PathId, number: usize) {
     let made = &TABLES[number];
     if is_table(made) {

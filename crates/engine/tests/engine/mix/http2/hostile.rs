@@ -165,13 +165,13 @@ cases! { header_blocks_that_can_not_be_decoded:
     BrokenCompression COMPRESSION_ERROR "end symbol" "end symbol" |s| head(s, &[0x88, 0, 0x84, 0xff, 0xff, 0xff, 0xff]);
     BrokenCompression COMPRESSION_ERROR "exceeds the limit" "huge table" |s| head(s, &[0x3f, 0xe2, 0x1f, 0x88]);
     BrokenCompression COMPRESSION_ERROR "within a header block" "late table" |s| head(s, &[0x88, 0x20]);
-    HeadTooLarge ENHANCE_YOUR_CALM "announced bound" "a bomb: one large field, again and again" |s| {
+    HeadTooLarge ENHANCE_YOUR_CALM "SETTINGS_MAX_HEADER_LIST_SIZE" "a bomb: one large field, again and again" |s| {
         let mut block = with(&[0x40, 1, b'a', 0x7f, 0xa1, 0x1e]);
         block.extend([b'x'; 4000]);
         block.extend([0xbe; 12_000]);
         head(s, &block)
     };
-    HeadTooLarge ENHANCE_YOUR_CALM "announced bound" "many small fields" |s| head(s, &with(&field("a", "b").repeat(1100)));
+    HeadTooLarge ENHANCE_YOUR_CALM "SETTINGS_MAX_HEADER_LIST_SIZE" "many small fields" |s| head(s, &with(&field("a", "b").repeat(1100)));
     HeadTooLarge ENHANCE_YOUR_CALM "CONTINUATION" "endless continuation"
         |s| [frame(HEADERS, 0, s, STATUS_200), frame(CONTINUATION, 0, s, &[]).repeat(200)].concat();
     HeadTooLarge ENHANCE_YOUR_CALM "CONTINUATION" "large continuations"
