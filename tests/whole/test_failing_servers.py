@@ -47,7 +47,7 @@ def test_a_server_that_refuses_most_requests_is_said_to_do_so_first(
     told = " ".join(done.stdout.split())
     assert done.returncode == 0 and "of the requests failed at" in told, done.stdout + done.stderr
     assert "the server limits the rate: send fewer requests" in told
-    assert "What limits the speed: target: errors." in told
+    assert "What limits the speed: errors." in told
     assert "generator-limited" not in told and "load generator" not in told
     verdict = told.partition("How sure")[0]
     assert "kept up" not in verdict and "peaks at" not in verdict
@@ -130,4 +130,4 @@ def test_a_server_that_was_away_is_said_to_have_been(home: Home) -> None:
     told = " ".join(done.stdout.split())
     assert done.returncode == 0, done.stderr
     assert "The server was down, restarted or refused connections at 1 load level" in told, told
-    assert "What limits the speed: target: errors." in told and "load generator" not in told
+    assert "What limits the speed: errors." in told and "load generator" not in told

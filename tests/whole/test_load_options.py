@@ -115,7 +115,18 @@ def test_a_body_above_16_mib_is_sent_whole(home: Home, tmp_path: Path) -> None:
         f"server {{ listen unix:{tmp_path}/s; access_log off; return 200 hello; }}"
     )
     with nginx(tmp_path, settings) as port:
-        done = home.here("load", f"127.0.0.1:{port}/", "-p", tmp_path / "body", "-n", "2", *SHORT)
+        done = home.here(
+            "load",
+            f"127.0.0.1:{port}/",
+            "-p",
+            tmp_path / "body",
+            "-n",
+            "2",
+            "--clients",
+            "2",
+            "--length",
+            "30s",
+        )
     assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
     assert all(int(line[-1]) > 20 << 20 for line in lines(tmp_path))
 
