@@ -280,7 +280,7 @@ def test_a_generator_that_was_the_limit_is_named() -> None:
     assert "up to at least 1," in report.answer.verdict
     assert "The load generator, not the server, may have been the limit" in report.answer.verdict
     assert "ms late (p99)" in report.answer.verdict
-    assert report.answer.limit == "nginx: the load generator."
+    assert report.answer.limit == "the load generator."
 
 
 def test_the_borders_of_the_range_are_named() -> None:

@@ -37,7 +37,7 @@ from serverdyno.report.parts import NAME
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import response_times
 from serverdyno.report.subjects.differences import reason
-from serverdyno.report.subjects.limits import LIMITED_BY, no_limit_words
+from serverdyno.report.subjects.limits import LIMITED_BY, named, no_limit_words
 from serverdyno.store.records import MixRecord
 
 SEARCH = (
@@ -484,11 +484,9 @@ def _sure(found: Capacities) -> str:
 
 def _limit(found: Capacities, results: Results) -> str:
     """Return what limited each configuration at the lowest rate that failed."""
-    parts = []
-    for searched, result in zip(found.searched, results.configurations, strict=True):
-        if words := _limit_of(searched, result):
-            parts.append(f"{searched.name}: {words}")
-    return "; ".join(parts) + "." if parts else ""
+    pairs = zip(found.searched, results.configurations, strict=True)
+    limits = [(searched.name, _limit_of(searched, result)) for searched, result in pairs]
+    return named([each for each in limits if each[1]], results)
 
 
 def _limit_of(searched: Searched, result: ConfigurationResult) -> str:
@@ -497,8 +495,8 @@ def _limit_of(searched: Searched, result: ConfigurationResult) -> str:
     failed = {trial.rate_per_s for trial in searched.trials if not trial.held}
     first = next((mix for mix in result.finished if mix.level in failed), None)
     seen = () if first is None else result.limits_of(first)
-    named = [LIMITED_BY[each] for each in seen if each is not Limit.OFFERED]
-    return named[0] if named else ("" if first is None else no_limit_words([first]))
+    known = [LIMITED_BY[each] for each in seen if each is not Limit.OFFERED]
+    return known[0] if known else ("" if first is None else no_limit_words([first]))
 
 
 def _findings(found: Capacities, tables: Labels) -> list[Finding]:

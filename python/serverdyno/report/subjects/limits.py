@@ -27,14 +27,18 @@ LIMITED_BY = {
 
 
 def limit(results: Results) -> str:
-    """Return what limited each configuration, and at which load levels; without the name of a single one."""
+    """Return what limited each configuration, and at which load levels."""
+    found = [(each.name, _limits_of(each, results.axis)) for each in results.configurations if each.finished]
+    return named(found, results)
+
+
+def named(limits: Sequence[tuple[str, str]], results: Results) -> str:
+    """Return limits, each with the names of its configurations; a single configuration needs no name."""
     by_words: dict[str, list[str]] = {}
-    for result in results.configurations:
-        if result.finished:
-            by_words.setdefault(_limits_of(result, results.axis), []).append(result.name)
-    if len(results.configurations) == 1:
-        return "".join(f"{words}." for words in by_words)
-    parts = [f"{few(names)}: {words}" for words, names in by_words.items()]
+    for name, words in limits:
+        by_words.setdefault(words, []).append(name)
+    alone = len(results.configurations) == 1
+    parts = [words if alone else f"{few(names)}: {words}" for words, names in by_words.items()]
     return "; ".join(parts) + "." if parts else ""
 
 
