@@ -49,6 +49,8 @@ class SyncExtent(StrEnum):
     NOT_ALIKE = "different from run to run"
 
 
+NOT_DURABLE = "not durable when the power was cut"
+"""The verdict of power cuts that lost data. It stands above that of the counts: a sync may be of the data alone."""
 UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 
 
@@ -56,12 +58,14 @@ UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 class Outcome:
     """The effect of a flush.
 
-    `because` is the reason why the effect is not known; `weak` is the place where syncs stop short.
+    `because` is the reason why the effect is not known; `weak` is the place where syncs stop short. `lost`: whether
+    power cuts lost data that had been acknowledged as durable; None: the power was not cut.
     """
 
     extent: SyncExtent
     because: str = ""
     weak: Cut | None = None
+    lost: bool | None = None
 
     @property
     def uncertain(self) -> bool:
@@ -72,7 +76,8 @@ class Outcome:
         because = (
             f"{', but ' if self.extent is SyncExtent.SYNCED else ': '}{self.because}" if self.because else ""
         )
-        return f"{self.extent.value}{because}{f', and {self.weak}' if self.weak else ''}"
+        counted = f"{self.extent.value}{because}{f', and {self.weak}' if self.weak else ''}"
+        return f"{NOT_DURABLE}, and by the counts {counted}" if self.lost else counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,11 @@ def border(flushes: int, clients: int, window_s: float) -> float:
 
 def together(seen: set[Outcome]) -> Outcome:
     """Return the outcome of several runs. An unknown medium of a run is no difference if the counts agree."""
+    cut = next((outcome.lost for outcome in seen if outcome.lost is not None), None)
+    return replace(_by_counts({replace(outcome, lost=None) for outcome in seen}), lost=cut)
+
+
+def _by_counts(seen: set[Outcome]) -> Outcome:
     lost = next((outcome for outcome in seen if outcome.because == NO_MEDIUM), None)
     others = seen - {lost}
     if lost is None or not others:
@@ -185,4 +195,11 @@ def differs(first: Outcome | None, second: Outcome | None) -> bool | None:
     """Return whether two servers treated a flush differently; None: not known. Without flushes nothing differs."""
     if first is None or second is None:
         return False
-    return None if first.uncertain or second.uncertain else first != second
+    if {first.lost, second.lost} == {True, False}:
+        return True
+    if first.uncertain or second.uncertain:
+        return None
+    if replace(first, lost=None) != replace(second, lost=None):
+        return True
+    # Equal counts hide what a power cut would do to the one whose power was not cut.
+    return None if {first.lost, second.lost} == {True, None} else False

@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any
 
 from serverdyno import units, wording
 from serverdyno.analysis.durability import (
@@ -33,7 +32,6 @@ from serverdyno.analysis.durability import (
 )
 from serverdyno.analysis.medium import NO_MEDIUM, Cut, Device, Layer, Media
 from serverdyno.plan.protocols.files import FILES
-from serverdyno.plan.protocols.work import Work
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.results import MixFigures, Results
@@ -46,7 +44,14 @@ from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
 
 FLUSHES = ("COMMIT", "FLUSH")
 """Requests of NFS and SMB clients to write data to disk."""
-HOW = "A flush promises that written data are on disk. This section shows whether they were."
+HOW = (
+    "A flush promises that written data are on disk. This section counts the server's syncs. A sync of the data does "
+    "not show that the file can be read after a power cut, which `dyno powercut` shows."
+)
+HOW_OBJECTS = (
+    "A PUT promises that its object is durable. This section counts the server's syncs. A sync of the data does not "
+    "show that the object can be found after a power cut, which `dyno powercut` shows."
+)
 
 
 def applies(results: Results) -> bool:
@@ -59,7 +64,11 @@ def build(results: Results) -> Part:
     name = results.work.durable_word
     title = _of(name, "Durability: what a flush did")
     section = Section(
-        "durability", title, text=(_of(name, HOW),), figures=tuple(figures(results)), tables=shown
+        "durability",
+        title,
+        text=(HOW if name == FILES.durable_word else HOW_OBJECTS,),
+        figures=tuple(figures(results)),
+        tables=shown,
     )
     return Part(
         (section,),
@@ -73,7 +82,7 @@ class Promise:
 
     `syncs`: None if unknown; `because` says why. `mixes`: each level by itself, because spare syncs at one level do
     not make up for syncs missing at another. `added_ms`: the artificial delay of each sync. `outcome`: the verdict
-    from these counts and from the files' medium. `word`: the name of a flush in this kind of work.
+    from these counts, from the files' medium and from power cuts. `word`: the name of a flush in this kind of work.
     """
 
     run: int
@@ -126,34 +135,22 @@ def _promises(
     by_run: dict[int, list[MixRecord]] = defaultdict(list)
     for record in used:
         by_run[record.run].append(record)
-    added_ms = {each.name: each.settings.get("fsync_delay_ms") or 0.0 for each in source.head.configurations}
-    return [
-        _promise(
-            records,
-            tuple(counted(records)),
-            source.run_notes.get(run),
-            added_ms.get(records[0].configuration, 0.0),
-            source.head.suite.work,
-        )
-        for run, records in by_run.items()
-    ]
+    return [_promise(records, tuple(counted(records)), source) for records in by_run.values()]
 
 
-def _promise(
-    records: Sequence[MixRecord],
-    mixes: tuple[InMix, ...],
-    note: RunNote | None,
-    added_ms: float,
-    work: Work[Any],
-) -> Promise:
+def _promise(records: Sequence[MixRecord], mixes: tuple[InMix, ...], source: Source) -> Promise:
+    name, work, note = records[0].configuration, source.head.suite.work, source.run_notes.get(records[0].run)
+    settings = next((each.settings for each in source.head.configurations if each.name == name), {})
+    lost = next((cuts.lost_files > 0 for cuts in source.power_cuts if cuts.configuration == name), None)
     rows = [_flushes(record, work.durable_operations) for record in records]
     # In a group of steps, the last record has the syncs of the whole group.
     known = all(record.syncs_known for record in records if record.step is None) and records[-1].syncs_known
     media = media_of(note)
     because = (note and note.syncs_unknown_because) or "the run was not finished"
+    outcome = judged(mixes, media, syncs_known=known, witnesses=_witnesses(records, note))
     return Promise(
         run=records[0].run,
-        configuration=records[0].configuration,
+        configuration=name,
         repetition=records[0].repetition,
         flushes=sum(mix.flushes for mix in mixes),
         failed=sum(row.errors for row in chain(*rows)),
@@ -164,8 +161,8 @@ def _promise(
         because="" if known else because,
         mixes=mixes,
         media=media,
-        added_ms=added_ms,
-        outcome=judged(mixes, media, syncs_known=known, witnesses=_witnesses(records, note)),
+        added_ms=settings.get("fsync_delay_ms") or 0.0,
+        outcome=outcome if outcome.extent is SyncExtent.NO_FLUSH else replace(outcome, lost=lost),
         preloaded=tuple((note and note.preloaded) or ()),
         word=work.durable_word,
     )
@@ -374,14 +371,17 @@ def _flush_ms(results: Results, place: int, mix: MixFigures) -> Point | None:
 def warnings(found: Sequence[Promise]) -> list[str]:
     """Return warnings on flushes that a reader must know before comparing throughput."""
     did = outcomes(found)
+    cut = {outcome.lost for outcome in did.values()}
     seen = {
-        outcome
+        replace(outcome, lost=None)
         for outcome in did.values()
         if outcome.extent not in (SyncExtent.UNKNOWN, SyncExtent.SYNCED, SyncExtent.NO_FLUSH)
     }
     said = []
-    if len(seen) > 1:
-        sure = any(outcome.extent in (SyncExtent.NONE, SyncExtent.MEMORY) or outcome.weak for outcome in seen)
+    if len(seen) > 1 or {True, False} <= cut:
+        sure = {True, False} <= cut or any(
+            outcome.extent in (SyncExtent.NONE, SyncExtent.MEMORY) or outcome.weak for outcome in seen
+        )
         parts = "; ".join(f"{name}: {_told(outcome, found, name)}" for name, outcome in did.items())
         said.append(
             f"When clients ask for durable data (a flush), these configurations {('do' if sure else 'may do')} "
@@ -492,6 +492,8 @@ def _price(found: Sequence[Promise], name: str) -> str:
     outcome = outcomes(found).get(name)
     if outcome is None:
         return ""
+    if outcome.lost:
+        return f"{name} lost flushed data when the power was cut."
     if outcome.extent is SyncExtent.NONE:
         flushes = sum(promise.flushes for promise in _by_name(found)[name])
         return (
