@@ -7,6 +7,7 @@ import pytest
 
 from serverdyno.analysis.durability import NOT_DURABLE, SyncExtent, border
 from serverdyno.analysis.medium import TOO_FAST
+from serverdyno.plan.protocols.objects import OBJECTS
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.source import Source
@@ -528,3 +529,29 @@ def test_the_runs_of_a_configuration_keep_its_loss_though_their_counts_differ() 
     records = [replace(row, syncs=[]) if row.run == 1 else row for row in source.records]
     [outcome] = durability.outcomes(durability.promises(source, records)).values()
     assert outcome.lost and outcome.extent is SyncExtent.NOT_ALIKE
+
+
+def test_words_for_puts_leave_the_names_of_configurations_and_mount_options_alone() -> None:
+    name = "seaweedfs-flush"
+    source = experiment(
+        {name: FileShape(100, syncs_a_flush=0.0, layers=(("vfat", "rw,flush"),)), "flush": FileShape(9)}
+    )
+    found = [
+        replace(promise, word=durability.words_of(OBJECTS))
+        for promise in durability.promises(source, source.records)
+    ]
+    [warning] = [said for said in durability.warnings(found) if "different things" in said]
+    assert "ask for durable data (a PUT), these" in warning
+    assert f"{name}: PUTs answered without any sync" in warning
+    assert "; flush: at least as many syncs as PUTs at each load level" in warning
+    assert durability.price(found, name).startswith(f"{name} answered ")
+    assert " PUTs without a sync, so" in durability.price(found, name)
+    shown = durability.table(found, "")
+    assert [head.label for head in shown.columns][2:5] == ["PUTs", "PUTs", "PUT p50"]
+    assert column(shown, "What a PUT did")[0] == "PUTs answered without any sync"
+    assert not [note for note in shown.notes if "flush" in note and "vfat" not in note]
+    [claim] = [each.claim for each in durability.findings(found, {"durability": ""})]
+    assert (
+        claim.startswith(f"{name}: PUTs answered without any sync (") and " PUTs, 0 syncs); flush: " in claim
+    )
+    assert set(durability.flush_summaries(found)) == {name, "flush"}

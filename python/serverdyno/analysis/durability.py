@@ -48,6 +48,10 @@ class SyncExtent(StrEnum):
     UNKNOWN = "not known"
     NOT_ALIKE = "different from run to run"
 
+    def told(self, one: str, several: str) -> str:
+        """Return the verdict in words, with the name of a flush and its plural."""
+        return self.value.replace("flushes", several).replace("flush", one)
+
 
 NOT_DURABLE = "not durable when the power was cut"
 """The verdict of power cuts that lost data. It stands above that of the counts: a sync may be of the data alone."""
@@ -73,10 +77,14 @@ class Outcome:
         return self.extent in UNCERTAIN
 
     def __str__(self) -> str:
+        return self.told("flush", "flushes")
+
+    def told(self, one: str, several: str) -> str:
+        """Return the outcome in words. `one`, `several`: the name of a flush in this kind of work, and its plural."""
         because = (
             f"{', but ' if self.extent is SyncExtent.SYNCED else ': '}{self.because}" if self.because else ""
         )
-        counted = f"{self.extent.value}{because}{f', and {self.weak}' if self.weak else ''}"
+        counted = f"{self.extent.told(one, several)}{because}{f', and {self.weak}' if self.weak else ''}"
         return f"{NOT_DURABLE}, and by the counts {counted}" if self.lost else counted
 
 
@@ -118,8 +126,8 @@ class Witnesses:
             return f"{server}, the kernel counted {self.by_kernel:,}"
         if kept and self.by_server < (1 - STRAY_SHARE) * flushes:
             return (
-                f"{server}, fewer than {flushes:,} flushes; the kernel counted {self.by_kernel:,} syncs of "
-                "all kinds"
+                f"{server}, fewer than {flushes:,} promises of durable data; the kernel counted "
+                f"{self.by_kernel:,} syncs of all kinds"
             )
         return ""
 
