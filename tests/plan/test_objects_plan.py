@@ -190,3 +190,9 @@ def test_names_from_a_strangers_folder_are_one_word_each_of_the_command() -> Non
     assert f"s3://{bucket}/$(z)/" in words
     assert words[words.index("--bucket") + 1] == bucket
     assert words[words.index("--prefix") + 1] == "$(z)/"
+
+
+def test_only_a_load_level_is_said_to_send_nothing_again() -> None:
+    assert "; in a load level, no request is sent again after an error; " in S3.described(
+        S3Settings(), "10 s"
+    )

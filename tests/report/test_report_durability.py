@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from serverdyno.analysis.durability import border
+from serverdyno.analysis.durability import NOT_DURABLE, SyncExtent, border
 from serverdyno.analysis.medium import TOO_FAST
+from serverdyno.plan.protocols.objects import OBJECTS
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.source import Source
@@ -14,6 +15,7 @@ from serverdyno.report.subjects import durability
 from serverdyno.report.subjects.durability import Promise
 from serverdyno.report.views import document
 from serverdyno.store.note import FsyncTimes, RunNote
+from serverdyno.store.powercut import Cut, PowerCuts
 from serverdyno.store.records import MixRecord, SyncRow
 from support.report_tables import STRICT, column, report_of, table
 from support.synthetic_files import FileShape, experiment
@@ -461,3 +463,95 @@ def test_the_disks_own_fsync_is_no_measure_where_it_changed_over_the_run() -> No
     assert "samba: fsync_delay_ms adds at least 20 ms" in notes
     notes, _ = notes_and_cell(FileShape(100, syncs_a_flush=0.0, settings=(("fsync_delay_ms", 20.0),)))
     assert "fsync_delay_ms" not in notes
+
+
+def cuts_of(name: str, lost: int) -> PowerCuts:
+    cut = Cut(
+        cut_after_s=1.0,
+        flushed_files=50,
+        flushed_bytes=1,
+        lost_files=lost,
+        lost_bytes=lost,
+        unreadable_files=0,
+        unflushed_files=4,
+        kept_unflushed_files=0,
+    )
+    return PowerCuts(
+        configuration=name,
+        version="4.17",
+        kernel="6.1",
+        changed=[],
+        clients=4,
+        seed=1,
+        took_s=60.0,
+        cuts=[cut],
+    )
+
+
+@pytest.mark.parametrize(
+    ("lost", "differ", "claimed"),
+    [
+        ((0, 50), True, "the two differ in durability"),
+        ((0, 0), False, ""),
+        ((50, 7), False, ""),
+        ((None, 50), None, "Whether the two differ in durability is not known."),
+        ((None, 0), False, ""),
+    ],
+)
+def test_a_loss_in_power_cuts_outweighs_the_counts_of_syncs(
+    lost: tuple[int | None, int | None], differ: bool | None, claimed: str
+) -> None:
+    cuts = [cuts_of(name, count) for name, count in zip("ab", lost, strict=True) if count is not None]
+    source = experiment({"a": FileShape(100), "b": FileShape(200)})
+    report = report_of(replace(source, power_cuts=cuts))
+    made = document.ReportDocument(report)
+    assert {each.differs_in_durability for each in made.comparisons} == {differ}
+    words = [f"{NOT_DURABLE}, and by the counts {EACH}" if count else EACH for count in lost]
+    assert [each.flush_outcome for each in made.configurations] == words
+    [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
+    assert claimed in claim
+    assert ("durability" in claim) is bool(claimed)
+    told = [said for said in report.warnings if "do different things" in said]
+    assert [f"b: {NOT_DURABLE}, and by the counts {EACH}" in said for said in told] == [True] * bool(differ)
+    assert not any("may do" in said for said in told)
+
+
+def test_a_loss_in_power_cuts_is_a_difference_even_if_syncs_were_not_counted() -> None:
+    unknown = FileShape(100, syncs_a_flush=None)
+    source = experiment({"a": unknown, "b": unknown})
+    report = report_of(replace(source, power_cuts=[cuts_of("a", 0), cuts_of("b", 50)]))
+    assert {each.differs_in_durability for each in document.ReportDocument(report).comparisons} == {True}
+    assert any(f"b: {NOT_DURABLE}, and by the counts not known" in said for said in report.warnings)
+
+
+def test_the_runs_of_a_configuration_keep_its_loss_though_their_counts_differ() -> None:
+    source = replace(experiment({"a": FileShape(100)}, repetitions=2), power_cuts=[cuts_of("a", 50)])
+    records = [replace(row, syncs=[]) if row.run == 1 else row for row in source.records]
+    [outcome] = durability.outcomes(durability.promises(source, records)).values()
+    assert outcome.lost and outcome.extent is SyncExtent.NOT_ALIKE
+
+
+def test_words_for_puts_leave_the_names_of_configurations_and_mount_options_alone() -> None:
+    name = "seaweedfs-flush"
+    source = experiment(
+        {name: FileShape(100, syncs_a_flush=0.0, layers=(("vfat", "rw,flush"),)), "flush": FileShape(9)}
+    )
+    found = [
+        replace(promise, word=durability.words_of(OBJECTS))
+        for promise in durability.promises(source, source.records)
+    ]
+    [warning] = [said for said in durability.warnings(found) if "different things" in said]
+    assert "ask for durable data (a PUT), these" in warning
+    assert f"{name}: PUTs answered without any sync" in warning
+    assert "; flush: at least as many syncs as PUTs at each load level" in warning
+    assert durability.price(found, name).startswith(f"{name} answered ")
+    assert " PUTs without a sync, so" in durability.price(found, name)
+    shown = durability.table(found, "")
+    assert [head.label for head in shown.columns][2:5] == ["PUTs", "PUTs", "PUT p50"]
+    assert column(shown, "What a PUT did")[0] == "PUTs answered without any sync"
+    assert not [note for note in shown.notes if "flush" in note and "vfat" not in note]
+    [claim] = [each.claim for each in durability.findings(found, {"durability": ""})]
+    assert (
+        claim.startswith(f"{name}: PUTs answered without any sync (") and " PUTs, 0 syncs); flush: " in claim
+    )
+    assert set(durability.flush_summaries(found)) == {name, "flush"}

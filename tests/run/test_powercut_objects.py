@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import threading
@@ -18,7 +19,7 @@ import pytest
 from serverdyno.errors import ServerError
 from serverdyno.plan.model import Configuration, Suite
 from serverdyno.run.powercut import guests
-from serverdyno.run.powercut.objects import BEFORE, ObjectJournal
+from serverdyno.run.powercut.objects import BEFORE, ObjectJournal, Put
 from serverdyno.run.powercut.rounds import cut_power, said, verdict
 from serverdyno.servers.rclone import Rclone
 from serverdyno.servers.registry import DRIVERS, create
@@ -97,6 +98,62 @@ def test_a_refused_put_is_counted_and_a_server_that_refuses_all_is_given_up() ->
     assert cut.lost_files == 0 and 0 < cut.refused_puts <= cut.unflushed_files
     with pytest.raises(ServerError, match=r"refuses every PUT.*SlowDown"), written(1000, fault="slow-down=1"):
         pass
+
+
+@contextmanager
+def answering(*answers: bytes) -> Iterator[int]:
+    """Yield the port of a server that gives one connection after another one of these answers, and closes it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for answer in answers:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.settimeout(PATIENCE_S)
+                    got = b""
+                    while b"\r\n\r\n" not in got and (more := connection.recv(4096)):
+                        got += more
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n"
+WHOLE, CUT_OFF, EMPTY = HEAD + b"contents", HEAD + b"cont", HEAD
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\ncont"
+TORN = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ncont"
+
+
+@pytest.mark.parametrize("answer", [CUT_OFF, EMPTY, CHUNKED])
+def test_an_answer_that_ends_early_is_an_error(answer: bytes) -> None:
+    with (
+        answering(answer) as port,
+        ObjectClient("127.0.0.1", port, None, PATIENCE_S) as client,
+        pytest.raises(OSError, match="IncompleteRead"),
+    ):
+        client.ask("GET", "/volume1/key")
+
+
+@pytest.mark.parametrize(
+    ("answers", "left"),
+    [
+        ((CUT_OFF, WHOLE), "intact"),
+        ((CUT_OFF, TORN), "torn"),
+        ((CUT_OFF, EMPTY), "unreadable"),
+    ],
+)
+def test_an_object_is_read_again_after_an_answer_that_was_cut_off(
+    answers: tuple[bytes, ...], left: str
+) -> None:
+    put = Put("key", 8, hashlib.sha256(b"contents").hexdigest())
+    with answering(*answers) as port:
+        journal = ObjectJournal(cast(Any, SimpleNamespace()), CLIENTS, 7, 0)
+        with ObjectClient("127.0.0.1", port, None, PATIENCE_S) as client:
+            assert journal._state(client, put, time.monotonic()) == left
 
 
 def of(name: str, lost: int, torn: int) -> PowerCuts:

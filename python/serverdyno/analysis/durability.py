@@ -48,7 +48,13 @@ class SyncExtent(StrEnum):
     UNKNOWN = "not known"
     NOT_ALIKE = "different from run to run"
 
+    def told(self, one: str, several: str) -> str:
+        """Return the verdict in words, with the name of a flush and its plural."""
+        return self.value.replace("flushes", several).replace("flush", one)
 
+
+NOT_DURABLE = "not durable when the power was cut"
+"""The verdict of power cuts that lost data. It stands above that of the counts: a sync may be of the data alone."""
 UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 
 
@@ -56,12 +62,14 @@ UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 class Outcome:
     """The effect of a flush.
 
-    `because` is the reason why the effect is not known; `weak` is the place where syncs stop short.
+    `because` is the reason why the effect is not known; `weak` is the place where syncs stop short. `lost`: whether
+    power cuts lost data that had been acknowledged as durable; None: the power was not cut.
     """
 
     extent: SyncExtent
     because: str = ""
     weak: Cut | None = None
+    lost: bool | None = None
 
     @property
     def uncertain(self) -> bool:
@@ -69,10 +77,15 @@ class Outcome:
         return self.extent in UNCERTAIN
 
     def __str__(self) -> str:
+        return self.told("flush", "flushes")
+
+    def told(self, one: str, several: str) -> str:
+        """Return the outcome in words. `one`, `several`: the name of a flush in this kind of work, and its plural."""
         because = (
             f"{', but ' if self.extent is SyncExtent.SYNCED else ': '}{self.because}" if self.because else ""
         )
-        return f"{self.extent.value}{because}{f', and {self.weak}' if self.weak else ''}"
+        counted = f"{self.extent.told(one, several)}{because}{f', and {self.weak}' if self.weak else ''}"
+        return f"{NOT_DURABLE}, and by the counts {counted}" if self.lost else counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +126,8 @@ class Witnesses:
             return f"{server}, the kernel counted {self.by_kernel:,}"
         if kept and self.by_server < (1 - STRAY_SHARE) * flushes:
             return (
-                f"{server}, fewer than {flushes:,} flushes; the kernel counted {self.by_kernel:,} syncs of "
-                "all kinds"
+                f"{server}, fewer than {flushes:,} promises of durable data; the kernel counted "
+                f"{self.by_kernel:,} syncs of all kinds"
             )
         return ""
 
@@ -167,6 +180,11 @@ def border(flushes: int, clients: int, window_s: float) -> float:
 
 def together(seen: set[Outcome]) -> Outcome:
     """Return the outcome of several runs. An unknown medium of a run is no difference if the counts agree."""
+    cut = next((outcome.lost for outcome in seen if outcome.lost is not None), None)
+    return replace(_by_counts({replace(outcome, lost=None) for outcome in seen}), lost=cut)
+
+
+def _by_counts(seen: set[Outcome]) -> Outcome:
     lost = next((outcome for outcome in seen if outcome.because == NO_MEDIUM), None)
     others = seen - {lost}
     if lost is None or not others:
@@ -185,4 +203,11 @@ def differs(first: Outcome | None, second: Outcome | None) -> bool | None:
     """Return whether two servers treated a flush differently; None: not known. Without flushes nothing differs."""
     if first is None or second is None:
         return False
-    return None if first.uncertain or second.uncertain else first != second
+    if {first.lost, second.lost} == {True, False}:
+        return True
+    if first.uncertain or second.uncertain:
+        return None
+    if replace(first, lost=None) != replace(second, lost=None):
+        return True
+    # Equal counts hide what a power cut would do to the one whose power was not cut.
+    return None if {first.lost, second.lost} == {True, None} else False

@@ -49,4 +49,7 @@ class Minio(ObjectServer[ObjectSettings]):
         }
 
     def acknowledged(self) -> str:
-        return "A PUT is acknowledged once its file is synced (fdatasync); directories are not synced."
+        return (
+            "A PUT is acknowledged after one fdatasync, probably of its file; directories are probably not synced "
+            "(inferred from counted syncs, not tested). Power cuts lost acknowledged PUTs."
+        )

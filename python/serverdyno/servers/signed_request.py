@@ -34,8 +34,11 @@ class ObjectClient:
         self._connection.close()
 
     def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        """Return the status and the body of the answer. Raises OSError, also for an answer that is not HTTP."""
-        from http.client import HTTPException  # noqa: PLC0415
+        """Return the status and the body of the answer.
+
+        Raises OSError, also for an answer that is not HTTP or ends early.
+        """
+        from http.client import HTTPException, IncompleteRead  # noqa: PLC0415
 
         path = quote(path)
         headers = {
@@ -45,7 +48,11 @@ class ObjectClient:
         try:
             self._connection.request(method, path, body or None, headers)
             answer = self._connection.getresponse()
-            return answer.status, answer.read(MAX_ANSWER_BYTES)
+            content = answer.read(MAX_ANSWER_BYTES)
+            # With a limit, `read` returns a body that ends before its Content-Length, and does not raise.
+            if answer.length and len(content) < MAX_ANSWER_BYTES:
+                raise IncompleteRead(content, answer.length)
+            return answer.status, content
         except HTTPException as error:
             self._connection.close()
             raise OSError(f"{self._place}: {error!r}") from error

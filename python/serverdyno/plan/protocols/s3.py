@@ -116,7 +116,7 @@ class S3Protocol(Protocol[S3Settings]):
         )
         return (
             f"S3 over HTTP/1.1 on kept-alive connections, Signature Version 4 {PAYLOADS[settings.payload]}, "
-            f"{checksum}; no request is sent again after an error; timeout {timeout}."
+            f"{checksum}; in a load level, no request is sent again after an error; timeout {timeout}."
         )
 
     def remove_command(self, access: Access, share: str, directory: str) -> str:

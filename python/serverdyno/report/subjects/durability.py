@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from serverdyno import units, wording
 from serverdyno.analysis.durability import (
@@ -46,7 +46,36 @@ from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
 
 FLUSHES = ("COMMIT", "FLUSH")
 """Requests of NFS and SMB clients to write data to disk."""
-HOW = "A flush promises that written data are on disk. This section shows whether they were."
+HOW = (
+    "A flush promises that written data are on disk. This section counts the server's syncs. A sync of the data does "
+    "not show that the file can be read after a power cut, which `dyno powercut` shows."
+)
+HOW_OBJECTS = (
+    "A PUT promises that its object is durable. This section counts the server's syncs. A sync of the data does not "
+    "show that the object can be found after a power cut, which `dyno powercut` shows."
+)
+
+
+class Words(NamedTuple):
+    """The names of a flush in one kind of work: one, several, and of data that it made durable; and as a heading."""
+
+    one: str
+    several: str
+    done: str
+    head: str
+    heads: str
+
+
+FLUSH = Words("flush", "flushes", "flushed", "Flush", "Flushes")
+
+
+def words_of(work: Work[Any]) -> Words:
+    one, several = work.durable_word
+    return (
+        FLUSH
+        if work.durable_word == FILES.durable_word
+        else Words(one, several, "acknowledged", one, several)
+    )
 
 
 def applies(results: Results) -> bool:
@@ -56,10 +85,13 @@ def applies(results: Results) -> bool:
 def build(results: Results) -> Part:
     cut = [power_cuts.table(results)] if results.source.power_cuts else []
     shown = (table(results.promises, basis(results, Over.EACH)), *cut)
-    name = results.work.durable_word
-    title = _of(name, "Durability: what a flush did")
+    word = words_of(results.work)
     section = Section(
-        "durability", title, text=(_of(name, HOW),), figures=tuple(figures(results)), tables=shown
+        "durability",
+        f"Durability: what a {word.one} did",
+        text=(HOW if word is FLUSH else HOW_OBJECTS,),
+        figures=tuple(figures(results)),
+        tables=shown,
     )
     return Part(
         (section,),
@@ -73,7 +105,7 @@ class Promise:
 
     `syncs`: None if unknown; `because` says why. `mixes`: each level by itself, because spare syncs at one level do
     not make up for syncs missing at another. `added_ms`: the artificial delay of each sync. `outcome`: the verdict
-    from these counts and from the files' medium. `word`: the name of a flush in this kind of work.
+    from these counts, from the files' medium and from power cuts. `word`: the names of a flush in this kind of work.
     """
 
     run: int
@@ -91,7 +123,7 @@ class Promise:
     added_ms: float
     outcome: Outcome
     preloaded: tuple[str, ...] = ()
-    word: tuple[str, str] = FILES.durable_word
+    word: Words = FLUSH
 
     @property
     def short(self) -> bool:
@@ -126,34 +158,22 @@ def _promises(
     by_run: dict[int, list[MixRecord]] = defaultdict(list)
     for record in used:
         by_run[record.run].append(record)
-    added_ms = {each.name: each.settings.get("fsync_delay_ms") or 0.0 for each in source.head.configurations}
-    return [
-        _promise(
-            records,
-            tuple(counted(records)),
-            source.run_notes.get(run),
-            added_ms.get(records[0].configuration, 0.0),
-            source.head.suite.work,
-        )
-        for run, records in by_run.items()
-    ]
+    return [_promise(records, tuple(counted(records)), source) for records in by_run.values()]
 
 
-def _promise(
-    records: Sequence[MixRecord],
-    mixes: tuple[InMix, ...],
-    note: RunNote | None,
-    added_ms: float,
-    work: Work[Any],
-) -> Promise:
+def _promise(records: Sequence[MixRecord], mixes: tuple[InMix, ...], source: Source) -> Promise:
+    name, work, note = records[0].configuration, source.head.suite.work, source.run_notes.get(records[0].run)
+    settings = next((each.settings for each in source.head.configurations if each.name == name), {})
+    lost = next((cuts.lost_files > 0 for cuts in source.power_cuts if cuts.configuration == name), None)
     rows = [_flushes(record, work.durable_operations) for record in records]
     # In a group of steps, the last record has the syncs of the whole group.
     known = all(record.syncs_known for record in records if record.step is None) and records[-1].syncs_known
     media = media_of(note)
     because = (note and note.syncs_unknown_because) or "the run was not finished"
+    outcome = judged(mixes, media, syncs_known=known, witnesses=_witnesses(records, note))
     return Promise(
         run=records[0].run,
-        configuration=records[0].configuration,
+        configuration=name,
         repetition=records[0].repetition,
         flushes=sum(mix.flushes for mix in mixes),
         failed=sum(row.errors for row in chain(*rows)),
@@ -164,21 +184,11 @@ def _promise(
         because="" if known else because,
         mixes=mixes,
         media=media,
-        added_ms=added_ms,
-        outcome=judged(mixes, media, syncs_known=known, witnesses=_witnesses(records, note)),
+        added_ms=settings.get("fsync_delay_ms") or 0.0,
+        outcome=outcome if outcome.extent is SyncExtent.NO_FLUSH else replace(outcome, lost=lost),
         preloaded=tuple((note and note.preloaded) or ()),
-        word=work.durable_word,
+        word=words_of(work),
     )
-
-
-def _of(name: tuple[str, str], text: str) -> str:
-    """Return a text about flushes as one about the operations that promise durability in another kind of work."""
-    if name == FILES.durable_word:
-        return text
-    one, several = name
-    for flush, other in (("flushes", several), ("flushed", "acknowledged"), ("flush", one)):
-        text = text.replace(flush, other).replace(flush.capitalize(), other)
-    return text
 
 
 def media_of(note: RunNote | None) -> Media:
@@ -242,41 +252,42 @@ def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
 
 def table(found: Sequence[Promise], under: str, key: str = "durability") -> Table:
     """Return the table of flushes, one row per run. `under`: the line below the table."""
-    said = partial(_of, _word(found))
+    word = _word(found)
+    title = f"What a {word.one} did"
     columns = (
         NAME,
         Column("Run"),
-        Column(said("Flushes"), "answered"),
-        Column(said("Flushes"), "failed"),
-        Column(said("Flush p50"), "ms"),
-        Column(said("Flush p99"), "ms"),
+        Column(word.heads, "answered"),
+        Column(word.heads, "failed"),
+        Column(f"{word.head} p50", "ms"),
+        Column(f"{word.head} p99", "ms"),
         Column("The disk's own fsync p50", "ms"),
         Column("Syncs of the server"),
         Column("Files on", numeric=False),
-        Column(said("What a flush did"), numeric=False),
+        Column(title, numeric=False),
     )
     rows = tuple(map(_row, found))
-    return Table(key, 0, said("What a flush did"), under, columns, rows, tuple(map(said, _notes(found))))
+    return Table(key, 0, title, under, columns, rows, tuple(_notes(found, word)))
 
 
-def _word(found: Sequence[Promise]) -> tuple[str, str]:
-    return found[0].word if found else FILES.durable_word
+def _word(found: Sequence[Promise]) -> Words:
+    return found[0].word if found else FLUSH
 
 
-def _notes(found: Sequence[Promise]) -> Iterator[str]:
+def _notes(found: Sequence[Promise], word: Words) -> Iterator[str]:
     yield (
         f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the "
         "same windows for any reason, counted in the kernel. This does not count servers inside the kernel "
         "and files opened for synchronous writing."
     )
     yield (
-        f"{wording.NOTHING} not known. Each load level is judged separately. Syncs of counted flushes may "
+        f"{wording.NOTHING} not known. Each load level is judged separately. Syncs of counted {word.several} may "
         "fall "
         f"outside the window: {BORDER_EACH_CLIENT} per client, and those of the {LATE_S * 1000:g} ms by which the "
         f"count may be late ({LATE_LEAST} at least). This allowance is at most {wording.share(BORDER_MOST)} of the "
-        f"level's flushes, or one if that is more, and {wording.share(BORDER_MOST)} of the run's. A server "
-        f"that honours each flush makes at least as many syncs as flushes, within this allowance, although "
-        f"syncs may have other causes. Fewer: several flushes may have shared a sync, or some were answered "
+        f"level's {word.several}, or one if that is more, and {wording.share(BORDER_MOST)} of the run's. A server "
+        f"that honours each {word.one} makes at least as many syncs as {word.several}, within this allowance, although "
+        f"syncs may have other causes. Fewer: several {word.several} may have shared a sync, or some were answered "
         f"without a sync; the counts can't distinguish these cases. Without any: at most "
         f"{wording.share(STRAY_SHARE)}."
     )
@@ -291,8 +302,8 @@ def _notes(found: Sequence[Promise]) -> Iterator[str]:
         )
     if any(promise.syncs is None for promise in found):
         yield (
-            "If syncs were not counted: a flush that takes much less than a stable disk's fsync may not have waited "
-            "for the disk."
+            f"If syncs were not counted: a {word.one} that takes much less than a stable disk's fsync may not have "
+            "waited for the disk."
         )
     # A server that made no sync was not slowed. If syncs were not counted, there may have been some.
     slowed = [promise for promise in found if promise.added_ms and promise.syncs != 0]
@@ -300,7 +311,7 @@ def _notes(found: Sequence[Promise]) -> Iterator[str]:
     for name, added_ms in added.items():
         yield (
             f"{name}: fsync_delay_ms adds at least {added_ms:g} ms to each sync of the server, and so to "
-            "flushes. The disk's own fsync excludes this delay."
+            f"{word.several}. The disk's own fsync excludes this delay."
         )
     for text in dict.fromkeys(text for promise in found for text in promise.media.in_full()):
         yield f"Files on {text}: the mounts from top to bottom, with the server's file system first."
@@ -322,7 +333,7 @@ def _row(promise: Promise) -> tuple[Cell, ...]:
             _outside([promise]) if promise.short else "",
         ),
         Cell(str(promise.media)),
-        Cell(_of(promise.word, _worded(promise.outcome, [promise]))),
+        Cell(_worded(promise.outcome, [promise])),
     )
 
 
@@ -336,12 +347,12 @@ def _disk(promise: Promise) -> Cell:
 
 def figures(results: Results) -> Iterator[Figure]:
     """Yield charts of flush times, and of throughput above and below the clients' cache, against the load level."""
-    said = partial(_of, results.work.durable_word)
+    head = words_of(results.work).head
     drawn: tuple[tuple[str, str, Callable[[MixFigures], Point | None]], ...] = (
-        (said("Flush p50"), "ms", partial(_flush_ms, results, 0)),
-        (said("Flush p99"), "ms", partial(_flush_ms, results, 2)),
+        (f"{head} p50", "ms", partial(_flush_ms, results, 0)),
+        (f"{head} p99", "ms", partial(_flush_ms, results, 2)),
     )
-    title = said("Flush times")
+    title = f"{head} times"
     if results.terms.below_cache:
         title += ", and throughput above and below the client cache"
         drawn += (
@@ -373,24 +384,26 @@ def _flush_ms(results: Results, place: int, mix: MixFigures) -> Point | None:
 
 def warnings(found: Sequence[Promise]) -> list[str]:
     """Return warnings on flushes that a reader must know before comparing throughput."""
-    did = outcomes(found)
+    did, word = outcomes(found), _word(found)
+    cut = {outcome.lost for outcome in did.values()}
     seen = {
-        outcome
+        replace(outcome, lost=None)
         for outcome in did.values()
         if outcome.extent not in (SyncExtent.UNKNOWN, SyncExtent.SYNCED, SyncExtent.NO_FLUSH)
     }
     said = []
-    if len(seen) > 1:
-        sure = any(outcome.extent in (SyncExtent.NONE, SyncExtent.MEMORY) or outcome.weak for outcome in seen)
+    if len(seen) > 1 or {True, False} <= cut:
+        sure = {True, False} <= cut or any(
+            outcome.extent in (SyncExtent.NONE, SyncExtent.MEMORY) or outcome.weak for outcome in seen
+        )
         parts = "; ".join(f"{name}: {_told(outcome, found, name)}" for name, outcome in did.items())
         said.append(
-            f"When clients ask for durable data (a flush), these configurations {('do' if sure else 'may do')} "
+            f"When clients ask for durable data (a {word.one}), these configurations {('do' if sure else 'may do')} "
             f"different things. They did not do the same work, so their speeds can't be compared. {parts}."
         )
     else:
         said += _without_sync(found, did)
-    told = [*said, *_not_known(did), *_media_warnings(found), *_preloaded(found)]
-    return [_of(_word(found), text) for text in told]
+    return [*said, *_not_known(did, word), *_media_warnings(found), *_preloaded(found)]
 
 
 def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[str]:
@@ -403,22 +416,22 @@ def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[
     return [f"{parts}.{so}"]
 
 
-def _not_known(did: Mapping[str, Outcome]) -> list[str]:
+def _not_known(did: Mapping[str, Outcome], word: Words) -> list[str]:
     """Return warnings on unknown outcomes, except for an unknown medium, which `_media_warnings` reports."""
     by_reason: dict[tuple[SyncExtent, str], list[str]] = defaultdict(list)
     for name, outcome in did.items():
         if outcome.extent in (SyncExtent.UNKNOWN, SyncExtent.SYNCED) and outcome.because != NO_MEDIUM:
             by_reason[outcome.extent, outcome.because].append(name)
-    return [_why_not_known(*why, wording.listing(names)) for why, names in by_reason.items()]
+    return [_why_not_known(*why, wording.listing(names), word) for why, names in by_reason.items()]
 
 
-def _why_not_known(extent: SyncExtent, because: str, names: str) -> str:
+def _why_not_known(extent: SyncExtent, because: str, names: str, word: Words) -> str:
     if extent is SyncExtent.SYNCED:
-        return f"{names}: {extent.value}. Whether the synced data reached a disk is {because}."
+        return f"{names}: {extent.told(word.one, word.several)}. Whether the synced data reached a disk is {because}."
     if because:
-        return f"The syncs don't show what a flush did on {names}: {because}."
+        return f"The syncs don't show what a {word.one} did on {names}: {because}."
     return (
-        f"What a flush did on {names} is not known. Data that a client believed to be on disk may not have "
+        f"What a {word.one} did on {names} is not known. Data that a client believed to be on disk may not have "
         "been on disk."
     )
 
@@ -439,7 +452,7 @@ def _media_warnings(found: Sequence[Promise]) -> Iterator[str]:
         )
     for how, names in weak.items():
         unless = ", unless that cache is protected" if how.by_device_cache else ""
-        yield f"{wording.listing(list(names))}: {how}. A power cut can lose flushed data{unless}."
+        yield f"{wording.listing(list(names))}: {how}. A power cut can lose {_word(found).done} data{unless}."
     # If syncs were not counted either, `_not_known` already warns.
     unknown = [each.configuration for each in found if each.syncs is not None and not each.media.known]
     if unknown:
@@ -475,7 +488,7 @@ def flush_summaries(found: Sequence[Promise]) -> dict[str, FlushSummary]:
     did = outcomes(found)
     return {
         name: FlushSummary(
-            _of(_word(found), _worded(did[name], of_name)),
+            _worded(did[name], of_name),
             sum(each.flushes for each in of_name),
             _syncs(of_name),
         )
@@ -485,22 +498,21 @@ def flush_summaries(found: Sequence[Promise]) -> dict[str, FlushSummary]:
 
 def price(found: Sequence[Promise], name: str) -> str:
     """Return what a power cut can cost the clients of a configuration, as one sentence; empty if it has no outcome."""
-    return _of(_word(found), _price(found, name))
-
-
-def _price(found: Sequence[Promise], name: str) -> str:
+    word = _word(found)
     outcome = outcomes(found).get(name)
     if outcome is None:
         return ""
+    if outcome.lost:
+        return f"{name} lost {word.done} data when the power was cut."
     if outcome.extent is SyncExtent.NONE:
         flushes = sum(promise.flushes for promise in _by_name(found)[name])
         return (
-            f"{name} answered {flushes:,} flushes without a sync, so a power cut can lose data that clients believe "
-            "to be safe."
+            f"{name} answered {flushes:,} {word.several} without a sync, so a power cut can lose data that clients "
+            "believe to be safe."
         )
     if outcome.extent is SyncExtent.MEMORY:
         return f"The files of {name} are in memory, so nothing survives a power cut."
-    return "The two do different things on a flush, so speed alone can't rank them."
+    return f"The two do different things on a {word.one}, so speed alone can't rank them."
 
 
 def beside_peaks(found: Sequence[Promise]) -> dict[str, str]:
@@ -523,9 +535,8 @@ def findings(found: Sequence[Promise], tables: Labels, key: str = "durability") 
         f"{name}: {_worded(did[name], of_name)} ({_counts(of_name)})"
         for name, of_name in _by_name(found).items()
     ]
-    evidence = "Flushes answered, and syncs of the server's processes, in the windows; "
-    said = partial(_of, _word(found))
-    return [Finding("Durability", said(f"{'; '.join(parts)}."), f"{said(evidence)}{tables[key]}.")]
+    evidence = f"{_word(found).heads} answered, and syncs of the server's processes, in the windows; "
+    return [Finding("Durability", f"{'; '.join(parts)}.", f"{evidence}{tables[key]}.")]
 
 
 def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:
@@ -537,21 +548,24 @@ def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:
 
 def _worded(outcome: Outcome, found: Sequence[Promise]) -> str:
     """Return the outcome in words, which mention unrelated syncs if any were counted."""
+    word = _word(found)
+    said = outcome.told(word.one, word.several)
     if outcome.extent is SyncExtent.NONE and any(promise.syncs for promise in found):
-        return f"{outcome}".replace("any sync", "a sync, apart from unrelated syncs", 1)
-    return f"{outcome}"
+        return said.replace("any sync", "a sync, apart from unrelated syncs", 1)
+    return said
 
 
 def _told(outcome: Outcome, found: Sequence[Promise], name: str) -> str:
     """Return the outcome in words, with the counts if the words don't tell them."""
     of_name = _by_name(found)[name]
     words = _worded(outcome, of_name)
-    all_said = words == f"{outcome}" and not any(promise.short for promise in of_name)
+    word = _word(found)
+    all_said = words == outcome.told(word.one, word.several) and not any(promise.short for promise in of_name)
     return words if all_said else f"{words} ({_counts(of_name)})"
 
 
 def _counts(found: Sequence[Promise]) -> str:
-    flushes = wording.plural(sum(promise.flushes for promise in found), "flush", "flushes")
+    flushes = wording.plural(sum(promise.flushes for promise in found), *_word(found)[:2])
     syncs = _syncs(found)
     if syncs is None:
         return flushes

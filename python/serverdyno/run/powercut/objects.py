@@ -27,6 +27,8 @@ from serverdyno.store.powercut import Cut
 SIZES_BYTES = (1024, 4096, 65_536, 262_144)
 READ_PATIENCE_S = 60.0
 """Time for which a server may answer with errors after its start, until its parts know each other."""
+LEAST_READS = 2
+"""Attempts to read an object, also after that time: one answer that was cut off is no loss."""
 ANSWER_TIMEOUT_S = 300.0
 MOST_REFUSED = 100
 """Number of refused PUTs, with none acknowledged, after which a server is given up."""
@@ -174,8 +176,8 @@ class ObjectJournal:
             yield self._state(client, put, deadline)
 
     def _state(self, client: ObjectClient, put: Put, deadline: float) -> Left:
-        """Return what is left of an object. Errors are repeated until the deadline."""
-        while True:
+        """Return what is left of an object. After an error it is read again, until the deadline, and once at least."""
+        for attempt in itertools.count(1):
             status = None
             with suppress(OSError):
                 status, content = client.ask("GET", f"/{BUCKET}/{put.key}")
@@ -183,7 +185,8 @@ class ObjectJournal:
                 return "intact" if hashlib.sha256(content).hexdigest() == put.digest else "torn"
             if status == HTTPStatus.NOT_FOUND:
                 return "lost"
-            if time.monotonic() > deadline:
-                return "unreadable"
+            if attempt >= LEAST_READS and time.monotonic() > deadline:
+                break
             waiting.look()
             time.sleep(POLL_S)
+        return "unreadable"
