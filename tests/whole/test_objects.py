@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home, wait_for_line, wait_until
 from support.experiments import Listener, carried_out
 from support.reference_servers import start_s3
+from support.s3_proxy import Answer, Asked, s3_proxy
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 KEY_ID, SECRET = "AKIDTEST", "a-secret/that+nobody=shows"
@@ -200,6 +202,45 @@ def test_slow_down_is_an_error_of_that_name_and_nothing_is_sent_again(tmp_path: 
     # The response to HEAD has no code, so the first example may have the status alone.
     assert any(row.fault == "slow_down" and "503" in row.example for row in record.errors), record.errors
     assert {row.side for row in record.errors} == {"server"}
+
+
+class Late:
+    """Carries out one change in five only after ten further requests, without an answer."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.requests = self.changes = self.carried_out_late = 0
+        self.held: list[tuple[int, Asked]] = []
+
+    def answered(self, asked: Asked) -> Answer | None:
+        with self.lock:
+            self.requests += 1
+            removes = "?delete" in asked.path
+            while self.held and (removes or self.held[0][0] <= self.requests):
+                self.held.pop(0)[1].passed_on()
+                self.carried_out_late += 1
+            if removes:
+                self.changes = 0
+            elif asked.method in ("PUT", "DELETE"):
+                self.changes += 1
+                # Nothing is held while 16 objects are put before the level, or after the removal has begun.
+                if self.changes > 16 and self.changes % 5 == 0:
+                    self.held.append((self.requests + 10, asked))
+                    return None
+            return asked.passed_on()
+
+
+def test_a_change_that_is_carried_out_after_it_was_given_up_is_no_wrong_answer(tmp_path: Path) -> None:
+    late = Late()
+    with serving() as server, s3_proxy(server.port, late.answered) as port:
+        weights = {"get": 4, "put": 3, "head": 2, "delete": 1, "list": 2, "copy": 1}
+        created(tmp_path / "e", f"s3://127.0.0.1:{port}/volume1", clients=[2], length_s=2, weights=weights)
+        listener = Listener()
+        carried_out(tmp_path / "e", listener)
+        assert late.carried_out_late > 5, listener.failures
+        assert keys(server.port) == []
+    [record] = Experiment.open(tmp_path / "e").mixes()
+    assert {row.fault for row in record.errors} == {"closed_early"}, record.errors
 
 
 def test_what_a_killed_load_left_is_named_with_the_command_that_removes_it(
