@@ -342,3 +342,34 @@ def test_the_requests_are_as_many_as_the_server_counted(tmp_path: Path) -> None:
     assert carried_out(folder)
     [note] = Experiment.open(folder).run_notes().values()
     assert note.requests_answered == note.requests_by_server_count
+
+
+EMPTY_PAGE = b"""<ListBucketResult><IsTruncated>true</IsTruncated>
+<NextContinuationToken>empty</NextContinuationToken></ListBucketResult>"""
+
+
+def empty_page_first(asked: Asked) -> Answer:
+    """Begin each list with an empty page that is not the last, as a store with many deleted keys does."""
+    if "list-type=2" not in asked.path or "continuation-token=" in asked.path.replace("token=empty", ""):
+        return asked.passed_on()
+    if "continuation-token=empty" not in asked.path:
+        return 200, {"Content-Type": "application/xml"}, EMPTY_PAGE
+    asked.path = asked.path.replace("continuation-token=empty&", "")
+    return asked.passed_on()
+
+
+def test_an_empty_page_is_not_the_end_of_a_list(home: Home, tmp_path: Path) -> None:
+    old = f"{_native.Workspaces.DIRECTORY}-0/0/p0000/o00000000"
+    with (
+        serving(objects={old: b"of a load that was killed"}) as server,
+        s3_proxy(server.port, empty_page_first) as port,
+    ):
+        url = f"s3://127.0.0.1:{port}/volume1"
+        created(tmp_path / "e", url, clients=[2], length_s=60)
+        with home.started("resume", tmp_path / "e") as dyno:
+            before = "".join(wait_for_line(dyno, "starting"))
+            wait_until(lambda: len(keys(server.port)) > 3, "objects are put")
+            dyno.terminate()
+            dyno.communicate(timeout=180)
+        assert keys(server.port) == [old]
+        assert "already exists on bucket volume1, from a load that was killed" in before
