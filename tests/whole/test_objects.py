@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -373,3 +374,30 @@ def test_an_empty_page_is_not_the_end_of_a_list(home: Home, tmp_path: Path) -> N
             dyno.communicate(timeout=180)
         assert keys(server.port) == [old]
         assert "already exists on bucket volume1, from a load that was killed" in before
+
+
+def test_an_upload_whose_part_is_not_answered_in_time_is_aborted_at_once(home: Home, tmp_path: Path) -> None:
+    asked_for: list[tuple[str, str]] = []
+    over = threading.Event()
+
+    def answered(asked: Asked) -> Answer | None:
+        asked_for.append((asked.method, asked.path))
+        # Two objects of two parts are put first.
+        if "partNumber=" in asked.path and sum("partNumber=" in path for _, path in asked_for) == 5:
+            asked_for.clear()
+            over.wait(300)
+            return None
+        if asked.method == "DELETE":
+            time.sleep(1)  # a slow server, as one that does not answer in time is
+        return asked.passed_on()
+
+    parts = ("--size", "6000000", "--part-bytes", "5242880", "--parts-in-flight", "1", "--objects", "2")
+    level = ("--clients", "1", "--length", "12s", "--timeout", "5s", "--mix", "put=1")
+    with serving() as server, s3_proxy(server.port, answered) as port:
+        url = f"s3://127.0.0.1:{port}/volume1"
+        home.here("objects", url, *level, *parts, "--into", tmp_path / "e")
+        over.set()
+    aborted = [
+        place for place, (how, path) in enumerate(asked_for) if how == "DELETE" and "uploadId=" in path
+    ]
+    assert aborted == [0], asked_for
