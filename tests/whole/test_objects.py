@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home, wait_for_line, wait_until
 from support.experiments import Listener, carried_out
 from support.reference_servers import start_s3
+from support.s3_proxy import Answer, Asked, s3_proxy
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 KEY_ID, SECRET = "AKIDTEST", "a-secret/that+nobody=shows"
@@ -202,6 +205,45 @@ def test_slow_down_is_an_error_of_that_name_and_nothing_is_sent_again(tmp_path: 
     assert {row.side for row in record.errors} == {"server"}
 
 
+class Late:
+    """Carries out one change in five only after ten further requests, without an answer."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.requests = self.changes = self.carried_out_late = 0
+        self.held: list[tuple[int, Asked]] = []
+
+    def answered(self, asked: Asked) -> Answer | None:
+        with self.lock:
+            self.requests += 1
+            removes = "?delete" in asked.path
+            while self.held and (removes or self.held[0][0] <= self.requests):
+                self.held.pop(0)[1].passed_on()
+                self.carried_out_late += 1
+            if removes:
+                self.changes = 0
+            elif asked.method in ("PUT", "DELETE"):
+                self.changes += 1
+                # Nothing is held while 16 objects are put before the level, or after the removal has begun.
+                if self.changes > 16 and self.changes % 5 == 0:
+                    self.held.append((self.requests + 10, asked))
+                    return None
+            return asked.passed_on()
+
+
+def test_a_change_that_is_carried_out_after_it_was_given_up_is_no_wrong_answer(tmp_path: Path) -> None:
+    late = Late()
+    with serving() as server, s3_proxy(server.port, late.answered) as port:
+        weights = {"get": 4, "put": 3, "head": 2, "delete": 1, "list": 2, "copy": 1}
+        created(tmp_path / "e", f"s3://127.0.0.1:{port}/volume1", clients=[2], length_s=2, weights=weights)
+        listener = Listener()
+        carried_out(tmp_path / "e", listener)
+        assert late.carried_out_late > 5, listener.failures
+        assert keys(server.port) == []
+    [record] = Experiment.open(tmp_path / "e").mixes()
+    assert {row.fault for row in record.errors} == {"closed_early"}, record.errors
+
+
 def test_what_a_killed_load_left_is_named_with_the_command_that_removes_it(
     home: Home, tmp_path: Path
 ) -> None:
@@ -301,3 +343,61 @@ def test_the_requests_are_as_many_as_the_server_counted(tmp_path: Path) -> None:
     assert carried_out(folder)
     [note] = Experiment.open(folder).run_notes().values()
     assert note.requests_answered == note.requests_by_server_count
+
+
+EMPTY_PAGE = b"""<ListBucketResult><IsTruncated>true</IsTruncated>
+<NextContinuationToken>empty</NextContinuationToken></ListBucketResult>"""
+
+
+def empty_page_first(asked: Asked) -> Answer:
+    """Begin each list with an empty page that is not the last, as a store with many deleted keys does."""
+    if "list-type=2" not in asked.path or "continuation-token=" in asked.path.replace("token=empty", ""):
+        return asked.passed_on()
+    if "continuation-token=empty" not in asked.path:
+        return 200, {"Content-Type": "application/xml"}, EMPTY_PAGE
+    asked.path = asked.path.replace("continuation-token=empty&", "")
+    return asked.passed_on()
+
+
+def test_an_empty_page_is_not_the_end_of_a_list(home: Home, tmp_path: Path) -> None:
+    old = f"{_native.Workspaces.DIRECTORY}-0/0/p0000/o00000000"
+    with (
+        serving(objects={old: b"of a load that was killed"}) as server,
+        s3_proxy(server.port, empty_page_first) as port,
+    ):
+        url = f"s3://127.0.0.1:{port}/volume1"
+        created(tmp_path / "e", url, clients=[2], length_s=60)
+        with home.started("resume", tmp_path / "e") as dyno:
+            before = "".join(wait_for_line(dyno, "starting"))
+            wait_until(lambda: len(keys(server.port)) > 3, "objects are put")
+            dyno.terminate()
+            dyno.communicate(timeout=180)
+        assert keys(server.port) == [old]
+        assert "already exists on bucket volume1, from a load that was killed" in before
+
+
+def test_an_upload_whose_part_is_not_answered_in_time_is_aborted_at_once(home: Home, tmp_path: Path) -> None:
+    asked_for: list[tuple[str, str]] = []
+    over = threading.Event()
+
+    def answered(asked: Asked) -> Answer | None:
+        asked_for.append((asked.method, asked.path))
+        # Two objects of two parts are put first.
+        if "partNumber=" in asked.path and sum("partNumber=" in path for _, path in asked_for) == 5:
+            asked_for.clear()
+            over.wait(300)
+            return None
+        if asked.method == "DELETE":
+            time.sleep(1)  # a slow server, as one that does not answer in time is
+        return asked.passed_on()
+
+    parts = ("--size", "6000000", "--part-bytes", "5242880", "--parts-in-flight", "1", "--objects", "2")
+    level = ("--clients", "1", "--length", "12s", "--timeout", "5s", "--mix", "put=1")
+    with serving() as server, s3_proxy(server.port, answered) as port:
+        url = f"s3://127.0.0.1:{port}/volume1"
+        home.here("objects", url, *level, *parts, "--into", tmp_path / "e")
+        over.set()
+    aborted = [
+        place for place, (how, path) in enumerate(asked_for) if how == "DELETE" and "uploadId=" in path
+    ]
+    assert aborted == [0], asked_for

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +14,7 @@ import pytest
 from serverdyno import _native
 from support.dyno_process import Home
 from support.reference_servers import start_http, start_s3
+from support.s3_proxy import Answer, Asked, s3_proxy
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 KEY_ID, SECRET = "AKIDTEST", "a-secret/that+nobody=shows"
@@ -149,50 +146,17 @@ def test_a_web_server_is_told_from_an_s3_server(home: Home, tmp_path: Path) -> N
 DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied.</Message></Error>"
 
 
-@contextmanager
-def forbidding_deletes(port: int) -> Iterator[int]:
-    """Yield the port of a proxy that passes all requests on but those that delete, which it refuses as S3 does."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def passed_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, headers, content = 403, {"Content-Type": "application/xml"}, DENIED
-            if self.command != "DELETE" and "?delete" not in self.path:
-                server = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-                server.request(self.command, self.path, body, dict(self.headers))
-                answer = server.getresponse()
-                status, content = answer.status, answer.read()
-                headers = {name.title(): value for name, value in answer.headers.items()}
-                server.close()
-            self.send_response_only(status)
-            for name, value in headers.items():
-                if name.lower() not in ("content-length", "transfer-encoding", "connection"):
-                    self.send_header(name, value)
-            length = headers["Content-Length"] if self.command == "HEAD" else f"{len(content)}"
-            self.send_header("Content-Length", length)
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = passed_on  # noqa: N815 (names of http.server)
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=proxy.serve_forever, daemon=True).start()
-    try:
-        yield proxy.server_port
-    finally:
-        proxy.shutdown()
-        proxy.server_close()
+def forbid_deletes(asked: Asked) -> Answer:
+    """Pass all requests on but those that delete, which are refused as S3 does."""
+    if asked.method == "DELETE" or "?delete" in asked.path:
+        return 403, {"Content-Type": "application/xml"}, DENIED
+    return asked.passed_on()
 
 
 def test_a_key_that_may_not_delete_is_told_and_what_stays_is_named(home: Home, tmp_path: Path) -> None:
     open_to_all = start_s3()
     try:
-        with forbidding_deletes(open_to_all.port) as port:
+        with s3_proxy(open_to_all.port, forbid_deletes) as port:
             url, options = f"s3://127.0.0.1:{port}/volume1", (*SHORT, "--mix", "put=1,delete=2")
             told = refused(home.here("objects", url, *options, "--into", tmp_path / "e"))
     finally:

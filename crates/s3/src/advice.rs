@@ -82,7 +82,8 @@ const ROWS: &[Row] = &[
     Row {
         names: &["SlowDown", "RequestLimitExceeded", "TooManyRequests", "ServiceUnavailable"],
         circumstance: always,
-        text: "The server limits the rate of requests: use fewer clients or a lower rate. Nothing was repeated.",
+        text: "The server limits the rate of requests: use fewer clients or a lower rate. In a load level \
+               nothing is repeated.",
     },
     Row {
         names: &["NotImplemented", "InvalidRequest", "InvalidArgument", "InvalidDigest", "XAmzContentSHA256Mismatch"],

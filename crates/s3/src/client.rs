@@ -116,8 +116,8 @@ enum Sent<'a> {
     Nothing,
     /// A short body of our own, always signed.
     Text(&'a [u8]),
-    /// Content of an object.
-    Object(&'a [&'a [u8]]),
+    /// Content of an object, and its checksum if the requests have one.
+    Object(&'a [&'a [u8]], Option<&'a str>),
 }
 
 /// A client of one bucket on one connection, which is made when needed.
@@ -149,8 +149,9 @@ impl<T: Transport> Client<T> {
     /// # Errors
     /// Why it is not known to be stored.
     pub async fn put(&mut self, key: &str, content: &[&[u8]], call: &mut Call) -> Result<Tag, Failure> {
-        self.ask(&Request::new("PUT", key), &Sent::Object(content), call)
-            .await?;
+        let sum = self.checksum_of(content);
+        let sent = Sent::Object(content, sum.as_deref());
+        self.ask(&Request::new("PUT", key), &sent, call).await?;
         self.answer.tag().ok_or(Broken::NoTag.into())
     }
 
@@ -321,13 +322,15 @@ impl<T: Transport> Client<T> {
             query: &[("partNumber", &text), ("uploadId", upload)],
             ..Request::new("PUT", key)
         };
-        self.ask(&request, &Sent::Object(content), call).await?;
+        let sum = self.checksum_of(content);
+        let sent = Sent::Object(content, sum.as_deref());
+        self.ask(&request, &sent, call).await?;
         let tag = self.answer.tag_text().ok_or(Broken::NoTag)?;
         let mut entry = format!("<Part><PartNumber>{text}</PartNumber><ETag>").into_bytes();
         escape_xml(&tag, &mut entry);
         entry.extend(b"</ETag>");
-        if let Some(checksum) = self.settings.checksum {
-            let (element, sum) = (checksum.element(), checksum.of(content.iter().copied()));
+        if let Some((checksum, sum)) = self.settings.checksum.zip(sum) {
+            let element = checksum.element();
             entry.extend(format!("<{element}>{sum}</{element}>").into_bytes());
         }
         entry.extend(b"</Part>");
@@ -440,7 +443,7 @@ impl<T: Transport> Client<T> {
                     .exchange_parts(parts, call.start_ns, body, &mut cost)
                     .await
             }
-            Sent::Object(content) => match (self.settings.payload, self.settings.checksum) {
+            Sent::Object(content, sum) => match (self.settings.payload, self.settings.checksum.zip(*sum)) {
                 (Payload::Chunked, Some(checksum)) => {
                     let frames = self.frame(request, content, checksum)?;
                     let parts = frames.parts(&self.head, content);
@@ -469,12 +472,11 @@ impl<T: Transport> Client<T> {
         request: &Request<'_>,
         content: &[&[u8]],
         payload: Payload,
-        checksum: Option<Checksum>,
+        checksum: Option<(Checksum, &str)>,
     ) -> Result<(), Failure> {
         let bytes = content.iter().map(|piece| piece.len() as u64).sum();
-        let sum = checksum.map(|checksum| checksum.of(content.iter().copied()));
         let hash = (payload == Payload::Signed).then(|| payload_hash(content));
-        let headers = checksum.zip(sum.as_deref()).map(|(checksum, sum)| {
+        let headers = checksum.map(|(checksum, sum)| {
             [
                 (checksum.header(), sum),
                 ("x-amz-sdk-checksum-algorithm", checksum.algorithm()),
@@ -489,11 +491,11 @@ impl<T: Transport> Client<T> {
         &mut self,
         request: &Request<'_>,
         content: &[&[u8]],
-        checksum: Checksum,
+        (checksum, sum): (Checksum, &str),
     ) -> Result<Frames, Failure> {
         let is_signed = !self.settings.is_secure && !self.signer.borrow().is_anonymous();
         let bytes: u64 = content.iter().map(|piece| piece.len() as u64).sum();
-        let mut frames = Frames::new(content, checksum, is_signed);
+        let mut frames = Frames::new(content, (checksum, sum), is_signed);
         let decoded = bytes.to_string();
         let headers = [
             ("content-encoding", "aws-chunked"),
@@ -512,6 +514,11 @@ impl<T: Transport> Client<T> {
             frames.sign(&self.signer.borrow(), signature, content);
         }
         Ok(frames)
+    }
+
+    fn checksum_of(&self, content: &[&[u8]]) -> Option<String> {
+        let checksum = self.settings.checksum?;
+        Some(checksum.of(content.iter().copied()))
     }
 
     fn write_path(&mut self, key: &str) {

@@ -133,6 +133,17 @@ pub fn was_refused(failure: &Failure) -> bool {
     is_unsent || status_in(failure).is_some_and(|status| (400..500).contains(&status))
 }
 
+/// Returns whether the server may still carry out a change after this failure: there was no answer, or one that does not
+/// say that it refused.
+#[must_use]
+pub fn may_act_later(failure: &Failure) -> bool {
+    let is_told = matches!(
+        failure.fault,
+        Fault::SlowDown | Fault::NoSpace | Fault::AccessDenied
+    );
+    !is_told && !was_refused(failure)
+}
+
 /// Returns whether a failure is an error status by which the server says that it failed.
 #[must_use]
 pub fn is_of_server(failure: &Failure) -> bool {
@@ -222,5 +233,29 @@ mod tests {
             " XMinioStorageFull",
         );
         check(500, Some("<script>"), Fault::ErrorStatus, ": status 500");
+    }
+
+    #[test]
+    fn a_change_may_be_carried_out_later_unless_the_server_refused_it_or_never_got_it() {
+        for fault in [Fault::ResponseTimeout, Fault::ClosedEarly, Fault::ConnectionReset] {
+            assert!(may_act_later(&fault.into()), "{fault:?}");
+        }
+        for (status, code) in [
+            (500, Some("InternalError")),
+            (504, None),
+            (200, Some("InternalError")),
+        ] {
+            assert!(may_act_later(&failure(status, code)), "{status}");
+        }
+        for (status, code) in [
+            (503, Some("SlowDown")),
+            (403, None),
+            (507, None),
+            (412, Some("PreconditionFailed")),
+            (200, Some("AccessDenied")),
+        ] {
+            assert!(!may_act_later(&failure(status, code)), "{status}");
+        }
+        assert!(!may_act_later(&Fault::ConnectionRefused.into()));
     }
 }

@@ -28,8 +28,8 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Creates the frames of `content`, with room for signatures if they are `signed`.
-    pub(crate) fn new(content: &[&[u8]], checksum: Checksum, signed: bool) -> Self {
+    /// Creates the frames of `content`, whose checksum is `sum`, with room for signatures if they are `signed`.
+    pub(crate) fn new(content: &[&[u8]], (checksum, sum): (Checksum, &str), signed: bool) -> Self {
         let mut frames = Self::default();
         for (place, piece) in content.iter().enumerate() {
             if place > 0 {
@@ -43,7 +43,6 @@ impl Frames {
         }
         frames.begin_chunk(0, signed);
         let line = frames.bytes.len();
-        let sum = checksum.of(content.iter().copied());
         frames.bytes.extend(checksum.header().as_bytes());
         frames.bytes.push(b':');
         frames.bytes.extend(sum.as_bytes());
@@ -126,7 +125,8 @@ mod tests {
     use crate::sign::Credentials;
 
     fn sent(content: &[&[u8]], signer: Option<(&Signer, Signature)>) -> Vec<u8> {
-        let mut frames = Frames::new(content, Checksum::Crc32, signer.is_some());
+        let sum = Checksum::Crc32.of(content.iter().copied());
+        let mut frames = Frames::new(content, (Checksum::Crc32, &sum), signer.is_some());
         let length = frames.bytes() + content.iter().map(|piece| piece.len()).sum::<usize>();
         if let Some((signer, before)) = signer {
             frames.sign(signer, before, content);
@@ -160,7 +160,8 @@ mod tests {
         before.copy_from_slice(b"106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e");
         let content = [b'a'; 66_560];
         let content = [&content[..65_536], &content[65_536..]];
-        let mut frames = Frames::new(&content, Checksum::Crc32c, true);
+        let sum = Checksum::Crc32c.of(content);
+        let mut frames = Frames::new(&content, (Checksum::Crc32c, &sum), true);
         frames.sign(&signer, before, &content);
         let signature = |place: usize| {
             let from = frames.signatures[place];

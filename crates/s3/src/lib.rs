@@ -20,7 +20,7 @@ mod xml;
 pub use answer::{Answer, Tag};
 pub use checksum::Checksum;
 pub use client::{Call, Client, Fetched, Payload, Settings, MOST_KEYS_PER_DELETE, MOST_KEYS_PER_PAGE};
-pub use code::{is_of_server, was_refused};
+pub use code::{is_of_server, may_act_later, was_refused};
 pub use date::AmzTime;
 pub use documents::{fuzz_documents, Deleted, Entry, Page, UploadsPage};
 pub use sign::{Credentials, RequestHead, Signer, EMPTY_SHA256, UNSIGNED};

@@ -159,8 +159,18 @@ impl S3Target {
         let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
         let prefix = format!("{}{name}", self.prefix);
         self.alone(deadline_ns, |mut client| async move {
-            let page = client.list_one(&prefix, &mut Call::new(monotonic_ns())).await?;
-            Ok(page.entries.iter().any(|entry| entry.key.starts_with(&prefix)))
+            // One call, so that all pages together have one deadline.
+            let (mut from, mut call) = (None, Call::new(monotonic_ns()));
+            loop {
+                let page = client.list_one(&prefix, from.as_deref(), &mut call).await?;
+                if page.entries.iter().any(|entry| entry.key.starts_with(&prefix)) {
+                    return Ok(true);
+                }
+                match page.next {
+                    Some(next) => from = Some(next),
+                    None => return Ok(false),
+                }
+            }
         })
     }
 
@@ -243,10 +253,10 @@ enum AnyClient {
 }
 
 impl AnyClient {
-    async fn list_one(&mut self, prefix: &str, call: &mut Call) -> Result<Page, Failure> {
+    async fn list_one(&mut self, prefix: &str, from: Option<&str>, call: &mut Call) -> Result<Page, Failure> {
         match self {
-            Self::Plain(client) => client.list(prefix, None, 1, call).await,
-            Self::Secure(client) => client.list(prefix, None, 1, call).await,
+            Self::Plain(client) => client.list(prefix, from, 1, call).await,
+            Self::Secure(client) => client.list(prefix, from, 1, call).await,
         }
     }
 

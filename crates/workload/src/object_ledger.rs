@@ -1,8 +1,11 @@
 //! What each object of one client thread must contain, and what a list must show.
 //!
 //! An object is known from the answer to its PUT until the next operation that changes it begins. From then until that
-//! operation succeeds, or if it fails, the object is unknown, and unknown is never reported as wrong. The version before
-//! the last one is kept, to tell a stale answer from a wrong one.
+//! operation succeeds, or if it is refused, the object is unknown, and unknown is never reported as wrong. The version
+//! before the last one is kept, to tell a stale answer from a wrong one.
+//!
+//! The server may carry out a change after the client gave it up. Then nothing is known of the key for good, so the
+//! object gets another key, and the old one is retired: nobody uses or judges it any more.
 
 use crate::{content_of, Writing};
 
@@ -63,6 +66,8 @@ enum Known {
 struct Entry {
     known: Known,
     before: Option<ObjectVersion>,
+    /// Number of keys of the object that are retired.
+    retired: u32,
 }
 
 /// The ledger of one client thread, or of the objects that all share.
@@ -82,6 +87,7 @@ impl ObjectLedger {
         let entry = Entry {
             known: Known::Absent,
             before: None,
+            retired: 0,
         };
         Self {
             owner,
@@ -181,6 +187,22 @@ impl ObjectLedger {
         self.entries[object as usize].known = Known::Absent;
     }
 
+    /// Gives an object another key, under which nothing was put.
+    pub fn retire(&mut self, object: u32) {
+        let entry = &mut self.entries[object as usize];
+        *entry = Entry {
+            known: Known::Absent,
+            before: None,
+            retired: entry.retired.saturating_add(1),
+        };
+    }
+
+    /// Returns the number of keys of an object that are retired.
+    #[must_use]
+    pub fn retired(&self, object: u32) -> u32 {
+        self.entries.get(object as usize).map_or(0, |entry| entry.retired)
+    }
+
     /// Compares what an answer says about an object with what was put: its length (None: of a part of it), and its
     /// ETag. Learns an ETag that nobody knew.
     ///
@@ -226,14 +248,14 @@ pub struct ListCheck {
 }
 
 impl ListCheck {
-    /// Checks one entry.
+    /// Checks one entry, with the object's key number `turn`, from 0. A retired key may be there or not.
     ///
     /// # Errors
     /// It is stale, wrong or unexpected.
     pub fn entry(
         &mut self,
         ledger: &mut ObjectLedger,
-        object: u32,
+        (object, turn): (u32, u32),
         bytes: u64,
         tag: Option<u64>,
     ) -> Result<(), ObjectFault> {
@@ -242,6 +264,13 @@ impl ListCheck {
             .listed
             .get_mut(place as usize)
             .ok_or(ObjectFault::Unexpected)?;
+        let retired = ledger.retired(object);
+        if turn < retired {
+            return Ok(());
+        }
+        if turn > retired {
+            return Err(ObjectFault::Unexpected);
+        }
         if std::mem::replace(listed, true) || ledger.entries[object as usize].known == Known::Absent {
             return Err(ObjectFault::Unexpected);
         }

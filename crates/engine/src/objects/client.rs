@@ -11,7 +11,7 @@ use crate::sampling::Sampling;
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Failure};
 use dyno_net::Executor;
-use dyno_s3::{was_refused, Call, Client, Fetched, Tag, MOST_KEYS_PER_DELETE};
+use dyno_s3::{may_act_later, was_refused, Call, Client, Fetched, Tag, MOST_KEYS_PER_DELETE};
 use dyno_workload::{part_of_object, ObjectFault, ObjectLedger, ObjectOp, ObjectVersion, ObjectsOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -105,7 +105,7 @@ impl<T: Transport> ObjectsClient<T> {
             };
             let mut patience = Patience::new(executor);
             let tag = loop {
-                shared.names.write_key(object, &mut self.key);
+                shared.names.write_key(object, 0, &mut self.key);
                 let mut call = Call::new(monotonic_ns());
                 let stored = self.store(&version, &mut call).await;
                 self.count_outside(&call);
@@ -124,7 +124,8 @@ impl<T: Transport> ObjectsClient<T> {
         let mut keys = Vec::new();
         for object in self.ledger.present() {
             let mut key = String::new();
-            self.names.write_key(object, &mut key);
+            self.names
+                .write_key(object, self.ledger.retired(object), &mut key);
             keys.push(key);
         }
         for some in keys.chunks(MOST_KEYS_PER_DELETE) {
@@ -173,10 +174,20 @@ impl<T: Transport> ObjectsClient<T> {
         stored
     }
 
+    /// Passes on the result of a change of objects. If the server may carry it out later, they get other keys.
+    fn settle<R>(&mut self, objects: &[u32], result: Result<R, Failure>) -> Result<R, Failure> {
+        if result.as_ref().is_err_and(may_act_later) {
+            objects.iter().for_each(|object| self.ledger.retire(*object));
+        }
+        result
+    }
+
     async fn put(&mut self, object: u32, bytes: u64, call: &mut Call) -> Result<Moved, Failure> {
         let version = self.ledger.begin_put(object, bytes);
-        self.names.write_key(object, &mut self.key);
-        let tag = self.store(&version, call).await?;
+        self.names
+            .write_key(object, self.ledger.retired(object), &mut self.key);
+        let stored = self.store(&version, call).await;
+        let tag = self.settle(&[object], stored)?;
         self.ledger.stored(object, version, tag.0);
         Ok(Moved {
             written: bytes,
@@ -188,11 +199,12 @@ impl<T: Transport> ObjectsClient<T> {
     /// before.
     fn expected(&mut self, object: u32, shared: bool) -> Option<(ObjectVersion, Option<ObjectVersion>)> {
         if shared {
-            self.shared.names.write_key(object, &mut self.key);
+            self.shared.names.write_key(object, 0, &mut self.key);
             let ledger = self.shared.ledger.borrow();
             ledger.known(object).map(|version| (version, None))
         } else {
-            self.names.write_key(object, &mut self.key);
+            self.names
+                .write_key(object, self.ledger.retired(object), &mut self.key);
             let version = self.ledger.known(object)?;
             Some((version, self.ledger.before(object)))
         }
@@ -258,8 +270,10 @@ impl<T: Transport> ObjectsClient<T> {
 
     async fn delete(&mut self, object: u32, call: &mut Call) -> Result<Moved, Failure> {
         self.ledger.begin_change(object);
-        self.names.write_key(object, &mut self.key);
-        self.clients[0].delete(&self.key, call).await?;
+        self.names
+            .write_key(object, self.ledger.retired(object), &mut self.key);
+        let deleted = self.clients[0].delete(&self.key, call).await;
+        self.settle(&[object], deleted)?;
         self.ledger.deleted(object);
         Ok(Moved::default())
     }
@@ -269,10 +283,12 @@ impl<T: Transport> ObjectsClient<T> {
         for object in objects {
             self.ledger.begin_change(*object);
             let mut key = String::new();
-            self.names.write_key(*object, &mut key);
+            self.names
+                .write_key(*object, self.ledger.retired(*object), &mut key);
             keys.push(key);
         }
-        self.clients[0].delete_many(&keys, call).await?;
+        let deleted = self.clients[0].delete_many(&keys, call).await;
+        self.settle(objects, deleted)?;
         objects.iter().for_each(|object| self.ledger.deleted(*object));
         Ok(Moved::default())
     }
@@ -280,9 +296,12 @@ impl<T: Transport> ObjectsClient<T> {
     async fn copy(&mut self, from: u32, to: u32, call: &mut Call) -> Result<Moved, Failure> {
         let source = self.ledger.known(from);
         self.ledger.begin_change(to);
-        self.names.write_key(from, &mut self.key);
-        self.names.write_key(to, &mut self.other_key);
-        let tag = self.clients[0].copy(&self.key, &self.other_key, call).await?;
+        self.names
+            .write_key(from, self.ledger.retired(from), &mut self.key);
+        self.names
+            .write_key(to, self.ledger.retired(to), &mut self.other_key);
+        let copied = self.clients[0].copy(&self.key, &self.other_key, call).await;
+        let tag = self.settle(&[to], copied)?;
         if let Some(version) = source {
             self.ledger.stored(to, version, tag.0);
         }

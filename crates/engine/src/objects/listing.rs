@@ -59,9 +59,12 @@ pub(crate) async fn remove_all<T: Transport>(
     until_ns: u64,
     sum: &mut Call,
 ) -> Result<(), Failure> {
+    let (mut from, mut is_clean): (Option<String>, _) = (None, true);
     loop {
         let call = &mut Call::new(monotonic_ns());
-        let listed = client.list(prefix, None, MOST_KEYS_PER_PAGE, call).await;
+        let listed = client
+            .list(prefix, from.as_deref(), MOST_KEYS_PER_PAGE, call)
+            .await;
         sum.merge(call);
         let page = listed?;
         let keys: Vec<&str> = page.entries.iter().map(|entry| entry.key.as_str()).collect();
@@ -74,9 +77,14 @@ pub(crate) async fn remove_all<T: Transport>(
             sum.merge(call);
             deleted?;
         }
-        // Keys may come after those of a page that is the last by its own account.
-        if keys.is_empty() {
-            break;
+        is_clean &= keys.is_empty();
+        from = page.next;
+        if from.is_none() {
+            // Keys may come after those of a page that is the last by its own account.
+            if is_clean {
+                break;
+            }
+            is_clean = true;
         }
         in_time(until_ns)?;
     }

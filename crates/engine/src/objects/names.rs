@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-/// Keys below one prefix: `PREFIXp0001/o00000123`. Digits are fixed, so the order of keys is that of numbers.
+/// Keys below one prefix: `PREFIXp0001/o00000123`. Digits are fixed, so the order of keys is that of numbers. If keys of
+/// an object are retired, the next one ends with their number: `o00000123-1`.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     prefix: String,
@@ -22,11 +23,14 @@ impl Names {
         &self.prefix
     }
 
-    /// Replaces `key` by that of an object.
-    pub(crate) fn write_key(&self, object: u32, key: &mut String) {
+    /// Replaces `key` by that of an object of which `retired` keys are retired.
+    pub(crate) fn write_key(&self, object: u32, retired: u32, key: &mut String) {
         self.write_part(object / self.objects_per_prefix, key);
         // Writing to a string can't fail.
         let _ = write!(key, "o{object:08}");
+        if retired > 0 {
+            let _ = write!(key, "-{retired}");
+        }
     }
 
     /// Replaces `key` by the prefix with number `part`.
@@ -42,13 +46,14 @@ impl Names {
         (first, first.saturating_add(self.objects_per_prefix))
     }
 
-    /// Returns the object with a key; None: it is not a key of ours.
-    pub(crate) fn object(&self, key: &str) -> Option<u32> {
+    /// Returns the object with a key, and which of its keys this is, from 0; None: it is not a key of ours.
+    pub(crate) fn object(&self, key: &str) -> Option<(u32, u32)> {
         let (_, number) = key.strip_prefix(&*self.prefix)?.split_once("/o")?;
-        let object = number.parse().ok()?;
+        let (number, turn) = number.split_once('-').unwrap_or((number, "0"));
+        let (object, turn) = (number.parse().ok()?, turn.parse().ok()?);
         let mut own = String::with_capacity(key.len());
-        self.write_key(object, &mut own);
-        (own == key).then_some(object)
+        self.write_key(object, turn, &mut own);
+        (own == key).then_some((object, turn))
     }
 }
 
@@ -61,8 +66,10 @@ mod tests {
         let names = Names::new("a/0/1/".to_owned(), 100);
         let mut key = String::new();
         for object in [0, 99, 100, 123_456] {
-            names.write_key(object, &mut key);
-            assert_eq!(names.object(&key), Some(object), "{key}");
+            for turn in [12, 0] {
+                names.write_key(object, turn, &mut key);
+                assert_eq!(names.object(&key), Some((object, turn)), "{key}");
+            }
         }
         assert_eq!(key, "a/0/1/p1234/o00123456");
         assert_eq!(names.objects_of(1), (100, 200));
@@ -72,6 +79,9 @@ mod tests {
             "a/0/2/p0000/o00000000",
             "",
             "a/0/1/p0000/o+0000001",
+            "a/0/1/p0000/o00000001-0",
+            "a/0/1/p0000/o00000001-01",
+            "a/0/1/p0000/o00000001-",
         ] {
             assert_eq!(names.object(other), None, "{other}");
         }

@@ -1,7 +1,7 @@
 //! Contents of objects on their way: PUTs whole or in parts, and GETs compared while they arrive.
 
 use dyno_http::Transport;
-use dyno_measure::{Failure, Fault};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_s3::{Call, Client, Tag};
 use dyno_workload::{ObjectVersion, MOST_BYTES_AT_ONCE};
 use std::cell::{Cell, RefCell};
@@ -53,11 +53,17 @@ pub(crate) async fn put_in_parts<T: Transport>(
         Ok(parts) => clients[0].complete_upload(key, &upload, &parts, call).await,
         Err(failure) => Err(failure),
     };
-    if stored.is_err() && clients[0].abort_upload(key, &upload, call).await.is_err() {
-        open.push(OpenUpload {
-            key: key.to_owned(),
-            upload,
-        });
+    if stored.is_err() {
+        // The operation's own time may be over.
+        let mut own = Call::new(monotonic_ns());
+        let aborted = clients[0].abort_upload(key, &upload, &mut own).await;
+        call.merge(&own);
+        if aborted.is_err() {
+            open.push(OpenUpload {
+                key: key.to_owned(),
+                upload,
+            });
+        }
     }
     stored
 }

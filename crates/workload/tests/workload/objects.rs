@@ -158,12 +158,43 @@ fn an_object_is_unknown_while_a_change_is_under_way_and_after_it_failed() {
     assert_eq!(ledger.known(0), None);
     assert_eq!(ledger.judge(0, Some(99), Some(99)), Ok(()));
     let mut check = ledger.begin_list(0, 3);
-    assert_eq!(check.entry(&mut ledger, 0, 99, Some(99)), Ok(()));
+    assert_eq!(check.entry(&mut ledger, (0, 0), 99, Some(99)), Ok(()));
     assert_eq!(check.end(&ledger), Ok(()));
     assert_eq!(ledger.begin_list(0, 3).end(&ledger), Ok(()));
     assert_eq!(ledger.present().collect::<Vec<_>>(), [0]);
     ledger.deleted(0);
     assert_eq!(ledger.present().count(), 0);
+}
+
+#[test]
+fn a_retired_key_is_judged_by_nobody_and_the_objects_next_key_begins_empty() {
+    let mut ledger = ObjectLedger::new(1, 3);
+    put(&mut ledger, 0, 10, 100);
+    put(&mut ledger, 0, 20, 200);
+    ledger.begin_change(0);
+    ledger.retire(0);
+    assert_eq!((ledger.retired(0), ledger.retired(1)), (1, 0));
+    assert_eq!((ledger.known(0), ledger.before(0)), (None, None));
+    let mut check = ledger.begin_list(0, 3);
+    assert_eq!(check.entry(&mut ledger, (0, 0), 99, Some(99)), Ok(()));
+    for turn in [1, 2] {
+        let unexpected = check.entry(&mut ledger, (0, turn), 99, Some(99));
+        assert_eq!(unexpected, Err(ObjectFault::Unexpected), "{turn}");
+    }
+    put(&mut ledger, 0, 30, 300);
+    assert_eq!(
+        ledger
+            .judge(0, Some(20), Some(200))
+            .map_err(|fault| fault == ObjectFault::Stale),
+        Err(false)
+    );
+    let mut check = ledger.begin_list(0, 3);
+    assert_eq!(check.entry(&mut ledger, (0, 0), 99, Some(99)), Ok(()));
+    assert_eq!(check.entry(&mut ledger, (0, 1), 30, Some(300)), Ok(()));
+    assert_eq!(check.end(&ledger), Ok(()));
+    let mut check = ledger.begin_list(0, 3);
+    assert_eq!(check.entry(&mut ledger, (0, 0), 99, Some(99)), Ok(()));
+    assert_eq!(check.end(&ledger), Err(ObjectFault::Missing));
 }
 
 #[test]
@@ -174,21 +205,27 @@ fn a_list_has_every_object_once_as_it_was_put() {
     }
     put(&mut ledger, 2, 11, 22);
     let mut check = ledger.begin_list(0, 3);
-    assert_eq!(check.entry(&mut ledger, 0, 10, Some(0)), Ok(()));
+    assert_eq!(check.entry(&mut ledger, (0, 0), 10, Some(0)), Ok(()));
     assert_eq!(
-        check.entry(&mut ledger, 0, 10, Some(0)),
+        check.entry(&mut ledger, (0, 0), 10, Some(0)),
         Err(ObjectFault::Unexpected)
     );
-    assert_eq!(check.entry(&mut ledger, 1, 12, Some(1)), Err(ObjectFault::Listed));
-    assert_eq!(check.entry(&mut ledger, 2, 10, Some(2)), Err(ObjectFault::Stale));
     assert_eq!(
-        check.entry(&mut ledger, 3, 10, None),
+        check.entry(&mut ledger, (1, 0), 12, Some(1)),
+        Err(ObjectFault::Listed)
+    );
+    assert_eq!(
+        check.entry(&mut ledger, (2, 0), 10, Some(2)),
+        Err(ObjectFault::Stale)
+    );
+    assert_eq!(
+        check.entry(&mut ledger, (3, 0), 10, None),
         Err(ObjectFault::Unexpected)
     );
     assert_eq!(check.end(&ledger), Ok(()));
     let mut check = ledger.begin_list(2, 9);
     assert_eq!(
-        check.entry(&mut ledger, 3, 10, None),
+        check.entry(&mut ledger, (3, 0), 10, None),
         Err(ObjectFault::Unexpected)
     );
     assert_eq!(check.end(&ledger), Err(ObjectFault::Missing));
