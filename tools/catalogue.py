@@ -66,7 +66,9 @@ def _said(node: ast.AST) -> str:
 
 def _of_rust(path: Path) -> Iterator[Text]:
     source, name = RUST_TESTS.split(path.read_text(encoding="utf-8"))[0], str(path.relative_to(ROOT))
-    code = re.sub(r"^\s*//.*$", "", source, flags=re.MULTILINE)
+    code = re.sub(r"^\s*//.*$", "", source, flags=re.MULTILINE).replace(
+        "'\"'", "' '"
+    )  # a character begins no text
     for match in RUST_TEXT.finditer(code):
         words = re.sub(r"\\\n\s*", "", match[1])
         yield (
