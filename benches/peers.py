@@ -50,6 +50,7 @@ def versions() -> dict[str, str]:
         ("smbclient", "--version"),
         ("bonnie++", "-h"),
         ("gcc", "--version"),
+        ("go", "version"),
     ):
         if shutil.which(program):
             done = subprocess.run([program, option], capture_output=True, text=True, check=False)
