@@ -93,7 +93,7 @@ FILES = """\
 OBJECTS = """\
 - All tools ask one reference S3 server in memory, on which no access key is set: it verifies no signature, and takes
   unsigned requests. Each connection has one request at a time. Objects are put before the window.
-- minio-go (`benches/minio_loop`) is the Go library of MinIO's own load generator, in a loop with one goroutine per
+- minio-go (version in `benches/minio_loop/go.mod`) is the Go library of MinIO's own load generator, in a loop with one goroutine per
   connection and the runtime's defaults. Both clients send the same requests: Signature Version 4 with an unsigned
   payload, and on PUT a CRC32 in a header, computed for each PUT. Neither retries. minio-go checks the length of a GET
   and drops its content. `dyno` also compares the ETag, and every byte, records every response time, and puts new
