@@ -123,7 +123,7 @@ def run_objects(results: Results, places: Cpus, effort: Effort) -> None:
     """Compare our S3 client with minio-go and with plain HTTP."""
     peer = None
     try:
-        peer = objects.build()
+        peer = peers.minio_loop()
     except BenchError as error:
         results.left_out.append(f"{objects.PEER}: {error}")
     cases = objects.cases(objects.Sizes(), peer)

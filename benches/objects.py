@@ -6,11 +6,9 @@ on the same server, and its ratio to S3 is the cost of signatures, checksums and
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +26,6 @@ from benches.files import FileCase, Once
 from benches.ratios import Bound
 from benches.rounds import BenchError, Cpus, Run
 from benches.speed import Goal, ReadFigure
-from serverdyno.servers.local import find_program
 from serverdyno.servers.object_server import BUCKET
 from serverdyno.servers.reference_model import S3Process
 from serverdyno.servers.reference_s3 import ReferenceS3, ReferenceS3Settings
@@ -37,7 +34,6 @@ from serverdyno.servers.signed_request import ObjectClient
 
 KIB, MIB = 1 << 10, 1 << 20
 OURS, UNCHECKED, PLAIN, PEER = "dyno", "dyno, unchecked", "dyno, plain HTTP", "minio-go"
-SOURCE = Path(__file__).with_name("minio_loop")
 CPU = "client CPU, us/operation"
 CLIENT_ROUNDS = 3
 FIGURES: dict[str, ReadFigure] = {
@@ -99,30 +95,11 @@ class ObjectCase(FileCase):
 
 
 def cases(sizes: Sizes, peer: Path | None) -> list[FileCase]:
-    """Return the benchmarks in the order in which they run. `peer` is the program that `build` returned."""
+    """Return the benchmarks in the order in which they run. `peer` is the program of minio-go, if there is one."""
     compared = [
         _compared(operation, amount, peer) for amount in sizes.amounts for operation in ("put", "get")
     ]
     return [*compared, _clients(sizes.clients)]
-
-
-def build() -> Path:
-    """Return the peer, which is built once and kept in the user's cache. Raises BenchError if that is not possible."""
-    go = find_program("go")
-    if go is None:
-        raise BenchError("Go is not installed")
-    sources = [SOURCE / name for name in ("go.mod", "go.sum", "main.go")]
-    mark = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    program = cache / "serverdyno" / f"minio_loop-{mark}"
-    if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        words = [str(go), "build", "-mod=readonly", "-o", f"{program}.new", "."]
-        done = subprocess.run(words, cwd=SOURCE, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BenchError(f"go build failed: {done.stderr.strip()}")
-        Path(f"{program}.new").replace(program)
-    return program
 
 
 def _compared(operation: str, amount: Amount, peer: Path | None) -> FileCase:

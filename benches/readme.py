@@ -93,11 +93,11 @@ FILES = """\
 OBJECTS = """\
 - All tools ask one reference S3 server in memory, on which no access key is set: it verifies no signature, and takes
   unsigned requests. Each connection has one request at a time. Objects are put before the window.
-- minio-go (version in `benches/minio_loop/go.mod`) is the Go library of MinIO's own load generator, in a loop with one goroutine per
-  connection and the runtime's defaults. Both clients send the same requests: Signature Version 4 with an unsigned
-  payload, and on PUT a CRC32 in a header, computed for each PUT. Neither retries. minio-go checks the length of a GET
-  and drops its content. `dyno` also compares the ETag, and every byte, records every response time, and puts new
-  content each time.
+- minio-go (version in `benches/minio_loop/go.mod`) is the Go library of MinIO's own load generator, here in a loop
+  with one goroutine per connection and the runtime's defaults. Both clients sign the head of each request (Signature
+  Version 4, unsigned payload) and send a CRC32 in a header of each PUT, computed each time. Neither retries. minio-go
+  checks the length of a GET and drops its content. `dyno` also compares the ETag and every byte, records every response
+  time, and puts new content each time.
 - `dyno, unchecked` compares no content of a GET, and sends no CRC32 with a PUT.
 - `dyno, plain HTTP` gets or puts one object of the same server without a signature, a checksum or a ledger.
 - Both clients print a line when their window opens and closes. The CPU time of the whole process is read at both; of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from benches import bonnie, builds, files, load_files, nfs, objects
+from benches import bonnie, builds, files, load_files, nfs, objects, peers
 from benches.file_runs import FileStand, one_run
 from benches.file_server import running_samba
 from benches.file_streams import stream_account
@@ -162,7 +162,7 @@ def test_every_comparison_over_nfs_runs_and_is_published(tmp_path: Path) -> None
 @two_cpus
 def test_every_comparison_of_s3_clients_runs_and_is_published(tmp_path: Path) -> None:
     try:
-        peer = objects.build()
+        peer = peers.minio_loop()
     except BenchError:  # Go or its modules can't be had here
         peer = None
     sizes = objects.Sizes((objects.Amount(4 << 10, 4, 2), objects.Amount(1 << 20, 2, 2)), clients=20)
