@@ -17,6 +17,7 @@ from benches import (
     files,
     http2,
     nfs,
+    objects,
     peers,
     speed,
     startup,
@@ -25,7 +26,7 @@ from benches import (
 from benches.file_server import data_directory
 from benches.publish import folder_for, write
 from benches.results import Results
-from benches.rounds import Cpus, Effort, cpus
+from benches.rounds import BenchError, Cpus, Effort, cpus
 from benches.wire import WireError
 from serverdyno.errors import DynoError
 
@@ -118,6 +119,18 @@ def run_nfs(results: Results, places: Cpus, effort: Effort) -> None:
         _carry_out_files(cases, results, places, effort)
 
 
+def run_objects(results: Results, places: Cpus, effort: Effort) -> None:
+    """Compare our S3 client with minio-go and with plain HTTP."""
+    peer = None
+    try:
+        peer = peers.minio_loop()
+    except BenchError as error:
+        results.left_out.append(f"{objects.PEER}: {error}")
+    cases = objects.cases(objects.Sizes(), peer)
+    results.file_cases = [*results.file_cases, *cases]
+    _carry_out_files(cases, results, places, effort)
+
+
 def run_bonnie(results: Results, places: Cpus, effort: Effort) -> None:
     if bonnie.missing():
         results.left_out.append(f"Bonnie: {bonnie.PROGRAM} is not installed here")
@@ -141,6 +154,7 @@ PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "times": run_times,
     "files": run_files,
     "nfs": run_nfs,
+    "objects": run_objects,
     "bonnie": run_bonnie,
     "startup": run_startup,
 }

@@ -1,4 +1,4 @@
-"""Run one level of work on files in its own process: a line of JSON in, lines of JSON out; see `run`.
+"""Run one level of work on files or objects in its own process: a line of JSON in, lines of JSON out; see `run`.
 
 The first line on standard input is the request. On standard output, one line marks the start of the window, another its
 end, so that the server can be measured at these moments. The last line is the result. Experiments use `serverdyno.run`
@@ -15,7 +15,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benches.mixes import files_mix, nfs_target, smb_target
+from benches.mixes import (
+    files_mix,
+    http_target,
+    nfs_target,
+    objects_mix,
+    s3_target,
+    smb_target,
+    web_mix,
+    web_request,
+)
 from serverdyno import _native
 
 LOOK_S, STILL_S = 0.02, 1.0
@@ -31,16 +40,12 @@ def main() -> None:
 def run(options: dict[str, Any]) -> dict[str, Any]:
     """Run a level. `options` has `target`, `files` and `shape` as in `mixes`, and `load_file`, a path.
 
-    With `hold`, the window starts once all clients are idle, and the level ends at the next line on standard input.
-    Otherwise the level lasts `length_s`. Raises RuntimeError if it doesn't end.
+    Instead of `files`, it may have `objects`, or `web`: plain requests for one URL. With `hold`, the window starts once
+    all clients are idle, and the level ends at the next line on standard input. Otherwise the level lasts `length_s`.
+    Raises RuntimeError if it doesn't end.
     """
-    of_nfs = options["target"]["url"].startswith("nfs:")
-    target = (nfs_target if of_nfs else smb_target)(**options["target"])
-    files = options["files"] | {"keep_workspace": False}
-    if options["load_file"] is not None:
-        files["load_file"] = _native.LoadFile.read(options["load_file"])
     shape = options["shape"]
-    mix = files_mix(target, files, **shape)
+    mix = _prepared(options, shape)
     rss_before = rss_bytes()
     load = mix.start()
     opens_s, closes_s = max(shape.get("ramp_up_s", 0.0), LOOK_S / 2), shape["length_s"]
@@ -58,6 +63,20 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     if not load.wait(DRAIN_S):
         raise RuntimeError("the mix does not end")
     return told(load.result()) | {"rss_growth_bytes": rss_open - rss_before}
+
+
+def _prepared(options: dict[str, Any], shape: dict[str, Any]) -> _native.PreparedMix:
+    if "objects" in options:
+        return objects_mix(s3_target(**options["target"]), **options["objects"], **shape)
+    if "web" in options:
+        request = web_request(**options["web"])
+        return web_mix(http_target(**options["target"]), workload="url", request=request, **shape)
+    of_nfs = options["target"]["url"].startswith("nfs:")
+    target = (nfs_target if of_nfs else smb_target)(**options["target"])
+    files = options["files"] | {"keep_workspace": False}
+    if options["load_file"] is not None:
+        files["load_file"] = _native.LoadFile.read(options["load_file"])
+    return files_mix(target, files, **shape)
 
 
 def _wait_until(load: _native.Load, elapsed_s: float) -> None:

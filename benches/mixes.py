@@ -5,7 +5,9 @@ The options become the document of a level for `serverdyno._native`, without a p
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import secrets
 from typing import Any
 
@@ -17,8 +19,11 @@ from serverdyno.plan.protocols.access import SYSTEM, Access
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.files import FILES, FilesSettings
 from serverdyno.plan.protocols.http import HTTP, HttpSettings
+from serverdyno.plan.protocols.http_request import RequestSettings
 from serverdyno.plan.protocols.nfs import NFS
+from serverdyno.plan.protocols.objects import OBJECTS, ObjectsSettings, Size
 from serverdyno.plan.protocols.posix import POSIX
+from serverdyno.plan.protocols.s3 import S3
 from serverdyno.plan.protocols.smb import SMB
 
 SHAPE: dict[str, Any] = {
@@ -82,6 +87,11 @@ def directory_target(url: str, **section: Any) -> _native.Target:
     return _opened(POSIX, url, section)
 
 
+def s3_target(url: str, access_key: list[str | None], **section: Any) -> _native.Target:
+    """Open a bucket as a target, with the ID, secret and session token of an access key."""
+    return _opened(S3, url, section, access_key=tuple(access_key))
+
+
 def _opened(protocol: Protocol[Any], url: str, section: dict[str, Any], **secrets: Any) -> _native.Target:
     complete = protocol.target_section(Access(url), protocol.settings_type())
     return _native.Target.open(protocol.name, json.dumps(complete | section), **secrets)
@@ -136,6 +146,24 @@ def web_mix(target: _native.Target, **options: Any) -> _native.PreparedMix:
     client = {name: options.pop(key) for key, name in OF_WEB_CLIENT.items() if key in options}
     workload = {"name": options.pop("workload")}
     return _native.prepare(json.dumps(document(target, workload, client, **options)), target)
+
+
+def web_request(method: str, body_bytes: int | None) -> dict[str, Any]:
+    """Return the section of a request, with a body of random bytes unless `body_bytes` is None."""
+    body = None if body_bytes is None else base64.b64encode(os.urandom(body_bytes)).decode()
+    return RequestSettings(method=method).section() | {"body": body}
+
+
+def objects_mix(
+    target: _native.Target, *, weights: dict[str, int], object_bytes: int, objects: int, **shape: Any
+) -> _native.PreparedMix:
+    """Prepare a level of work on objects of one size, which are removed after it. None is put in parts."""
+    settings = ObjectsSettings.model_validate(
+        {"weights": weights, "size": Size(fixed=object_bytes), "objects": objects, "part_bytes": 0}
+    )
+    client = OBJECTS.client_section(settings, last_mix=True)
+    workload = OBJECTS.workload_section("objects", settings)
+    return _native.prepare(json.dumps(document(target, workload, client, **shape)), target)
 
 
 def files_mix(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+
+from benches.rounds import BenchError
 
 PACKAGES = {
     "wrk": "wrk",
@@ -14,6 +18,8 @@ PACKAGES = {
     "dbench": "dbench",
     "bonnie++": "bonnie++",
 }  # program: Debian package
+LOOP = Path(__file__).with_name("minio_loop")
+BUILD_S = 300.0
 
 
 def install_missing() -> None:
@@ -21,6 +27,10 @@ def install_missing() -> None:
 
     Only the load file of dbench is used. `tools/install-servers.sh tests` installs Samba's clients.
     """
+    try:
+        minio_loop()
+    except BenchError as error:
+        _say(f"There will be no comparison with minio-go: {error}.")
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if not missing:
         return
@@ -38,6 +48,31 @@ def install_missing() -> None:
             _say(f"apt-get could not install all of {words}. What is missing is not compared with.")
 
 
+def minio_loop() -> Path:
+    """Return the loop with minio-go, which is built once and kept in the user's cache.
+
+    Raises BenchError if it can't be built.
+    """
+    go = shutil.which("go")
+    if go is None:
+        raise BenchError("Go is not installed")
+    sources = [LOOP / name for name in ("go.mod", "go.sum", "main.go")]
+    mark = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    program = cache / "serverdyno" / f"minio_loop-{mark}"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        words = [go, "build", "-mod=readonly", "-o", f"{program}.new", "."]
+        try:
+            subprocess.run(words, cwd=LOOP, capture_output=True, text=True, check=True, timeout=BUILD_S)
+        except subprocess.TimeoutExpired as error:
+            raise BenchError(f"go build took more than {BUILD_S:g} s") from error
+        except subprocess.CalledProcessError as error:
+            raise BenchError(f"go build failed: {error.stderr.strip()}") from error
+        Path(f"{program}.new").replace(program)
+    return program
+
+
 def versions() -> dict[str, str]:
     """Return the line with the version that each peer prints."""
     found = {}
@@ -50,6 +85,7 @@ def versions() -> dict[str, str]:
         ("smbclient", "--version"),
         ("bonnie++", "-h"),
         ("gcc", "--version"),
+        ("go", "version"),
     ):
         if shutil.which(program):
             done = subprocess.run([program, option], capture_output=True, text=True, check=False)

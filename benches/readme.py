@@ -11,6 +11,7 @@ from benches import peers
 from benches.accuracy import TIMES
 from benches.bonnie import BonnieCase
 from benches.files import FileCase
+from benches.objects import ObjectCase
 from benches.ratios import Spread
 from benches.results import Results, Row
 from benches.rounds import FOREIGN_LIMIT, Run
@@ -89,9 +90,25 @@ FILES = """\
   smbd's the proportional set sizes of all its processes.
 """
 
+OBJECTS = """\
+- All tools ask one reference S3 server in memory, on which no access key is set: it verifies no signature, and takes
+  unsigned requests. Each connection has one request at a time. Objects are put before the window.
+- minio-go (version in `benches/minio_loop/go.mod`) is the Go library of MinIO's own load generator, here in a loop
+  with one goroutine per connection and the runtime's defaults. Both clients sign the head of each request (Signature
+  Version 4, unsigned payload) and send a CRC32 in a header of each PUT, computed each time. Neither retries. minio-go
+  checks the length of a GET and drops its content. `dyno` also compares the ETag and every byte, records every response
+  time, and puts new content each time.
+- `dyno, unchecked` compares no content of a GET, and sends no CRC32 with a PUT.
+- `dyno, plain HTTP` gets or puts one object of the same server without a signature, a checksum or a ledger.
+- Both clients print a line when their window opens and closes. The CPU time of the whole process is read at both; of
+  the server, in ticks. Memory is what the resident set grew by from before the level to the opening of the window.
+"""
+
 
 def readme(results: Results, title: str) -> str:
     """Return the README as Markdown."""
+    of_objects = [case for case in results.file_cases if isinstance(case, ObjectCase)]
+    of_files = len(results.file_cases) > len(of_objects)
     parts = [
         f"# {title}",
         f"`{results.command}`, at {_commit()}; {results.effort.rounds} rounds of {results.effort.seconds:g} s; "
@@ -104,7 +121,8 @@ def readme(results: Results, title: str) -> str:
         *_times(results),
         "## Method",
         METHOD.format(limit=round(100 * FOREIGN_LIMIT), attempts=results.effort.attempts),
-        *(["## Method: file servers", FILES] if results.file_cases else []),
+        *(["## Method: file servers", FILES] if of_files else []),
+        *(["## Method: objects", OBJECTS] if of_objects else []),
         *(
             ["## Method: Bonnie", BONNIE]
             if any(isinstance(case, BonnieCase) for case in results.cases())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from benches import bonnie, builds, files, load_files, nfs
+from benches import bonnie, builds, files, load_files, nfs, objects, peers
 from benches.file_runs import FileStand, one_run
 from benches.file_server import running_samba
 from benches.file_streams import stream_account
@@ -157,6 +157,30 @@ def test_every_comparison_over_nfs_runs_and_is_published(tmp_path: Path) -> None
     write(results, tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert all(f"## {case.title}" in text for case in results.file_cases)
+
+
+@two_cpus
+def test_every_comparison_of_s3_clients_runs_and_is_published(tmp_path: Path) -> None:
+    try:
+        peer = peers.minio_loop()
+    except BenchError:  # Go or its modules can't be had here
+        peer = None
+    sizes = objects.Sizes((objects.Amount(4 << 10, 4, 2), objects.Amount(1 << 20, 2, 2)), clients=20)
+    results = Results(TINY, "", file_cases=objects.cases(sizes, peer))
+    for case in results.file_cases:
+        runs = case.carry_out(cpus(), TINY)
+        assert [(run.tool, run.errors) for run in runs] == [(run.tool, 0) for run in runs]
+        assert len(runs) == len(case.tools)
+        assert all(run.requests_s > 0 for run in runs)
+        results.runs += runs
+    ratios = {row.subject for row in results.ratios()}
+    assert ratios == {
+        f"dyno / {other}" for other in (objects.PLAIN, objects.PEER) if peer or other != objects.PEER
+    }
+    write(results, tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert all(f"## {case.title}" in text for case in results.file_cases)
+    assert "## Method: objects" in text and "## Method: file servers" not in text
 
 
 @two_cpus

@@ -1,0 +1,214 @@
+"""The benchmarks of S3: our client against minio-go and against our own plain HTTP, and many clients in one process.
+
+All tools of a benchmark use one reference S3 server without an access key. So plain HTTP gets and puts the same objects
+on the same server, and its ratio to S3 is the cost of signatures, checksums and the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from benches.file_runs import FileStand, measure
+from benches.file_server import BenchServer
+from benches.file_tools import RAMP_S, DynoListener, FileTool
+from benches.files import FileCase, Once
+from benches.ratios import Bound
+from benches.rounds import BenchError, Cpus, Run
+from benches.speed import Goal, ReadFigure
+from serverdyno.servers.object_server import BUCKET
+from serverdyno.servers.reference_model import S3Process
+from serverdyno.servers.reference_s3 import ReferenceS3, ReferenceS3Settings
+from serverdyno.servers.running import started
+from serverdyno.servers.signed_request import ObjectClient
+
+KIB, MIB = 1 << 10, 1 << 20
+OURS, UNCHECKED, PLAIN, PEER = "dyno", "dyno, unchecked", "dyno, plain HTTP", "minio-go"
+CPU = "client CPU, us/operation"
+CLIENT_ROUNDS = 3
+FIGURES: dict[str, ReadFigure] = {
+    "operations/s": lambda run: run.requests_s,
+    "operations/CPU-second": lambda run: run.requests / run.generator_cpu_s,
+    CPU: lambda run: run.generator_cpu_us,
+    "server CPU, us/operation": lambda run: run.server_cpu_us,
+}
+
+
+def _bytes_per_client(run: Run) -> float | None:
+    value = run.details["rss_growth_bytes"]
+    return value / run.connections if isinstance(value, int) else None
+
+
+CLIENT_FIGURES: dict[str, ReadFigure] = {"client memory, bytes/client": _bytes_per_client, **FIGURES}
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Objects of a benchmark: their size, connections at a time, and objects per connection."""
+
+    object_bytes: int
+    connections: int
+    objects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Sizes of the benchmarks; tests use small ones."""
+
+    amounts: tuple[Amount, ...] = (Amount(4 * KIB, 64, 16), Amount(10 * MIB, 8, 2))
+    clients: int = 1_000
+
+
+class BenchS3(ReferenceS3):
+    """The reference S3 server without an access key: it takes signed and unsigned requests, and verifies neither."""
+
+    def process_options(self, here: dict[str, Any]) -> S3Process:
+        return super().process_options(here).model_copy(update={"access_key_id": None})
+
+    def messages_served(self) -> int | None:
+        """Return the requests since the start, by the server's own counters."""
+        return self.requests_served()
+
+    def empty(self) -> None:
+        """Do nothing: our client removes its objects, and the other tools overwrite theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectCase(FileCase):
+    """A benchmark on the reference S3 server."""
+
+    @contextmanager
+    def running(self, places: Cpus) -> Iterator[BenchServer]:
+        directory = Path(tempfile.gettempdir()) / f"serverdyno-s3-{secrets.token_hex(8)}"
+        with started(BenchS3(ReferenceS3Settings(), directory, Path(os.devnull), [places.server])) as server:
+            yield server
+
+
+def cases(sizes: Sizes, peer: Path | None) -> list[FileCase]:
+    """Return the benchmarks in the order in which they run. `peer` is the program of minio-go, if there is one."""
+    compared = [
+        _compared(operation, amount, peer) for amount in sizes.amounts for operation in ("put", "get")
+    ]
+    return [*compared, _clients(sizes.clients)]
+
+
+def _compared(operation: str, amount: Amount, peer: Path | None) -> FileCase:
+    size = (
+        f"{amount.object_bytes // KIB} KiB"
+        if amount.object_bytes < MIB
+        else f"{amount.object_bytes // MIB} MiB"
+    )
+    unchecked = {"verify_share": 0.0} if operation == "get" else {}
+    checksum = {} if operation == "get" else {"checksum": "none"}
+    tools: dict[str, Once] = {OURS: _once(ours(OURS, {operation: 1}, amount))}
+    if peer is not None:
+        tools[PEER] = _once(minio_go(peer, operation, amount))
+    tools[PLAIN] = partial(_plainly, operation, amount)
+    tools[UNCHECKED] = _once(ours(UNCHECKED, {operation: 1}, amount, checksum, **unchecked))
+    return ObjectCase(
+        f"objects-{operation}-{size.replace(' ', '').lower()}",
+        f"S3: {operation.upper()} of {size}, {amount.connections} connections",
+        FIGURES,
+        tools,
+        (
+            Goal(OURS, (PEER,), CPU, Bound(0.5, at_least=False)),
+            Goal(OURS, (PLAIN,), CPU, Bound(1.3, at_least=False)),
+        ),
+    )
+
+
+def _clients(clients: int) -> FileCase:
+    """Return the benchmark of many clients. Memory is measured when the window opens, with all clients at work."""
+    tool = ours(f"{OURS}, {clients:,} clients", {"get": 1, "put": 1}, Amount(4 * KIB, clients, 1))
+    return ObjectCase(
+        "objects-clients",
+        f"S3: GET and PUT of 4 KiB, {clients:,} clients in one process",
+        CLIENT_FIGURES,
+        {OURS: _once(tool)},
+        most_rounds=CLIENT_ROUNDS,
+        own_server=True,
+    )
+
+
+def _once(tool: FileTool) -> Once:
+    return lambda stand: measure(stand, tool)
+
+
+def _plainly(operation: str, amount: Amount, stand: FileStand) -> list[Run]:
+    """Get or put one object by plain HTTP. It is put before. Raises BenchError."""
+    path = f"/{BUCKET}/plain"
+    with ObjectClient("127.0.0.1", stand.server.port, None) as client:
+        status, answer = client.ask("PUT", path, os.urandom(amount.object_bytes))
+    if status != HTTPStatus.OK:
+        raise BenchError(f"PUT {path}: status {status}: {answer[:500]!r}")
+    url = f"http://127.0.0.1:{stand.server.port}{path}"
+    web = {"method": operation.upper(), "body_bytes": amount.object_bytes if operation == "put" else None}
+    return measure(
+        stand, _generator(PLAIN, amount.connections, lambda _: {"target": {"url": url}, "web": web})
+    )
+
+
+def ours(
+    name: str,
+    weights: Mapping[str, int],
+    amount: Amount,
+    target: Mapping[str, str] | None = None,
+    **shape: Any,
+) -> FileTool:
+    """Return our S3 client. `target` overrides how requests are signed and checked."""
+    objects = {"weights": weights, "object_bytes": amount.object_bytes, "objects": amount.objects}
+
+    def asked(server: BenchServer) -> dict[str, Any]:
+        access = server.access()
+        reached = {"url": access.url, "access_key": access.access_key, **(target or {})}
+        return {"target": reached, "objects": objects}
+
+    return _generator(name, amount.connections, asked, **shape)
+
+
+Asked = Callable[[BenchServer], dict[str, Any]]  # returns the target and the work
+
+
+def _generator(name: str, clients: int, asked: Asked, **shape: Any) -> FileTool:
+    def request(server: BenchServer, seconds: float) -> str:
+        window = {"ramp_up_s": RAMP_S, "length_s": RAMP_S + seconds}
+        return json.dumps({**asked(server), "shape": {"clients": clients, **window, **shape}, "hold": False})
+
+    command = [sys.executable, "-m", "benches.files_generator"]
+    return FileTool(name, sys.executable, clients, lambda _: command, request, lambda _: DynoListener(), True)
+
+
+def minio_go(program: Path, operation: str, amount: Amount) -> FileTool:
+    """Return the peer, a loop with minio-go on one connection per goroutine, which speaks as our generator does."""
+
+    def request(server: BenchServer, seconds: float) -> str:
+        key = server.access().access_key
+        assert key is not None
+        return json.dumps(
+            {
+                "address": f"127.0.0.1:{server.port}",
+                "bucket": BUCKET,
+                "key_id": key[0],
+                "secret": key[1],
+                "operation": operation,
+                "object_bytes": amount.object_bytes,
+                "objects": amount.objects,
+                "connections": amount.connections,
+                "seconds": seconds,
+            }
+        )
+
+    words = [str(program)]
+    return FileTool(
+        PEER, words[0], amount.connections, lambda _: words, request, lambda _: DynoListener(), True
+    )
