@@ -50,7 +50,7 @@ def test_a_dip_is_a_finding_with_its_size_and_a_smooth_curve_has_none() -> None:
     )
     assert table(report, "shape").rows[0][9].text == "none found"
     [claim] = claims(report, "Dip")
-    assert claim.startswith("dented has a dip at 24 clients: 3")
+    assert claim.startswith("dented has a dip at 24 clients: throughput is at least 3")
 
 
 def test_a_collapse_is_told_with_three_repetitions_and_not_judged_with_two() -> None:
