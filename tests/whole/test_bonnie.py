@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -329,14 +330,21 @@ def test_a_server_that_hangs_is_reported_after_the_timeout(protocol: str) -> Non
 def test_a_signal_ends_it_although_the_server_hangs_and_what_is_left_is_named(
     home: Home, version: str
 ) -> None:
-    with home.started("reference", "nfs", "--port", "0") as server:
+    counts = home.temporary / f"counts-{version}"
+
+    def has_written() -> bool:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(counts))
+            with connection.makefile() as text:
+                return any("WRITE" in name and count for name, count in json.loads(text.read()).items())
+
+    with home.started("reference", "nfs", "--port", "0", "--counts", counts) as server:
         assert server.stdout is not None
         port = json.loads(server.stdout.readline())["port"]
         url = f"nfs://127.0.0.1:{port}/volume1?vers={version}&nfsport={port}&mountport={port}"
         with home.started("bonnie", "-d", url, "-s", "2000", "--seeks", "1") as tool:
-            assert tool.stderr is not None
-            while "target: putc" not in tool.stderr.readline():
-                assert tool.poll() is None
+            # The line of a phase precedes the creation of its file.
+            wait_until(has_written, tool)
             server.send_signal(signal.SIGSTOP)
             tool.send_signal(signal.SIGTERM)
             said = tool.communicate(timeout=PATIENCE_S)[1]

@@ -178,6 +178,10 @@ def test_without_its_own_counters_ganesha_tells_nothing() -> None:
         assert server.requests_served() is None and server.operations_served() is None
 
 
+ENOUGH_OPERATIONS = 40
+"""Operations after which each of two clients has completed some."""
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_contents_are_right(
     own_tmpdir: Path, version: str
@@ -187,9 +191,8 @@ def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_a
         shape = {"clients": 2, "threads": 1, "length_s": 6.0, "timeout_s": 60.0}
         load = files_mix(target(server), {"workload": "diskmix", "cache": "leases"}, None, **shape).start()
         deadline = time.monotonic() + PATIENCE_S
-        while (
-            load.snapshot()["elapsed_s"] < 0.5
-        ):  # its verifier is the second of its start, which is over by then
+        # Both clients must have begun, and its verifier is the second of its start, which must be over.
+        while load.snapshot()["elapsed_s"] < 0.5 or load.snapshot()["operations"] < ENOUGH_OPERATIONS:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         server.kill()
