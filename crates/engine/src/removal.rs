@@ -9,6 +9,12 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// Number of attempts to remove a workspace: a server may keep files of lost clients open for a moment, or refuse some
+/// requests.
+pub(crate) const ATTEMPTS: u32 = 6;
+/// Pause after the first attempt. The pause doubles each time; all pauses together take three seconds.
+pub(crate) const FIRST_PAUSE_NS: u64 = 100_000_000;
+
 /// A workspace that still exists.
 #[derive(Debug, Clone, Serialize)]
 pub struct LeftOver {

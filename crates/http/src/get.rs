@@ -8,9 +8,8 @@ use crate::request::{RequestStyle, Shape, Version};
 use crate::response::{Body, Limits, Progress, ResponseReader};
 use crate::stream::{PlainTcp, Received, Stream, Transport};
 use crate::tls::{EvenShare, TlsOverTcp};
-use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
-use dyno_net::Executor;
-use rustix::io::Errno;
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_net::{system_failure, Executor};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -212,12 +211,5 @@ impl Body for Beginning {
         let room = self.most_bytes - self.body.len();
         self.is_cut |= data.len() > room;
         self.body.extend_from_slice(&data[..data.len().min(room)]);
-    }
-}
-
-fn system_failure(error: Errno) -> Failure {
-    Failure {
-        fault: Fault::OtherIo,
-        detail: Detail::Errno(error.raw_os_error()),
     }
 }

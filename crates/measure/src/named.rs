@@ -2,7 +2,7 @@
 //! need imported traits, and lack constants and descriptions.
 
 /// Declares an enum from a table with one variant per line: `Variant "name"`, `Variant "name" "words"` or
-/// `Variant = code "name"`. Generates `ALL` in table order, `name()` and `of_name()`, and `words()` or
+/// `Variant = code "name"`. Generates `ALL` in table order, `name()`, `of_name()` and `write_rule()`, and `words()` or
 /// `of_code()` if the table has descriptions or codes.
 #[macro_export]
 macro_rules! named_enum {
@@ -48,6 +48,11 @@ macro_rules! named_enum {
             #[must_use]
             $vis fn of_name(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| one.name() == name)
+            }
+
+            /// Writes the name of the rule with this number, for a `StatusTable` of broken rules.
+            $vis fn write_rule(number: u32, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str(Self::ALL.get(number as usize).map_or("an unknown rule", |one| one.name()))
             }
         }
     };

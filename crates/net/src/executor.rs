@@ -4,7 +4,7 @@
 use crate::readiness::{Key, Readiness, Registry};
 use crate::ready_work::{ReadyWork, ReadyWorkMeter};
 use crate::wake::{Current, RemoteWakes, RunningLoop, TaskWakers, Waiter};
-use dyno_measure::{monotonic_ns, Histogram};
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault, Histogram};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
@@ -52,6 +52,15 @@ struct Shared {
     spawned: RefCell<Vec<Task>>,
     lag: RefCell<Option<Histogram>>,
     ready_work: RefCell<Option<ReadyWorkMeter>>,
+}
+
+/// Returns the failure for an error of the executor's own system calls.
+#[must_use]
+pub fn system_failure(error: Errno) -> Failure {
+    Failure {
+        fault: Fault::OtherIo,
+        detail: Detail::Errno(error.raw_os_error()),
+    }
 }
 
 /// Timer of a task. The earliest timer compares as the greatest, because `BinaryHeap` pops the greatest.

@@ -18,7 +18,7 @@ mod thread;
 pub mod tls;
 mod wake;
 
-pub use executor::Executor;
+pub use executor::{system_failure, Executor};
 pub use ready_work::{ReadyWork, ReadyWorkMeter};
 pub use socket::datagrams::{Datagrams, MOST_DATAGRAM_BYTES};
 pub use socket::{Dialer, Idle, Listener, Peer, Preamble, Socket};

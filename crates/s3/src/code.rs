@@ -75,10 +75,7 @@ named_enum! {
 
 static RULES: StatusTable = StatusTable {
     name: "S3 rules",
-    write: |code, formatter| {
-        let broken = Broken::ALL.get(code as usize);
-        formatter.write_str(broken.map_or("an unknown rule", |broken| broken.name()))
-    },
+    write: Broken::write_rule,
 };
 
 impl From<Broken> for Failure {

@@ -11,10 +11,9 @@ use crate::client::{Call, Client, Payload, Settings};
 use crate::documents::Page;
 use crate::sign::{Credentials, Signer};
 use dyno_http::{Connecting, Connection, EvenShare, Limits, PlainTcp, TlsOverTcp, Trusting};
-use dyno_measure::{monotonic_ns, Detail, Failure, Fault, NS_PER_S};
+use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use dyno_net::tls::{can_be_certified, ClientOptions, TlsClient, Version, Versions};
-use dyno_net::{is_loopback, name_and_port, resolve, Consent, Dialer, Executor, TargetError};
-use rustix::io::Errno;
+use dyno_net::{is_loopback, name_and_port, resolve, system_failure, Consent, Dialer, Executor, TargetError};
 use std::cell::RefCell;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -266,13 +265,6 @@ impl AnyClient {
             Self::Secure(client) => client.get(key, None, take, call).await,
         }
         .map(|_| ())
-    }
-}
-
-fn system_failure(error: Errno) -> Failure {
-    Failure {
-        fault: Fault::OtherIo,
-        detail: Detail::Errno(error.raw_os_error()),
     }
 }
 

@@ -8,8 +8,7 @@ use crate::session::{Options, Session};
 use crate::smb1;
 use crate::wire::{capabilities, security, Dialect, NegotiateResponse};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
-use dyno_net::{Dialer, Executor};
-use rustix::io::Errno;
+use dyno_net::{system_failure, Dialer, Executor};
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 use std::cell::Cell;
 use std::fs::File;
@@ -89,9 +88,9 @@ fn probe_from_here(
 ) -> Result<Offer, Failure> {
     if let Some(path) = network_namespace {
         let file = File::open(path).map_err(|error| other_io(error.raw_os_error().unwrap_or(0)))?;
-        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(errno)?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(system_failure)?;
     }
-    let executor = Executor::new().map_err(errno)?;
+    let executor = Executor::new().map_err(system_failure)?;
     let dialer = Rc::new(Dialer::new(executor.clone(), address, 0));
     let options = Rc::new(Options {
         guid_seed: guid_seed(),
@@ -109,12 +108,8 @@ fn probe_from_here(
             offer => offer,
         });
     });
-    executor.run(|| false).map_err(errno)?;
+    executor.run(|| false).map_err(system_failure)?;
     offered.get().map(Offer::from)
-}
-
-fn errno(error: Errno) -> Failure {
-    other_io(error.raw_os_error())
 }
 
 fn other_io(number: i32) -> Failure {

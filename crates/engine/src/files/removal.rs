@@ -7,7 +7,7 @@
 use super::client::FilesClient;
 use super::sessions::{Place, Sessions};
 use super::{FilesWork, LOGGING_ON};
-use crate::removal::{Progress, Removal};
+use crate::removal::{Progress, Removal, ATTEMPTS, FIRST_PAUSE_NS};
 use crate::sampling::Sampling;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::{Dialer, Executor};
@@ -18,11 +18,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Number of attempts: a server may keep files of lost clients open for a moment.
-const ATTEMPTS: u32 = 6;
-/// Pause after the first attempt. The pause doubles each time; all pauses together take three seconds.
-const FIRST_PAUSE_NS: u64 = 100_000_000;
 
 /// Removes one workspace and everything that a pass may have left in it. Continues after failures. The caller sets the
 /// deadline.

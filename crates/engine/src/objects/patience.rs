@@ -2,13 +2,9 @@
 //!
 //! A server that limits the rate of requests refuses some of them, and nobody measures these.
 
+use crate::removal::{ATTEMPTS, FIRST_PAUSE_NS};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::Executor;
-
-/// Number of attempts.
-const ATTEMPTS: u32 = 6;
-/// Pause after the first attempt. The pause doubles each time; all pauses together take three seconds.
-const FIRST_PAUSE_NS: u64 = 100_000_000;
 
 /// Repetitions of one request.
 pub(crate) struct Patience<'a> {

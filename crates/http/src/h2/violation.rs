@@ -55,10 +55,7 @@ named_enum! {
 
 static VIOLATIONS: StatusTable = StatusTable {
     name: "HTTP/2 rules",
-    write: |code, formatter| {
-        let violation = Violation::ALL.get(code as usize);
-        formatter.write_str(violation.map_or("an unknown rule", |violation| violation.name()))
-    },
+    write: Violation::write_rule,
 };
 
 impl Violation {
