@@ -33,6 +33,8 @@ from support.reference_servers import start_http
 
 RATE = r"(?:[\d,]+|\d\.\d\d)"
 """As `units.format_count` writes it: with two decimals below ten, as on a machine that others keep busy."""
+LOCAL_MODES = 3
+"""Index of the local modes in the attributes of a terminal (termios.tcgetattr)."""
 VERBS = [
     ["load"],
     ["objects"],
@@ -408,6 +410,7 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
     folder = experiment(tmp_path / "e", [ServerPlan(server="reference")], clients=range(1, 41))
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    keep_output_at_ctrl_c(slave)
     dyno = subprocess.Popen(
         ["setsid", "--ctty", *DYNO, "resume", str(folder)],
         env=home.environment,
@@ -440,6 +443,13 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
     assert len(finished) >= 2
     assert shown[-1] == f"interrupted; finished load levels are kept. To continue: dyno resume {folder}"
     assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is back
+
+
+def keep_output_at_ctrl_c(terminal: int) -> None:
+    """Let the kernel keep the output that nobody has read when Ctrl-C is typed; by default it discards it."""
+    attributes = termios.tcgetattr(terminal)
+    attributes[LOCAL_MODES] |= termios.NOFLSH
+    termios.tcsetattr(terminal, termios.TCSANOW, attributes)
 
 
 def read(descriptor: int) -> bytes:
