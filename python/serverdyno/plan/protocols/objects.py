@@ -100,7 +100,8 @@ class ObjectsSettings(SectionModel):
         "get_range (part of an object) and delete_many (several objects in one request).",
     )
     size: Size = Field(
-        default=Size(fixed=MIB),
+        default={"fixed": MIB},  # validated when it is needed: an instance would build its model at import
+        validate_default=True,
         description="Sizes of objects: { fixed = BYTES }, { listed = [{ bytes, weight }] } or "
         "{ lognormal = { median_bytes, sigma, most_bytes } }.",
     )
