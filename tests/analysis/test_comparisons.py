@@ -58,7 +58,7 @@ def test_a_drift_in_time_makes_no_difference_of_equal_servers(repetitions: int) 
         (4, 2, Noise.NORMAL),
         (4, 5, Noise.HEAVY_TAILS),
         (4, 5, Noise.AUTOCORRELATED),
-        (8, 3, Noise.AUTOCORRELATED),
+        pytest.param(8, 3, Noise.AUTOCORRELATED, marks=pytest.mark.long),
     ],
 )
 def test_of_many_equal_servers_any_differ_in_5_percent_of_experiments_at_most(

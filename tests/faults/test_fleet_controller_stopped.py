@@ -79,7 +79,10 @@ def assert_resumed(home: Home, folder: Path) -> None:
     assert Experiment.open(folder).finished() == {(1, 1), (1, 2), (2, 1), (2, 2)}
 
 
-@pytest.mark.parametrize("node", [None, "b"], ids=["server here", "server on a node"])
+@pytest.mark.parametrize(
+    "node",
+    [pytest.param(None, id="server here"), pytest.param("b", id="server on a node", marks=pytest.mark.long)],
+)
 def test_a_controller_that_was_stopped_for_long_voids_the_level_in_words_and_resumes(
     home: Home, tmp_path: Path, node: str | None
 ) -> None:

@@ -29,7 +29,7 @@ from support.synthetic_experiment import Shape, experiment
 
 CASES = dict(cases())
 CORPUS = ROOT / "tests" / "data" / "corpus"
-EXAMPLES = 10
+EXAMPLES = [3, pytest.param(30, marks=pytest.mark.long)]
 LIMIT_S = 60
 OF_COMMANDS = {
     "experiment.json is objects 100,000 deep": Home.dyno,  # a process has a stack of its own
@@ -91,12 +91,13 @@ def test_a_folder_is_reported_and_resumed_or_refused_in_words(
         carry_out(opened, Listener())
 
 
+@pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("form", sorted(path.parent.name for path in CORPUS.glob("*/experiment.json")))
 def test_a_recorded_experiment_with_any_value_changed_is_reported_or_refused(
-    form: str, tmp_path: Path
+    form: str, examples: int, tmp_path: Path
 ) -> None:
     choose = random.Random(form)
-    for number in range(EXAMPLES):
+    for number in range(examples):
         folder = tmp_path / f"{number}"
         shutil.copytree(CORPUS / form, folder)
         changed_at_random(folder, choose)
