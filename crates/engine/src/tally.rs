@@ -405,7 +405,7 @@ impl MixTally {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let written = ciborium::into_writer(self, &mut bytes);
-        debug_assert!(written.is_ok(), "a vector takes every byte");
+        debug_assert!(written.is_ok(), "writing to a vector can't fail");
         client_rows::write(&self.by_client, &mut bytes);
         bytes
     }
@@ -419,12 +419,12 @@ impl MixTally {
             ciborium::from_reader(&mut bytes).map_err(|error| format!("not a mix tally: {error}"))?;
         if tally.version != VERSION {
             return Err(format!(
-                "a mix tally of version {} is not known here, {VERSION} is",
+                "version {} of a mix tally is not supported; the supported version is {VERSION}",
                 tally.version
             ));
         }
         tally.by_client =
-            client_rows::read(bytes).ok_or("not a mix tally: the rows of its clients are no whole rows")?;
+            client_rows::read(bytes).ok_or("not a mix tally: its client rows are incomplete")?;
         Ok(tally)
     }
 
@@ -457,7 +457,7 @@ impl MixTally {
         problems.unless(
             self.by_operation.is_empty() || other.by_operation.is_empty() || names(&self) == names(&other),
             "by_operation",
-            "the tallies are of different workloads",
+            "the tallies belong to different workloads",
         );
         if !problems.is_empty() {
             return Err(problems);

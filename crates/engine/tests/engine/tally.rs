@@ -307,7 +307,7 @@ fn tallies_of_different_workloads_and_of_other_versions_are_refused_in_words() {
     let refused = of("read").merged(of("GET a")).expect_err("other classes");
     assert_eq!(
         refused.to_string(),
-        "by_operation: the tallies are of different workloads"
+        "by_operation: the tallies belong to different workloads"
     );
     let version = MixTally::new().version + 1;
     let newer = MixTally {

@@ -24,7 +24,7 @@ impl<'a> Consent<'a> {
     pub fn of(host: &'a str, token: Option<&'a str>) -> Result<Self, TargetError> {
         let token = token.filter(|token| is_token(token)).ok_or_else(|| {
             TargetError::Consent(format!(
-                "{host} is not this machine, and there is no token with which to ask for consent"
+                "{host} is not this machine, and there is no token for requesting its consent"
             ))
         })?;
         Ok(Self {

@@ -83,7 +83,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
         )),
         Err(_) => Parsed::Refused(Refusal::saying(
             Code::InvalidRequest,
-            "This is not a request of HTTP/1.1.",
+            "This is not an HTTP/1.1 request.",
         )),
     }
 }

@@ -67,7 +67,7 @@ fn requests_left(steps: &[Rough], write: bool, total: u32, sequential: u32) -> (
     let left = |total: u32, fixed: u32, what: &str| {
         total
             .checked_sub(fixed)
-            .unwrap_or_else(|| panic!("the script fixes {fixed} {what}, of {total}"))
+            .unwrap_or_else(|| panic!("the script fixes {fixed} {what}, but there are only {total}"))
     };
     let what = if write { "writes" } else { "reads" };
     (
