@@ -40,8 +40,7 @@ CORRECTED = (
 CURVES = (
     "The peak with its interval is cross-validated; the load levels where it may lie come from subset "
     "selection (Gupta, 1965). Dips, drops and collapses are judged against 20,000 simulated flat curves "
-    "with normal noise, of "
-    "which 5 % show any. They need three repetitions."
+    "with normal noise: the rule finds one in 5 % of them. It needs three repetitions."
 )
 CLOSED_LOAD = (
     "Each thread starts its next operation when the previous one ends, so a stalled server gets fewer requests. The "
@@ -200,8 +199,8 @@ def _share(results: Results) -> str:
     if all(mix.hidden_speed is None for mix in results.mixes):
         return "Its share of the response times was not measured."
     return (
-        "Its share of the response times is measured at every load level. If the server may be more than 10 % "
-        "faster without it, the figure is marked generator-limited."
+        "Its share of the response times is measured at every load level. If the server may be more than "
+        "10 % faster without the generator, the figure is marked generator-limited."
     )
 
 

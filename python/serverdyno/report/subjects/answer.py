@@ -210,7 +210,7 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     if verdicts == {Verdict.TOO_FEW_REPETITIONS}:
         because = "one repetition can't show whether a difference repeats"
     elif largest.verdict is Verdict.NOT_COMPARABLE and why and HELD_BACK.issuperset(why):
-        because = "the generator or the plan's rate may hide more than the difference"
+        because = "the generator or the plan's rate may hide more speed than the measured difference"
     elif largest.verdict is Verdict.NOT_COMPARABLE:
         because = "the configurations can't be compared fairly"
     elif _missed(results) > TOO_NOISY_PERCENT:
@@ -335,7 +335,7 @@ def _sure(results: Results) -> str:
     known = [comparison.average for comparison in comparisons]
     among = max((found.among or 0 for found in known), default=0)
     if among > 1:
-        said += f" The risk that any of {among:,} comparisons claims a difference by chance is at most 5 %."
+        said += f" The chance of any false claim among the {among:,} comparisons is at most 5 %."
     odd = dict.fromkeys(comparison.left_out(comparison.average) for comparison in comparisons)
     if named := [each for each in odd if each]:
         said += f" Left out as an outlier: {wording.listing(named)}."

@@ -216,7 +216,9 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
             "there than shown."
         )
     else:
-        claim = f"The generator limited none of {points}: no server is more than {most} faster than shown."
+        claim = (
+            f"The generator was not the limit ({points}): no server is more than {most} faster than shown."
+        )
     return [Finding("Generator", claim, evidence)]
 
 

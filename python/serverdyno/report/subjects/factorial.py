@@ -121,7 +121,7 @@ def _chart(found: Sequence[Effect], results: Results) -> Figure:
         Series(_name(effect), 0, (Point(0, effect.percent, effect.low_percent, effect.high_percent),))
         for effect in found
     )
-    title, line = "Main effects and interactions", f"{basis(results)} Rules: 95 % intervals."
+    title, line = "Main effects and interactions", f"{basis(results)} Lines: 95 % intervals."
     panels = (Panel("", "", points),)
     return Figure("effects", 0, title, line, "effects", "Effect on the average, %", panels)
 

@@ -112,7 +112,7 @@ def sentences(source: Source, configuration: str) -> str:
     parts = "; ".join(
         f"{wording.plural(count, 'client')} with {_words(kind)}" for kind, count in found.items()
     )
-    return f"Negotiated, differing between sessions, summed over the load levels: {parts}.{more}"
+    return f"Sessions negotiated different terms (summed over the load levels): {parts}.{more}"
 
 
 def warnings(source: Source) -> list[str]:

@@ -555,8 +555,8 @@ def _claim(each: OutageFigures) -> str:
 
 def _evidence(each: OutageFigures, tables: Labels) -> str:
     handles = (
-        f"{each.handles_regained:,} of {each.handles_granted:,} granted handles regained, "
-        f"{each.handles_asked:,} asked for; "
+        f"of {each.handles_asked:,} requested handles, {each.handles_granted:,} were granted and "
+        f"{each.handles_regained:,} of these regained; "
         if each.handles_asked
         else ""
     )
