@@ -126,7 +126,7 @@ def test_what_only_looks_unusual_is_sent(monkeypatch: pytest.MonkeyPatch, scheme
         (":9203/a", "write http://127.0.0.1:9203/a"),
         ("<http://127.0.0.1:9/>", "write http://127.0.0.1:9/"),
         ("'http://127.0.0.1:9/'", "write http://127.0.0.1:9/"),
-        ("http://::1:9203/", "an IPv6 address stands in brackets, as in http://[::1]:8080/"),
+        ("http://::1:9203/", "write an IPv6 address in brackets, as in http://[::1]:8080/"),
         ("http://$HOST/", "replace the placeholder by the name"),
         ("http://<host>:8080/", "replace the placeholder by the name"),
         ("http://unix:/run/x.sock:/", "--unix-socket FILE"),

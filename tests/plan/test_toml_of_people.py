@@ -36,7 +36,7 @@ def refusal(folder: Path, text: str) -> str:
         ('name = "p"\nservers:\n  - server: nginx\n', 2, "looks like YAML"),
         ('{"name": "p"}\n', 1, "looks like JSON"),
         ('import http from "k6/http";\n', 1, "this looks like a program"),
-        ('name = "p"\nname = "q"\n', 2, "name is here a second time"),
+        ('name = "p"\nname = "q"\n', 2, "name appears a second time"),
         ("name = \u201cp\u201d\n", 1, "the quotation marks are typographic"),
         ('name\u00a0= "p"\n', 1, "an invisible character"),
         ("name = p\n", 1, 'text stands in quotation marks: name = "..."'),

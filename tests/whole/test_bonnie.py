@@ -295,7 +295,7 @@ def test_what_a_killed_server_leaves_is_removed_or_named(
             assert left_on(server, "data") == [] and "left on" not in said, said
             return
         [left] = share.iterdir()
-        assert re.search(f"could not be removed, and is left on smb://[^ ]*: {left.name}", said), said
+        assert re.search(f"could not be removed, and remains on smb://[^ ]*: {left.name}", said), said
         command = re.search("hint: To remove it: (smbclient .*)", said)
         assert command is not None, said
         server.start()

@@ -53,7 +53,7 @@ class SyncExtent(StrEnum):
         return self.value.replace("flushes", several).replace("flush", one)
 
 
-NOT_DURABLE = "not durable when the power was cut"
+NOT_DURABLE = "not durable in a power cut"
 """The verdict of power cuts that lost data. It stands above that of the counts: a sync may be of the data alone."""
 UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 
@@ -85,7 +85,7 @@ class Outcome:
             f"{', but ' if self.extent is SyncExtent.SYNCED else ': '}{self.because}" if self.because else ""
         )
         counted = f"{self.extent.told(one, several)}{because}{f', and {self.weak}' if self.weak else ''}"
-        return f"{NOT_DURABLE}, and by the counts {counted}" if self.lost else counted
+        return f"{NOT_DURABLE}; by the counts: {counted}" if self.lost else counted
 
 
 @dataclass(frozen=True, slots=True)

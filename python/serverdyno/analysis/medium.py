@@ -224,7 +224,7 @@ class Media:
                 return f"not known below {layers[-1].file_system}: its device is not known"
         if self.preloaded and self._is_too_fast:
             libraries = wording.listing(list(self.preloaded))
-            return f"not known: {TOO_FAST}; {libraries} may have answered it (LD_PRELOAD)"
+            return f"not known: {TOO_FAST}; {libraries} may have answered the sync (LD_PRELOAD)"
         return ""
 
     @property

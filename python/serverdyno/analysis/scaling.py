@@ -130,7 +130,7 @@ def fit_law(counts: Sequence[float], throughput: Sequence[float]) -> Law | Troub
     """
     n, x = np.asarray(counts, dtype=np.float64), np.asarray(throughput, dtype=np.float64)
     if n.shape != x.shape or (n < 1).any() or not (x > 0).all():
-        raise ValueError("counts must be at least 1, throughputs above 0, and both of equal number")
+        raise ValueError("counts must be at least 1, throughputs above 0, with one throughput per count")
     if len(np.unique(n)) < FEWEST_COUNTS:
         return Trouble.TOO_FEW
     scale = float(x.max())

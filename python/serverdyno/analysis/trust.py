@@ -66,7 +66,7 @@ class Mark(StrEnum):
     MISSING = "fewer repetitions than planned"
     PART_OF_A_PASS = (
         "part of a pass: in the repetition with the fewest passes, clients completed less than one pass of "
-        "the workload on average, so a faster server was asked for other operations"
+        "the workload on average, so a faster server received other operations"
     )
 
 

@@ -75,7 +75,7 @@ def show(
             say(out, f"{len(mixes)} levels that end when their work is done; scale {head.scale:g}")
             continue
         levels = ", ".join(f"{mix.clients} x {mix.threads}" for mix in mixes)
-        say(out, f"load levels (clients x threads): {levels}; {mixes[0].length_s:g} s each")
+        say(out, f"load levels (clients x threads): {levels}; {mixes[0].length_s:g} s per level")
     _, state, highest = _told(opened)
     say(out, f"state: {state}; highest: {highest or 'not measured'}")
     finished, notes = opened.finished(), opened.run_notes()

@@ -77,8 +77,9 @@ def status(folder: Folder) -> None:
     out.print(_table(found))
     refused = found["refused_connections"]
     out.print(
-        f"{found['at']}: {sum(row['there'] for row in found['nodes'])} of {len(found['nodes'])} nodes; "
-        f"certificates end on {found['certificates_end']:%d %B %Y}; connections refused: {refused}"
+        f"{found['at']}: {sum(row['there'] for row in found['nodes'])} of {len(found['nodes'])} nodes have "
+        f"joined; certificates expire on {found['certificates_end']:%d %B %Y}; connections refused: "
+        f"{refused}"
     )
     for problem in found["problems"]:
         out.print(problem, markup=False)

@@ -18,7 +18,7 @@ from serverdyno.errors import UserError
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export its name
 
 LENGTH = "Use --length 10s (or -d 10s)."
-REPORT = "Leave it out; --report also writes the page with charts, and every table as CSV."
+REPORT = "Leave the option out; --report writes the page with charts, and every table as CSV."
 ON_THE_WEB = {
     "-z": ("the length of load is --length here", LENGTH),
     "-D": ("the length of load is --length here", LENGTH),
@@ -43,14 +43,14 @@ ON_THE_WEB = {
         "Use --clients 64 (or -c 64).",
     ),
     "--latency": ("response times are always shown", REPORT),
-    "-w": ("results as HTML are the page of --report", REPORT),
+    "-w": ("--report writes the results as HTML", REPORT),
     "-x": (
-        "results as HTML (ab) are the page of --report, and there is no proxy (curl, hey)",
+        "--report writes the results as HTML (ab), and there is no proxy (curl, hey)",
         "Load goes straight to the server: give its own URL, or --resolve HOST:PORT:ADDRESS.",
     ),
-    "-y": ("results as HTML are the page of --report", REPORT),
-    "-e": ("results as CSV are the tables of --report", REPORT),
-    "-g": ("single response times are not written: all of them go into a histogram", REPORT),
+    "-y": ("--report writes the results as HTML", REPORT),
+    "-e": ("--report writes the results as CSV", REPORT),
+    "-g": ("individual response times are not written: they are counted in a histogram", REPORT),
     "-S": ("response times are shown as percentiles", REPORT),
     "-u": (
         "a file to send (ab) is --data-file here, and credentials (curl) are in the environment",
@@ -58,7 +58,7 @@ ON_THE_WEB = {
         "--auth basic.",
     ),
     "-v": (
-        "answers are not printed, and failures are counted by kind",
+        "dyno prints no answers, and counts failures by kind",
         "Leave it out. The version: dyno --version.",
     ),
     "-V": ("dyno itself prints the version", "dyno --version"),
@@ -74,7 +74,7 @@ ON_THE_WEB = {
     ),
     "-B": ("the kernel chooses the address to connect from", "Leave it out."),
     "-A": (
-        "the user agent (curl) is a header here, and a password (ab) would stand in every record",
+        "the user agent (curl) is a header here, and every record would contain a password (ab)",
         "-H 'User-Agent: NAME'. Credentials: export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
     ),
     "-a": (
@@ -87,7 +87,7 @@ ON_THE_WEB = {
     ),
     "-L": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
     "--location": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
-    "--cacert": ("authorities to trust are --ca-file here", "--ca-file FILE (PEM)."),
+    "--cacert": ("trusted authorities are --ca-file here", "--ca-file FILE (PEM)."),
     "--concurrency": ("the number of clients is --clients here", "Use --clients 64 (or -c 64)."),
     "--vus": ("the number of clients is --clients here", "Use --clients 64 (or -c 64)."),
     "--http1.1": ("the version of HTTP is --http here", "--http 1.1, which is the default."),

@@ -90,7 +90,7 @@ def _text(file: Path) -> str:
         latin = f"line {line}: not UTF-8 text; iconv -f ISO-8859-1 -t UTF-8 converts a Latin 1 file"
         packed = next(
             (
-                f"it is packed; {tool} FILE prints its text"
+                f"it is compressed; {tool} FILE prints its text"
                 for start, tool in PACKED
                 if content.startswith(start)
             ),

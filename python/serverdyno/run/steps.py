@@ -233,7 +233,7 @@ def carry_out(
     for count, use, begun_s in zip(at_once, run.uses, begun_unix_s, strict=True):
         for place in range(1, count + 1):
             level = next(rest)
-            assert level is not None, "each level has a client"
+            assert level is not None, "a level has no client"
             result = replace(level.result, started_unix_s=begun_s)
             done.append(LevelDone(result, level.nodes, use if place == count else NOT_KNOWN))
     return done

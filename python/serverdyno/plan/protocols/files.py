@@ -285,7 +285,7 @@ class Files(Work[FilesSettings]):
             or f"On {settings.cache}, as a workstation's redirector ({settings.redirector}) does it; {dormant}."
         )
         pace = (
-            "As fast as the server answers."
+            "Clients send the next operation as soon as the server answers."
             if settings.operations_per_client_s is None
             else f"At most {wording.rate(settings.operations_per_client_s)} operations/s per client."
         )

@@ -55,7 +55,7 @@ class Posix(Protocol[PosixSettings]):
     title = "system calls"
     schemes = ("file",)
     example_url = "file:///mnt/disk"
-    no_parameters = "? in a name is written %3F"
+    no_parameters = "write ? in a name as %3F"
     work = FILES
     section = "posix"
     settings_type = PosixSettings
