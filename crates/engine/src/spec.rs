@@ -1,7 +1,7 @@
-//! The document that describes a level: the one line from the control plane. Parsed and checked here once.
+//! The document that describes a level: the only input from the control plane, parsed and checked here once.
 //!
 //! The `target`, `workload` and `client` sections belong to the protocols (`kinds/`), which parse them.
-//! Secrets and blobs travel beside the document and are not recorded.
+//! Secrets and blobs are passed separately and are not recorded.
 
 use crate::arrival::Arrival;
 use crate::problems::{Problems, CONTRADICTS};

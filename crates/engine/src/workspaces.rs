@@ -27,7 +27,7 @@ struct Known {
     ledgers: HashMap<usize, Ledger>,
     /// Ledgers of objects, by client and thread.
     objects: HashMap<(usize, usize), ObjectLedger>,
-    /// Whether the objects that all clients share were begun.
+    /// Whether a client has begun to put the objects that all clients share.
     shared_begun: bool,
     /// Clients whose workspaces were begun and have not been removed completely.
     standing: BTreeSet<usize>,
@@ -106,7 +106,7 @@ impl Workspaces {
         self.known().objects.insert((client, thread), ledger);
     }
 
-    /// Records that the shared objects are begun. Returns whether this is the first time.
+    /// Records that a client begins to put the shared objects. Returns whether this is the first time.
     pub(crate) fn begin_shared(&self) -> bool {
         !std::mem::replace(&mut self.known().shared_begun, true)
     }

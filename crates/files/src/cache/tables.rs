@@ -54,7 +54,7 @@ pub(super) struct File {
     pub(super) plain: bool,
     /// Whether the file is deleted, or will be on close, so that its handles are not kept.
     pub(super) doomed: bool,
-    /// Number of breaks, so that an open can tell whether its grant is still valid.
+    /// Number of breaks, by which an open detects whether its grant is still valid.
     pub(super) breaks: u64,
     /// Cache of a leased directory. None: a file.
     pub(super) names: Option<Box<Names>>,

@@ -1,4 +1,4 @@
-//! Consent to load: the document that a host outside loopback must serve, and the check of what it serves.
+//! Consent to load: the document that a host outside loopback must serve, and the check of this document.
 
 use crate::target::{names_loopback, TargetError};
 use sha2::{Digest, Sha256};

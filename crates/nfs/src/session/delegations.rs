@@ -177,7 +177,7 @@ impl Conversation {
         }
     }
 
-    /// Handles the answer to DELEGRETURN of a closed file: whatever its status, the delegation is gone.
+    /// Handles the answer to DELEGRETURN of a closed file: the delegation is gone regardless of the status.
     pub(super) fn gave_back(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Step {
         let Work::GiveBack { remove, .. } = call.work.clone() else {
             return Step::Ends(Err(Fault::OtherIo.into()));

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Memory that an object uses; it is free again when the last reference is dropped.
+/// Memory that an object uses; it is freed when the last reference is dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     space: Arc<Space>,
@@ -119,7 +119,7 @@ pub(super) struct Upload {
 #[derive(Debug, Default)]
 pub(super) struct Bucket {
     pub(super) objects: BTreeMap<Vec<u8>, Arc<Object>>,
-    /// By key and ID, as they are listed.
+    /// Uploads by key and ID, in the order of listings.
     pub(super) uploads: BTreeMap<(Vec<u8>, String), Upload>,
 }
 

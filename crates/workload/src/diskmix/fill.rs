@@ -149,7 +149,7 @@ impl Due {
         if by == By::Draw {
             let bound = file_bytes
                 .checked_sub(u64::from(bytes))
-                .expect("a file that takes the request");
+                .expect("a file that fits the request");
             offset = self.draw_offset(last, bytes, bound, random);
         }
         Chosen {
@@ -293,7 +293,7 @@ impl Files {
                 self.slots.insert(slot, file);
             }
             FileAction::Rename { from, to } => {
-                let file = self.paths.remove(&from).expect("a file that the script made");
+                let file = self.paths.remove(&from).expect("a file that the script created");
                 self.paths.insert(to, file);
             }
             FileAction::Delete { path, .. } => {

@@ -33,7 +33,7 @@ fn apportion(total: u32, weights: &[u32], caps: &[u32]) -> Vec<u32> {
         let sum: u64 = open.iter().map(|&place| u64::from(weights[place])).sum();
         assert!(
             sum > 0,
-            "{left} of {total} requests find no burst that takes them"
+            "{left} of {total} requests find no burst that accepts them"
         );
         let round = u64::from(left);
         let mut remainders = Vec::new();
