@@ -179,7 +179,7 @@ def border(flushes: int, clients: int, window_s: float) -> float:
 
 
 def together(seen: set[Outcome]) -> Outcome:
-    """Return the outcome of several runs. An unknown medium of a run is no difference if the counts agree."""
+    """Return the outcome of several runs. A run with an unknown medium counts as equal if the counts agree."""
     cut = next((outcome.lost for outcome in seen if outcome.lost is not None), None)
     return replace(_by_counts({replace(outcome, lost=None) for outcome in seen}), lost=cut)
 

@@ -191,7 +191,7 @@ class _Profile:
         return Interval(value, low, _upper(value, max(value, 1e-6), beyond))
 
     def peak_count(self) -> Interval | None:
-        """Return the count of highest throughput; None if the data allow that there is no maximum."""
+        """Return the count of highest throughput; None if the data do not show that there is a maximum."""
         _, sigma, kappa = self.best
         if kappa <= 0 or sigma >= 1:
             return None

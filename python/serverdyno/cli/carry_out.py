@@ -1,4 +1,4 @@
-"""The common part of `run`, `resume` and `load`: run an experiment, show its table, write its report."""
+"""The common part of `run`, `resume` and `load`: run an experiment, show its table, and write its report."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def init(
         bool, typer.Option("--renew", help="Create new certificates for an existing fleet.")
     ] = False,
 ) -> None:
-    """Make a fleet: its own authority, and a certificate for each node."""
+    """Create a fleet: its own certificate authority, and a certificate for each node."""
     from serverdyno.fleet.folder import NODES, create  # noqa: PLC0415
 
     made = create(folder, at, [name.strip() for name in nodes.split(",") if name.strip()], days, renew=renew)
@@ -68,7 +68,7 @@ def up(
 
 
 def status(folder: Folder) -> None:
-    """Show who is there: CPUs, versions, clocks, network links and spare memory."""
+    """Show the nodes that have joined: CPUs, versions, clocks, network links and spare memory."""
     from serverdyno.cli.output import standard_output  # noqa: PLC0415
     from serverdyno.fleet.status import status_of  # noqa: PLC0415
 

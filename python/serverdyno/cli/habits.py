@@ -25,7 +25,8 @@ ON_THE_WEB = {
     "--duration": ("the length of load is --length here", LENGTH),
     "-q": (
         "the request rate is --rate here",
-        "Give the requests per second: --rate 1000. Leave ab's -q out: progress goes to standard error.",
+        "Give the requests per second: --rate 1000. Leave ab's -q out: dyno writes its progress to "
+        "standard error.",
     ),
     "-R": ("the request rate is --rate here", "Give the requests per second: --rate 1000."),
     "-i": ("HEAD is a method here", "--method HEAD"),
@@ -46,7 +47,7 @@ ON_THE_WEB = {
     "-w": ("--report writes the results as HTML", REPORT),
     "-x": (
         "--report writes the results as HTML (ab), and there is no proxy (curl, hey)",
-        "Load goes straight to the server: give its own URL, or --resolve HOST:PORT:ADDRESS.",
+        "The load goes directly to the server: give its own URL, or --resolve HOST:PORT:ADDRESS.",
     ),
     "-y": ("--report writes the results as HTML", REPORT),
     "-e": ("--report writes the results as CSV", REPORT),
@@ -82,7 +83,7 @@ ON_THE_WEB = {
         "export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
     ),
     "-P": (
-        "load goes straight to the server, through no proxy",
+        "dyno uses no proxy: the load goes directly to the server",
         "Give the proxy's own URL, or --resolve HOST:PORT:ADDRESS.",
     ),
     "-L": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
@@ -106,7 +107,7 @@ ON_THE_WEB = {
     ),
     "--tlsv1.2": ("the oldest version of TLS is --tls-min here", "--tls-min 1.2"),
     "--tlsv1.3": ("the oldest version of TLS is --tls-min here", "--tls-min 1.3"),
-    "-r": ("load goes on after errors, and each is counted by its kind", "Leave it out."),
+    "-r": ("dyno continues after errors, and counts each by its kind", "Leave it out."),
     "-l": ("bodies may have any length, unless --expect-bytes sets it", "Leave it out."),
 }
 """Options of wrk, ab, h2load, hey, oha and curl that `dyno load` lacks: its own behaviour, and what to use."""

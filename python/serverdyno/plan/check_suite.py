@@ -161,8 +161,8 @@ def _open_problems(suite: Suite) -> list[Problem]:
         (
             suite.work.takes_open_load(suite.workload),
             "open",
-            f"not possible with {suite.workload}, because its clients need an answer before they know their "
-            "next operation",
+            f"not possible with {suite.workload}, because the next operation of its clients depends on the "
+            "last answer",
         ),
     ):
         if not holds:

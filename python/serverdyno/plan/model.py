@@ -421,9 +421,11 @@ class Plan(Model):
         default=1.0,
         gt=0,
         le=1,
-        description="Share of the full length for each load level. For levels that end when their work is "
-        "done, this scales the size of Bonnie's file, the number of files in scenarios, and the "
-        "size of individual files. Every figure shows the scale.",
+        description=(
+            "Share of the full length for each load level. If levels end when their work is done, this "
+            "scales the size of Bonnie's file, and the number and size of files in scenarios. Every figure "
+            "shows the scale."
+        ),
     )
     repetitions: Annotated[int, Option()] = Field(
         default=3, ge=1, le=1000, description="Number of runs per configuration."

@@ -204,7 +204,7 @@ def _below(target: str, url: str) -> str:
         path = target.removeprefix("./")
         raise ValueError(f"{target[:60]!r} does not begin with /; write /{path[:60]}")
     if "$(" in target:
-        raise ValueError(f"{target[:120]} has a variable of siege; write its value in place of $(...)")
+        raise ValueError(f"{target[:120]} has a variable of siege; write its value instead of $(...)")
     if _origin(target) != _origin(url):
         raise ValueError(
             f"{target[:120]} is not on the server {url}, but a load has only one server: remove this URL, "

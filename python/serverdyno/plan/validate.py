@@ -1,7 +1,7 @@
 """Check that a plan makes sense on this machine, beyond the type of each field.
 
 Every valid part of a document is checked, so that one pass reports every problem. The caller passes the existing
-servers and their settings models, because this package knows no server.
+servers and their settings models, because this package has no list of servers.
 """
 
 from __future__ import annotations

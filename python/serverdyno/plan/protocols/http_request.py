@@ -59,7 +59,9 @@ def _variable(name: str, what: str, wanted: str) -> str:
 
 
 def _slip(secret: str, scheme: str) -> tuple[str, str | None] | None:
-    """Return what is wrong with a secret, without quoting it, and what to export instead; None: nothing is wrong."""
+    """Return the problem with a secret, without quoting the secret, and the text to export instead; None: there is no
+    problem.
+    """
     if not secret:
         return "is empty", None
     if not secret.isprintable():

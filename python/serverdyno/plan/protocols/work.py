@@ -128,7 +128,7 @@ class Terms:
     throughput_meaning: str
     """Which bytes the throughput counts. Ends the sentence "Mbit/s are of 10^6 bits, ..."."""
     server_of_arrivals: str = "connection"
-    """Name of what carries the operations of open load."""
+    """Name of the connections that carry the operations of open load."""
     in_phases: bool = False
     """Whether each class of operations is a phase that a client finishes before the next begins."""
 

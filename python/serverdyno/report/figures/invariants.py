@@ -1,4 +1,4 @@
-"""Check conditions that must hold in every record, whatever was measured.
+"""Check conditions that must hold in every record.
 
 A violation is a bug of ours or damaged data.
 

@@ -54,7 +54,7 @@ def build(results: Results) -> Part:
 
 
 def _verdict(results: Results) -> str:
-    """Return who won, in one sentence, and a second sentence if configurations are not fully measured."""
+    """Return the verdict in one sentence, and a second sentence if configurations are not fully measured."""
     return " ".join(filter(None, (_headline(results), _lacking(results))))
 
 
@@ -153,7 +153,9 @@ def _did(terms: Terms) -> str:
 
 
 def _margin(results: Results) -> str:
-    """Return the intervals of the leads and who can't be ranked; without any lead, what was measured."""
+    """Return the intervals of the leads, and the configurations that can't be ranked; without any lead, the measured
+    figures.
+    """
     if len(results.configurations) == 1 or not results.mixes:
         return ""
     if factorial.applies(results):
@@ -172,7 +174,9 @@ def _margin(results: Results) -> str:
 
 
 def _unranked(found: Order, results: Results) -> list[str]:
-    """Return the unbeaten if there are several; else those behind the winner, if no lead is proven among them."""
+    """Return the unbeaten configurations if there are several; else those behind the winner, if no lead among them is
+    proven.
+    """
     if len(found.unbeaten) > 1:
         return sorted(found.unbeaten, key=lambda name: name not in found.leaders)
     others = [name for name in results.source.configuration_names if name not in found.unbeaten]

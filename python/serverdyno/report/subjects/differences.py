@@ -311,7 +311,7 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
     )
     if any(comparison.limits for comparison in comparisons):
         notes += (
-            "A mark next to an improvement: the limit applied to at least one load level of one of the two, "
+            "A mark next to an improvement: the limit applied to at least one load level of either side, "
             "so the true difference is not known.",
         )
     title = f"Improvement over {'the base' if against else bases.pop()}"

@@ -555,7 +555,7 @@ def _worded(outcome: Outcome, found: Sequence[Promise]) -> str:
 
 
 def _told(outcome: Outcome, found: Sequence[Promise], name: str) -> str:
-    """Return the outcome in words, with the counts if the words don't tell them."""
+    """Return the outcome in words, with the counts unless the words include them."""
     of_name = _by_name(found)[name]
     words = _worded(outcome, of_name)
     word = _word(found)
@@ -584,4 +584,7 @@ def _outside(found: Sequence[Promise]) -> str:
     missing, most = (
         sum(each) for each in zip(*((mix.missing, math.floor(mix.border)) for mix in short), strict=True)
     )
-    return f"{missing:,} missing in {wording.plural(len(short), 'load level')}, where up to {most:,} may fall outside"
+    return (
+        f"{missing:,} missing in {wording.plural(len(short), 'load level')}; up to {most:,} of them may lie "
+        "outside the windows"
+    )

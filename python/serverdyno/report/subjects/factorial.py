@@ -107,10 +107,10 @@ def _table(found: Sequence[Effect], results: Results) -> Table:
         for effect in found
     )
     notes = (
-        "Effect: the ratio of the average over all load levels with a setting to that with the first setting, "
-        "averaged over the settings of the other factors. Interaction: the square root of the ratio of one factor's "
-        "effects at the two settings of the other. Verdicts are corrected for all effects (Holm 1979); intervals are "
-        "not.",
+        "Effect: the average over all load levels with a setting, divided by that with the first setting, "
+        "and averaged over the settings of the other factors. Interaction: the square root of the ratio of "
+        "one factor's effects at the two settings of the other. Verdicts are corrected for all effects "
+        "(Holm 1979); intervals are not.",
         *(f"{_name(effect)} is not comparable: {_why(effect)}." for effect in found if effect.obstacles),
     )
     return Table("effects", 0, "Main effects and interactions", basis(results), columns, rows, notes)
