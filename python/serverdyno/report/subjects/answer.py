@@ -153,9 +153,7 @@ def _did(terms: Terms) -> str:
 
 
 def _margin(results: Results) -> str:
-    """Return the intervals of the leads, and the configurations that can't be ranked; without any lead, the measured
-    figures.
-    """
+    """Return the intervals of the leads and the unranked configurations; without leads, the measured figures."""
     if len(results.configurations) == 1 or not results.mixes:
         return ""
     if factorial.applies(results):
@@ -174,9 +172,7 @@ def _margin(results: Results) -> str:
 
 
 def _unranked(found: Order, results: Results) -> list[str]:
-    """Return the unbeaten configurations if there are several; else those behind the winner, if no lead among them is
-    proven.
-    """
+    """Return the unbeaten configurations if there are several; else those behind the winner without a proven lead."""
     if len(found.unbeaten) > 1:
         return sorted(found.unbeaten, key=lambda name: name not in found.leaders)
     others = [name for name in results.source.configuration_names if name not in found.unbeaten]
