@@ -429,7 +429,7 @@ def test_syncs_that_are_short_within_the_borders_are_told_with_what_may_fall_out
     source = experiment({"samba": FileShape(100)}, repetitions=1)
     report = report_of(source, few(3_060, 3_054, 1))
     [found] = [each for each in report.findings if each.topic == "Durability"]
-    short = "6 missing in 1 load level; up to 8 of them may lie outside the windows"
+    short = "6 missing in 1 load level; up to 8 may lie outside the windows"
     assert found.claim == f"samba: {EACH} (3,060 flushes, 3,054 syncs; {short})."
     [row] = table(report, "durability").rows
     assert (row[7].text, row[7].detail) == ("3,054", short)

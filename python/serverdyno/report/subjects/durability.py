@@ -92,6 +92,7 @@ def build(results: Results) -> Part:
         text=(HOW if word is FLUSH else HOW_OBJECTS,),
         figures=tuple(figures(results)),
         tables=shown,
+        folded=True,
     )
     return Part(
         (section,),
@@ -585,6 +586,6 @@ def _outside(found: Sequence[Promise]) -> str:
         sum(each) for each in zip(*((mix.missing, math.floor(mix.border)) for mix in short), strict=True)
     )
     return (
-        f"{missing:,} missing in {wording.plural(len(short), 'load level')}; up to {most:,} of them may lie "
-        "outside the windows"
+        f"{missing:,} missing in {wording.plural(len(short), 'load level')}; up to {most:,} may lie outside the "
+        "windows"
     )
