@@ -169,7 +169,7 @@ class Counted:
     generator_cpu_system_s: Annotated[float, "CPU time of the engine threads in the window, in the kernel."]
     generator_busiest_cpu_s: Annotated[float | None, "CPU time in the window of the engine thread that used the most."] = None
     generator_threads: Annotated[int, "Engine threads."]
-    generator_processes: Annotated[int, "Processes that made the load."] = field(default=0, metadata=NO_COLUMN)
+    generator_processes: Annotated[int, "Processes that generated the load."] = field(default=0, metadata=NO_COLUMN)
     loop_lag_hdr: Annotated[bytes, "Time from the kernel's report of readiness to the end of its batch, in ns, in the window."]
     ready_work_s: Annotated[float | None, "Connections that waited for the generator, times seconds, in the window. Null, like the next column, if clients wait in system calls, because the generator's time can't be separated from the calls' time."] = None
     run_delay_s: Annotated[float | None, "Engine threads that were ready but had no CPU, times seconds, in the window; null if the kernel does not report it."] = None

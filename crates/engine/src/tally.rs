@@ -166,7 +166,7 @@ pub struct GeneratorTally {
     /// Engine threads.
     #[serde(rename = "generator_threads")]
     pub threads: u64,
-    /// Processes that made the load.
+    /// Processes that generated the load.
     #[serde(rename = "generator_processes")]
     #[schemars(extend("x-column" = false))]
     pub processes: u64,

@@ -66,7 +66,8 @@ def show(
     say(out, head.plan.title)
     say(
         out,
-        f"plan {head.plan.name}, made {head.created:%Y-%m-%d %H:%M %Z} with Serverdyno {head.tool_version}",
+        f"plan {head.plan.name}, created {head.created:%Y-%m-%d %H:%M %Z} with Serverdyno "
+        f"{head.tool_version}",
     )
     for suite in head.suites:
         say_load(out, suite, head.configurations)

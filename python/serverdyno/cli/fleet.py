@@ -15,7 +15,9 @@ MIB = 1 << 20
 
 
 def register(app: typer.Typer) -> None:
-    fleet = typer.Typer(no_args_is_help=True, help="Let several machines make load together.", epilog=EXAMPLE)
+    fleet = typer.Typer(
+        no_args_is_help=True, help="Let several machines generate load together.", epilog=EXAMPLE
+    )
     fleet.command("init", epilog=EXAMPLE, short_help="Create a fleet's folder and certificates.")(init)
     fleet.command("up", short_help="Start the scheduler here, or all hosts of a file over SSH.")(up)
     fleet.command("status", short_help="Show which nodes have joined, and their state.")(status)

@@ -182,7 +182,7 @@ class Worker:
         team: dict[str, Any],
     ) -> dict[str, Any]:
         """Start a server on this node; see `serving.ServerPlace`."""
-        from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (those that make load start without it)
+        from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (those that generate load start without it)
 
         self._serving = self._serving or ServerPlace()
         return self._serving.start(server, settings, cpus, address, team)

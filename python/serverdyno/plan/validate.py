@@ -518,7 +518,9 @@ def _testbed_problems(frame: Plan, servers: Mapping[int, ServerPlan], context: _
     if frame.testbed is None:
         return
     if frame.generator.fleet is not None or frame.generator.processes > 1 or frame.generator.cpus:
-        yield Problem(("testbed",), "its hosts make the load, so remove generator.fleet, processes and cpus")
+        yield Problem(
+            ("testbed",), "its hosts generate the load, so remove generator.fleet, processes and cpus"
+        )
     for name in dict.fromkeys(server.server for server in servers.values()):
         settings_type = context.settings_types.get(name)
         if settings_type is not None and not _listens_elsewhere(settings_type):

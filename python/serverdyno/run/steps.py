@@ -224,7 +224,7 @@ def carry_out(
     firsts = [levels[sum(at_once[:phase])] for phase in range(len(at_once))]
     run = _GroupRun(setup, seed % SEEDS, listener, firsts)
     if asked is None:
-        assert settings.bonnie is not None, "checked with the suite"
+        assert settings.bonnie is not None, "the suite's check ensures this"
         begun_unix_s, found = run.carry_out_bonnie(settings.bonnie)
     else:
         begun_unix_s, found = run.carry_out_steps(asked, drop_caches=drop_caches)

@@ -94,7 +94,7 @@ async fn put_parts<T: Transport>(
             match client.put_part(key, upload, number, &pieces, &mut call).await {
                 Ok(entry) => entries.borrow_mut().push((number, entry)),
                 Err(failure) => {
-                    // The other clients begin no further part.
+                    // The other clients start no further parts.
                     next.set(u64::MAX / part_bytes);
                     return (call, Err(failure));
                 }
