@@ -1,4 +1,4 @@
-//! What each object of one client thread must contain, and what a list must show.
+//! Expected contents of the objects of one client thread, and of lists of these objects.
 //!
 //! An object is known from the answer to its PUT until the next operation that changes it begins. From then
 //! until that operation succeeds, or if it is refused, the object is unknown, and unknown is never reported

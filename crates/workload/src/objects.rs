@@ -212,7 +212,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Returns the workload of a thread whose objects are all there. The weights must have a sum from 1 to `u32::MAX`.
+    /// Returns the workload of a thread whose objects all exist. The weights must have a sum from 1 to
+    /// `u32::MAX`.
     #[must_use]
     pub fn new(options: std::sync::Arc<ObjectsOptions>, seed: u64, client: u32, thread: u32) -> Self {
         Self {

@@ -1,7 +1,8 @@
 """Judge what a file server's flushes did, from counts of flushes and syncs and from the medium below its files.
 
 A flush promises that written data is on the disk. If only one of two servers keeps that promise, they are different
-services, whatever their throughput. `run/durability.py` counts; `report/subjects/durability.py` words the findings.
+services, and their throughput can't be compared. `run/durability.py` counts; `report/subjects/durability.py` words the
+findings.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from collections import deque
 LISTENER_LOOK_S = 0.5
 """Time between two looks of a listener, on both sides."""
 LOOKS = 4
-"""Minimum number of looks before a listener gives up. It has then received what arrived while it got no CPU time."""
+"""Minimum number of looks before a listener gives up. By then it has received the messages that arrived while it had no
+CPU time.
+"""
 LATE_FOR_S = 5.0
 """Time for which the delay of a look counts."""
 PER_LATE = 10.0

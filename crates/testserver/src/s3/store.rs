@@ -37,7 +37,7 @@ impl Drop for Held {
 pub(super) struct Content {
     pub(super) pieces: Vec<Bytes>,
     pub(super) length: u64,
-    /// Never read: it only keeps the memory counted.
+    /// Never read; it exists so that the memory stays counted.
     _held: Vec<Arc<Held>>,
 }
 
