@@ -1,7 +1,7 @@
 //! Sizes of objects: fixed, listed with weights, or lognormal.
 //!
-//! The lognormal sizes use additions, multiplications, divisions and square roots only, because their results
-//! are the same on every machine, unlike those of a library's `exp` and `ln`.
+//! The lognormal sizes use only additions, multiplications, divisions and square roots, whose results are the
+//! same on every machine. Those of a library's `exp` and `ln` are not.
 
 use crate::random::RandomStream;
 

@@ -1,8 +1,8 @@
 """Decide whether two figures can be compared at all, whatever their interval says.
 
-An interval covers what differs from run to run. It does not cover conditions that differ between the two sides: a
-server dropped its clients, another program took a CPU from one side, the operations differed, only one side kept a
-promise, or the generator or the plan limited one side. Each of these shifts every run of one side alike.
+An interval covers what differs from run to run. It does not cover conditions that differ between the two sides.
+Examples: a server dropped its clients, another program took a CPU from one side, the operations differed, or only one
+side kept a promise. Or the generator or the plan limited one side. Each of these shifts every run of one side alike.
 """
 
 from __future__ import annotations

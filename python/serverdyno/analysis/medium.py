@@ -1,7 +1,7 @@
 """The medium below a server's files, and the effect of its mount options on writes and syncs.
 
-Evidence is the mounts, the devices below them, one trial of whether a write waits for a sync, and the time of the
-medium's own fsync. This evidence does not show a device's protected cache, a disk that lies but takes its time,
+The evidence consists of the mounts, the devices below them, a trial of whether a write waits for a sync, and the time
+of the medium's own fsync. This evidence does not show a device's protected cache, a disk that lies but takes its time,
 or single files that are marked synchronous. `durability.py` judges counts of syncs.
 """
 

@@ -16,10 +16,10 @@ that exceeds the least one by at most the factor 1 + t^2 / df (D. M. Bates, D. G
 and Its Applications, Wiley 1988, chapter 6). Unlike intervals from a standard error, they keep within the bounds and
 can be asymmetric or open (None). They cover noise around the law, but not a wrong law.
 
-**Trust.** A law with three parameters fits nearly anything. With fewer than six counts it isn't fitted. A fit is
-*poor* if it explains less than 90 % of the variation (R squared), or misses by more than 5 % of the mean throughput
-(root mean square of the residuals), and then predicts nothing. A maximum beyond twice the largest measured count is
-not reported. These limits are our choice.
+**Trust.** A law with three parameters fits nearly anything. With fewer than six counts it isn't fitted. A fit is *poor*
+if it explains less than 90 % of the variation (R squared), or misses by more than 5 % of the mean throughput (root mean
+square of the residuals). A poor fit predicts nothing. A maximum beyond twice the largest measured count is not
+reported. These limits are our choice.
 """
 
 from __future__ import annotations

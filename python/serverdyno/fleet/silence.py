@@ -2,7 +2,7 @@
 
 Silence counts only after the listener has looked often enough to have received a message, less the delays of its own
 looks. A peer that last reported a late look of its own is given more time. So a machine without CPU time is not taken
-for a dead one, but a process that was killed, stopped or disconnected is detected within seconds if the machines have
+for a dead one. A process that was killed, stopped or disconnected is still detected within seconds if the machines have
 CPU time. `cluster.py` tests whether a machine answers at all.
 """
 

@@ -1,8 +1,8 @@
 """The work of a node, for every backend, and the generator process of this machine.
 
-`fleet/processes.py` starts `python -m serverdyno.fleet.worker FD`, which ends with its parent. A node opens the
-target and checks its consent itself, keeps the clients' workspaces as long as it runs, gets level documents and
-answers with tallies. All decisions are the controller's.
+`fleet/processes.py` starts `python -m serverdyno.fleet.worker FD`, which ends with its parent. A node opens the target
+and checks its consent itself. It keeps the clients' workspaces as long as it runs, gets level documents, and answers
+with tallies. All decisions are the controller's.
 """
 
 from __future__ import annotations

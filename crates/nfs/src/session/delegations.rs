@@ -2,8 +2,8 @@
 //! open file.
 //!
 //! An open requests a delegation if the cache wants a lease (`Open::ask`). The client returns a delegation
-//! with the last handle of its file, or immediately after a recall, and does not reclaim it after a restart
-//! of the server. A delegation that is recalled or no longer reliable is reported as a break.
+//! with the last handle of its file, or immediately after a recall. It does not reclaim delegations after a
+//! restart of the server. A delegation that is recalled or no longer reliable is reported as a break.
 
 use super::answers::Step;
 use super::conversation::{Conversation, NO_CALL};

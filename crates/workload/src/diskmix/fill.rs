@@ -485,8 +485,8 @@ fn choose(
     all
 }
 
-/// Returns `offset` with one or two more hexadecimal digits, as it may have been before the recording cut it to three,
-/// if the request then stays within the file; otherwise `offset`.
+/// Returns `offset` with one or two more hexadecimal digits, as it may have been before the recording cut it
+/// to three. Returns `offset` unchanged if the request would not stay within the file.
 fn true_offset(offset: u64, bytes: u64, file_bytes: u64) -> u64 {
     let digits = [256, 16].into_iter().map(|factor| offset * factor);
     let mut within = digits.filter(|longer| offset >= 256 && longer + bytes <= file_bytes);

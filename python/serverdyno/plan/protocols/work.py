@@ -121,8 +121,8 @@ class Terms:
     second_written: Callable[[float | None], str]
     second: Callable[[MixCounts], float]
     below_cache: bool
-    """Whether clients are workstations: they log on, count only if they stay to the end, and have a cache, so that
-    the traffic below the cache is a separate figure."""
+    """Whether clients are workstations: they log on, count only if they stay to the end, and have a cache. The traffic
+    below the cache is then a separate figure."""
     operation: str
     classes: str
     throughput_meaning: str
