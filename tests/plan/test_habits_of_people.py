@@ -94,7 +94,7 @@ def test_a_user_in_the_url_is_answered_by_the_option() -> None:
         ("basic", "", "is empty"),
         ("basic", "me:secret\n", 'DYNO_AUTHORIZATION="$(cat FILE)"'),
         ("bearer", "secret\r\n", "contains a line end"),
-        ("bearer", '"secret"', "holds quotation marks, too"),
+        ("bearer", '"secret"', "contains quotation marks"),
         ("basic", "'me:secret'", "DYNO_AUTHORIZATION=user:password"),
         ("bearer", "Bearer secret", "begins with Bearer"),
         ("basic", "Basic c2VjcmV0", "has no colon: give user:password without any encoding"),
@@ -132,8 +132,8 @@ def test_what_only_looks_unusual_is_sent(monkeypatch: pytest.MonkeyPatch, scheme
         ("http://unix:/run/x.sock:/", "--unix-socket FILE"),
         ("http+unix://%2Frun%2Fx.sock/", "--unix-socket FILE"),
         ("unix:///run/x.sock", "--unix-socket FILE"),
-        ("wss://127.0.0.1/", "no WebSocket and no gRPC"),
-        ("grpc://127.0.0.1:9", "no WebSocket and no gRPC"),
+        ("wss://127.0.0.1/", "not WebSocket or gRPC"),
+        ("grpc://127.0.0.1:9", "not WebSocket or gRPC"),
     ],
 )
 def test_places_of_other_tools_are_told_with_the_url_to_write(url: str, told: str) -> None:

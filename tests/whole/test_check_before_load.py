@@ -215,7 +215,7 @@ def test_a_file_server_that_loses_a_connection_is_asked_again_and_measured(home:
             (home.temporary / "plan.toml").write_text(PLAN.format(port=port))
             done = home.here("run", "plan.toml")
         assert done.returncode == 0, done.stderr
-        assert "a request failed in the check before load" in done.stderr, done.stderr
+        assert "a request failed in the check before the load" in done.stderr, done.stderr
         with cutting(server.port, 1000) as port:
             (home.temporary / "plan.toml").write_text(PLAN.format(port=port))
             done = home.here("run", "plan.toml")

@@ -237,8 +237,8 @@ mod tests {
         };
         assert!(Histogram::from_bytes(&honest).is_ok());
         for (at, value, why) in [
-            (4, u32::MAX, "should follow"),
-            (4, 0, "should follow"),
+            (4, u32::MAX, "header announces"),
+            (4, 0, "header announces"),
             (12, 5, "digits"),
         ] {
             let refused = claiming(at, value).expect_err("it isn't what it says");
