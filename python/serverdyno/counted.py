@@ -52,7 +52,7 @@ class SecondRow:
 class ErrorRow:
     """One kind of error."""
 
-    side: Annotated[str, "Whose fault it is: server, network, client (our own) or check (wrong data)."]
+    side: Annotated[str, "The side at fault: server, network, client (the generator) or check (wrong data)."]
     fault: Annotated[str, "The kind. `unanswered_at_close`: operations in flight when the window closed that had no answer in time, which reports don't count as errors."]
     count: Annotated[int, "Errors of this kind from start to end."]
     in_window: Annotated[int, "Errors of this kind in the window."]
@@ -126,7 +126,7 @@ class Counted:
     handshake_time_hdr: Annotated[bytes | None, "Time from the TCP connection until a request could be sent over TLS, in ns, for operations that ended in the window; null without TLS, and before format 4."] = None
     handshakes: Annotated[list[HandshakeRow], "TLS handshakes that led to a session, by the agreed terms."] = field(default_factory=list)
     under_way_at_close: Annotated[int | None, "Operations in flight when the window closed, failures included. The window's figures exclude them."] = None
-    under_way_longest_s: Annotated[float | None, "How long the slowest of these operations took until its end."] = None
+    under_way_longest_s: Annotated[float | None, "Duration of the slowest of these operations."] = None
     outstanding_s: Annotated[float | None, "Operations in flight, failures included, times seconds, in the window. Divided by the window, this is the mean number of request streams that waited for an answer."] = None
     overdue_at_end: Annotated[int | None, "Operations of paced clients or of open load that were due before the end but never began."] = None
     arrivals: Annotated[int | None, "Operations that were due from start to end. Each succeeded, failed, was dropped, or was overdue. Null for closed load and before format 5, like the next six columns."] = None
@@ -167,7 +167,7 @@ class Counted:
     client_cache: Annotated[dict[str, Any] | None, "The client cache's settings, as the kind of work reports them."] = field(default=None, metadata=NO_COLUMN)
     generator_cpu_user_s: Annotated[float, "CPU time of the engine threads in the window, in user space."]
     generator_cpu_system_s: Annotated[float, "CPU time of the engine threads in the window, in the kernel."]
-    generator_busiest_cpu_s: Annotated[float | None, "CPU time in the window of the engine thread that used the most."] = None
+    generator_busiest_cpu_s: Annotated[float | None, "CPU time of the busiest engine thread in the window."] = None
     generator_threads: Annotated[int, "Engine threads."]
     generator_processes: Annotated[int, "Processes that generated the load."] = field(default=0, metadata=NO_COLUMN)
     loop_lag_hdr: Annotated[bytes, "Time from the kernel's report of readiness to the end of its batch, in ns, in the window."]
