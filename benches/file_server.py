@@ -117,11 +117,11 @@ class BenchGanesha(Ganesha):
     """The Ganesha of experiments."""
 
     def operations_served(self) -> dict[str, int] | None:
-        """Return None, because Ganesha does not tell."""
+        """Return None: Ganesha reports none."""
         return None
 
     def messages_served(self) -> int | None:
-        """Return None, because Ganesha does not tell."""
+        """Return None: Ganesha reports none."""
         return None
 
     def empty(self) -> None:

@@ -158,7 +158,7 @@ def test_one_volume_of_several_is_enough() -> None:
 
 def test_a_library_that_may_have_answered_the_sync_leaves_its_time_without_meaning() -> None:
     media = Media(((on_disk(),),), (False,), (NOTHING_MS,), ("libeatmydata.so",))
-    assert (
-        verdict(media) == f"{SYNCED}not known: {TOO_FAST}; libeatmydata.so may have answered it (LD_PRELOAD)"
+    assert verdict(media) == (
+        f"{SYNCED}not known: {TOO_FAST}; libeatmydata.so may have answered the sync (LD_PRELOAD)"
     )
     assert verdict(replace(media, fsync_ms=(DISK_MS,))) == EACH

@@ -92,7 +92,7 @@ def test_a_plan_says_which_differences_it_can_show(tmp_path: Path) -> None:
         return CliRunner().invoke(app, ["plan", "check", str(plan)]).stdout
 
     assert "1 repetition: can't prove any difference" in said(1)
-    assert "2 repetitions: differences above about" in said(2)
+    assert "2 repetitions: detects differences above about" in said(2)
     assert "`dyno selftest` measures the scatter of this machine" in " ".join(said(5).split())
     noise_floor.keep(selftest(0, 6.0))
     assert "as in the last self-test" in " ".join(said(5).split())

@@ -337,7 +337,7 @@ def test_a_plan_names_a_suite_of_its_own_next_to_it(home: Home, tmp_path: Path) 
     done = home.here("plan", "check", plan)
     assert done.returncode == 0, done.stderr
     assert "HTTP/1.1, kept-alive connections" in done.stdout
-    assert re.search(r"runs of \d+ levels: about .* of it load", done.stdout)
+    assert re.search(r"runs of \d+ levels: about .*, including .* of load", done.stdout)
     plan.write_text('name = "p"\nsuite = "./none.toml"\n[[servers]]\nserver = "reference"\n')
     assert "can't read" in home.here("plan", "check", plan).stderr
 
@@ -441,7 +441,7 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
             rf"reference r1 +{clients} clients +{RATE} operations/s  0 errors, \d+ s left", line
         )
     assert len(finished) >= 2
-    assert shown[-1] == f"interrupted; finished load levels are kept. To continue: dyno resume {folder}"
+    assert shown[-1] == f"interrupted; the finished load levels are kept. To continue: dyno resume {folder}"
     assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is back
 
 

@@ -104,12 +104,12 @@ def test_options_of_smbclient_mount_and_fio_are_answered(
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ("Z:\\data", "in WSL, a drive is -d '/mnt/z/data'"),
-        ("c:/Users/me", "in WSL, a drive is -d '/mnt/c/Users/me'"),
+        ("Z:\\data", "in WSL, write a drive as -d '/mnt/z/data'"),
+        ("c:/Users/me", "in WSL, write a drive as -d '/mnt/c/Users/me'"),
         ("a\\b", "-d 'a/b'"),
         ("~/nothere", "in quotation marks: write -d /"),
         ("$NOWHERE/a", "The shell does not replace $ in quotation marks"),
-        ("=/mnt", "A short option has no =: write -d /mnt"),
+        ("=/mnt", "A short option takes no =: write -d /mnt"),
         ("me@nas.example:data", "mount it with sshfs"),
         ("nas.example:data", "mount it with sshfs"),
         ("\\\\nas\\data", "-d 'smb://nas/data'"),
@@ -122,10 +122,10 @@ def test_options_of_smbclient_mount_and_fio_are_answered(
         ("cifs://nas/a", "write it smb://nas/a"),
         (
             "smb://127.0.0.1:9/data?vers=3.1.1",
-            "the dialect is max_dialect of a suite ([smb]), the user is an option",
+            "a suite sets the dialect (max_dialect in [smb]); the user is an option",
         ),
         ("smb://127.0.0.1:9/data?user=me", "-d: has parameters (?user=me), and URLs of SMB have none"),
-        ("file:///tmp/a?b", "? in a name is written %3F"),
+        ("file:///tmp/a?b", "write ? in a name as %3F"),
         ("smb://127.0.0.1:9", "-d: names no share: write smb://HOST/SHARE"),
     ],
 )
@@ -153,8 +153,8 @@ def test_settings_of_a_server_are_told_by_their_option(home: Home) -> None:
         ("circle", "can't be used: "),
         ("smb:/127.0.0.1/data", "-d 'smb://127.0.0.1/data'"),
         ("smb:\\\\127.0.0.1\\data", "-d 'smb://127.0.0.1/data'"),
-        ("10.0.0.1/data", "A share is written -d smb://10.0.0.1/data, an export -d nfs://10.0.0.1/data"),
-        ("smb://::1/data", "an IPv6 address stands in brackets"),
+        ("10.0.0.1/data", "Write a share as -d smb://10.0.0.1/data, an export as -d nfs://10.0.0.1/data"),
+        ("smb://::1/data", "write an IPv6 address in brackets"),
         ("smb://$NAS/data", "is not the name of a host, because of $: replace the placeholder by the name"),
     ],
 )

@@ -26,7 +26,7 @@ from support.reference_servers import start_http
 NAMES = ("a", "b")
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 LOADED_S = 0.03
-"""CPU time of a node that makes load, and not of one that waits for it."""
+"""CPU time of a node that generates load, and not of one that waits for it."""
 
 
 def planned(folder: Path, fleet: Path, node: str | None = None) -> Path:

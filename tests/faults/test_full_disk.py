@@ -47,7 +47,7 @@ def test_a_full_disk_ends_a_run_in_a_sentence_and_a_resume_goes_on(home: Home, s
     done = home.here("resume", folder)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
     assert "No space left on device\nhint: Free some space on this disk." in done.stderr, done.stderr
-    assert f"measured load levels are kept. To continue: dyno resume {folder}\n" in done.stderr
+    assert f"The finished load levels are kept. To continue: dyno resume {folder}\n" in done.stderr
     assert not list(folder.rglob(".unfinished-*"))
     filler.unlink()
     done = home.here("resume", folder)

@@ -94,7 +94,7 @@ def test_clients_are_dealt_out_by_stated_weights(
         carried(nodes, mix(target, clients=14))
         assert [each.result.clients_planned for each in nodes.figures] == [2, 4, 8]
     with (
-        pytest.raises(UserError, match="weights names a, but a, b, c make the load"),
+        pytest.raises(UserError, match="weights names a, but a, b, c generate the load"),
         fleet_at(fleet.path, GeneratorPlan(weights={"a": 1}), target, NO_SECRETS),
     ):
         pass

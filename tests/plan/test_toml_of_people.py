@@ -36,7 +36,7 @@ def refusal(folder: Path, text: str) -> str:
         ('name = "p"\nservers:\n  - server: nginx\n', 2, "looks like YAML"),
         ('{"name": "p"}\n', 1, "looks like JSON"),
         ('import http from "k6/http";\n', 1, "this looks like a program"),
-        ('name = "p"\nname = "q"\n', 2, "name is here a second time"),
+        ('name = "p"\nname = "q"\n', 2, "name appears a second time"),
         ("name = \u201cp\u201d\n", 1, "the quotation marks are typographic"),
         ('name\u00a0= "p"\n', 1, "an invisible character"),
         ("name = p\n", 1, 'text stands in quotation marks: name = "..."'),
@@ -45,7 +45,7 @@ def refusal(folder: Path, text: str) -> str:
         (f"{HEAD}// a comment\n", 3, "a comment begins with #"),
         (f"{HEAD}{SERVER}settings = {{ access_log = True }}\n", 5, "write true or false"),
         ('name = "p\nsuite = "s"\n', 1, "a quotation mark may be missing at the end of this line"),
-        (f'{HEAD}{SERVER}[servers]\nserver = "caddy"\n', 5, "begin with [[NAME]]"),
+        (f'{HEAD}{SERVER}[servers]\nserver = "caddy"\n', 5, "begins with [[NAME]]"),
     ],
 )
 def test_text_that_is_not_toml_has_its_cause(tmp_path: Path, text: str, line: int, told: str) -> None:
@@ -103,7 +103,7 @@ def test_the_share_of_a_file_server_may_stand_in_the_url_alone(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("smb://127.0.0.1/data?vers=3.1.1", "URLs of SMB have none: the dialect is max_dialect of a suite"),
+        ("smb://127.0.0.1/data?vers=3.1.1", "URLs of SMB have none: a suite sets the dialect"),
         ("sftp://127.0.0.1/data", "dyno does not speak it: mount it (sshfs)"),
     ],
 )

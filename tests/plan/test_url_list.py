@@ -118,5 +118,5 @@ def test_every_line_that_can_not_be_used_is_told_at_once(tmp_path: Path) -> None
 def test_a_packed_log_is_told_with_the_program_that_prints_it(tmp_path: Path) -> None:
     file = tmp_path / "access.log.gz"
     file.write_bytes(gzip.compress(b"/a\n"))
-    with pytest.raises(PlanError, match="it is packed; zcat FILE prints its text"):
+    with pytest.raises(PlanError, match="it is compressed; zcat FILE prints its text"):
         read_url_list(file, "http://127.0.0.1/")

@@ -429,7 +429,7 @@ def test_syncs_that_are_short_within_the_borders_are_told_with_what_may_fall_out
     source = experiment({"samba": FileShape(100)}, repetitions=1)
     report = report_of(source, few(3_060, 3_054, 1))
     [found] = [each for each in report.findings if each.topic == "Durability"]
-    short = "6 missing in 1 load level, where up to 8 may fall outside"
+    short = "6 missing in 1 load level; up to 8 may lie outside the windows"
     assert found.claim == f"samba: {EACH} (3,060 flushes, 3,054 syncs; {short})."
     [row] = table(report, "durability").rows
     assert (row[7].text, row[7].detail) == ("3,054", short)
@@ -506,13 +506,13 @@ def test_a_loss_in_power_cuts_outweighs_the_counts_of_syncs(
     report = report_of(replace(source, power_cuts=cuts))
     made = document.ReportDocument(report)
     assert {each.differs_in_durability for each in made.comparisons} == {differ}
-    words = [f"{NOT_DURABLE}, and by the counts {EACH}" if count else EACH for count in lost]
+    words = [f"{NOT_DURABLE}; by the counts: {EACH}" if count else EACH for count in lost]
     assert [each.flush_outcome for each in made.configurations] == words
     [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
     assert claimed in claim
     assert ("durability" in claim) is bool(claimed)
     told = [said for said in report.warnings if "do different things" in said]
-    assert [f"b: {NOT_DURABLE}, and by the counts {EACH}" in said for said in told] == [True] * bool(differ)
+    assert [f"b: {NOT_DURABLE}; by the counts: {EACH}" in said for said in told] == [True] * bool(differ)
     assert not any("may do" in said for said in told)
 
 
@@ -521,7 +521,7 @@ def test_a_loss_in_power_cuts_is_a_difference_even_if_syncs_were_not_counted() -
     source = experiment({"a": unknown, "b": unknown})
     report = report_of(replace(source, power_cuts=[cuts_of("a", 0), cuts_of("b", 50)]))
     assert {each.differs_in_durability for each in document.ReportDocument(report).comparisons} == {True}
-    assert any(f"b: {NOT_DURABLE}, and by the counts not known" in said for said in report.warnings)
+    assert any(f"b: {NOT_DURABLE}; by the counts: not known" in said for said in report.warnings)
 
 
 def test_the_runs_of_a_configuration_keep_its_loss_though_their_counts_differ() -> None:

@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -287,3 +288,31 @@ def test_a_page_of_file_servers_has_all_figures_and_raw_tables(report: Report) -
     assert {"clients", "calls", "requests", "syncs"} <= {raw.name for raw in report.raw}
     clients = next(raw for raw in report.raw if raw.name == "clients")
     assert len(clients.rows) == sum(len(record.by_client) for record in report.source.records)
+
+
+class _Open(HTMLParser):
+    """Collects the words of a page that a reader sees without opening anything; words in drawings don't count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside: list[str] = []
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag: str, _: object) -> None:
+        if tag in ("details", "summary", "svg", "head"):
+            self.inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.inside:
+            del self.inside[len(self.inside) - 1 - self.inside[::-1].index(tag)]
+
+    def handle_data(self, data: str) -> None:
+        if self.inside in ([], ["details", "summary"]):
+            self.words += data.split()
+
+
+def test_a_comparison_of_two_file_servers_shows_at_most_1500_words_at_once(report: Report) -> None:
+    seen = _Open()
+    seen.feed(html.page(report, {figure.key: charts.svg(figure) for figure in report.figures}))
+    assert 500 < len(seen.words) <= 1_500
+    assert "Verdicts are corrected" not in " ".join(seen.words) and "Notes" in seen.words

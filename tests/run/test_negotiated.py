@@ -248,10 +248,9 @@ def test_sessions_of_one_configuration_that_differ_are_all_said_with_their_count
     shape = FileShape(100, sessions=(SIGNED | {"clients": 1}, UNSIGNED | {"clients": 30}))
     report = report_of(experiment({"samba": shape}, repetitions=2))
     assert said_of(report, "samba").endswith(
-        "Negotiated, differing between sessions, summed over the load levels: 60 clients with SMB 3.1.1, unsigned, "
-        "not encrypted, reads and writes of up to 1 MiB, leases; 2 clients with SMB 3.1.1, "
-        "signed with AES-128-GMAC, not encrypted, reads "
-        "and writes of up to 1 MiB, leases."
+        "Sessions negotiated different terms (summed over the load levels): 60 clients with SMB 3.1.1, "
+        "unsigned, not encrypted, reads and writes of up to 1 MiB, leases; 2 clients with SMB 3.1.1, "
+        "signed with AES-128-GMAC, not encrypted, reads and writes of up to 1 MiB, leases."
     )
     [warning] = protection_warnings(report)
     assert "samba: signed with AES-128-GMAC, not encrypted / unsigned, not encrypted." in warning

@@ -321,7 +321,7 @@ def test_resume_refuses_a_server_that_has_changed(whole: Path, tmp_path: Path, f
     listener = Listener()
     assert not carried_out(tmp_path / "e", listener)
     [failure] = listener.failures
-    assert "reference has changed since the experiment began: was" in failure
+    assert "reference has changed since the experiment began: it was" in failure
     assert str(next(iter(facts.values()))) in failure
     assert path.read_bytes() == before
     assert Experiment.open(tmp_path / "e").finished() == {(1, 1)}

@@ -21,7 +21,7 @@ LARGE_HEAD = "the response's head is larger than the client's bound"
 NOT_HTTP = "the response's head is not HTTP"
 CHUNKS = "the response's chunked coding is broken"
 LARGE_BODY = "the response's body is larger than the client's bound"
-EXCESS = "more bytes came than the response declared"
+EXCESS = "more bytes arrived than the response declared"
 NO_DOCUMENT = "can't serve the workload: the server answered with another status"
 ANSWERED = None  # the first check accepts it; what it does under load is counted there
 

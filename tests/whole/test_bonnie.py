@@ -295,7 +295,7 @@ def test_what_a_killed_server_leaves_is_removed_or_named(
             assert left_on(server, "data") == [] and "left on" not in said, said
             return
         [left] = share.iterdir()
-        assert re.search(f"could not be removed, and is left on smb://[^ ]*: {left.name}", said), said
+        assert re.search(f"could not be removed, and remains on smb://[^ ]*: {left.name}", said), said
         command = re.search("hint: To remove it: (smbclient .*)", said)
         assert command is not None, said
         server.start()
@@ -349,7 +349,7 @@ def test_a_signal_ends_it_although_the_server_hangs_and_what_is_left_is_named(
             tool.send_signal(signal.SIGTERM)
             said = tool.communicate(timeout=PATIENCE_S)[1]
             assert tool.returncode != 0
-            assert f"and is left on {url}: Bonnie.{tool.pid}" in said, said
+            assert f"and remains on {url}: Bonnie.{tool.pid}" in said, said
 
 
 def wait_until(is_so: Callable[[], bool], tool: subprocess.Popen[str]) -> None:

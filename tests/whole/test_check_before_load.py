@@ -215,7 +215,7 @@ def test_a_file_server_that_loses_a_connection_is_asked_again_and_measured(home:
             (home.temporary / "plan.toml").write_text(PLAN.format(port=port))
             done = home.here("run", "plan.toml")
         assert done.returncode == 0, done.stderr
-        assert "a request failed in the check before load" in done.stderr, done.stderr
+        assert "a request failed in the check before the load" in done.stderr, done.stderr
         with cutting(server.port, 1000) as port:
             (home.temporary / "plan.toml").write_text(PLAN.format(port=port))
             done = home.here("run", "plan.toml")
@@ -251,7 +251,7 @@ def test_a_path_of_a_list_that_fails_each_time_is_named_before_and_after_the_loa
     with nginx(tmp_path, settings) as port:
         done = home.here("load", f"http://127.0.0.1:{port}/", *SHORT, "--urls", "urls", "-n", "400")
     assert done.returncode == 0, done.stderr
-    assert "/bad: the server answered with another status than a success: status 404" in done.stderr
+    assert "/bad: the server answered with a status that is not a success: status 404" in done.stderr
     assert "Failed each time: GET /bad (" in done.stdout, done.stdout
 
 
@@ -278,6 +278,6 @@ def test_a_level_that_is_shorter_than_an_answer_is_told_before_the_load(
         finally:
             server.shutdown()
             serving.join()
-    assert done.returncode == 1 and "no request succeeded in any load level" in done.stderr, done.stderr
+    assert done.returncode == 1 and "no request succeeded at any load level" in done.stderr, done.stderr
     assert "an answer took 1.0 s, but a load level lasts only 0.5 s" in done.stderr, done.stderr
     assert "--length 1" in done.stderr

@@ -561,7 +561,7 @@ def test_an_answer_without_an_end_is_told_as_one(home: Home) -> None:
         done = home.here("load", url, "--timeout", "6s", *SHORT)
     assert done.returncode == 1, done.stderr
     assert "still waiting for your servers after 5 s (timeout 6 s)" in done.stderr, done.stderr
-    assert "the head and 9 bytes of the body came" in done.stderr
+    assert "the head and 9 bytes of the body arrived" in done.stderr
     assert "If it never ends, as an event stream" in done.stderr
 
 

@@ -87,7 +87,7 @@ def test_a_header_that_looks_secret_is_refused_with_the_option_to_use(
         done = home.here("load", "127.0.0.1:9/", "-H", header)
         assert done.returncode == 2 and "--header-from-env" in done.stderr and ": x" not in done.stderr
     monkeypatch.setenv("WRONG", "no header")
-    for variable, words in (("NOT_SET", "is not set"), ("WRONG", "does not hold a header")):
+    for variable, words in (("NOT_SET", "is not set"), ("WRONG", "does not contain a header")):
         done = home.here("load", "127.0.0.1:9/", "--header-from-env", variable)
         assert done.returncode == 2 and words in done.stderr, done.stderr
 

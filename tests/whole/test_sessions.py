@@ -197,7 +197,7 @@ def test_steps_that_follow_from_each_other_come_at_no_rate_of_their_own(home: Ho
         "load", "http://127.0.0.1:9/", "--session", session_file(tmp_path), "--rate", "10", "-c", "4"
     )
     assert done.returncode == 2
-    assert "before they know their next operation" in done.stderr
+    assert "depends on the last answer" in done.stderr
 
 
 def test_the_data_plane_reads_the_steps_that_the_control_plane_writes() -> None:

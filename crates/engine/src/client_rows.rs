@@ -95,7 +95,7 @@ fn read_row(row: &[u8]) -> ClientTally {
         let bytes = word.try_into().expect("of a word's length");
         u64::from_le_bytes(bytes)
     });
-    let mut next = || words.next().expect("a row has all its words");
+    let mut next = || words.next().expect("a row has all its fields");
     ClientTally {
         client: next(),
         operations: next(),

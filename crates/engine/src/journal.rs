@@ -81,7 +81,7 @@ impl JournalSpec {
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     entries: Mutex<Vec<Entry>>,
-    /// Time at which the clients were told to end; 0 before that.
+    /// Time at which the clients were asked to end; 0 before that.
     ends_ns: AtomicU64,
 }
 

@@ -1,11 +1,10 @@
 //! Open arrivals: times of requests that do not wait for answers, and their assignment to connections.
 //!
-//! Each client of a level is a separate source of arrivals, seeded by its number, so the level's arrivals
-//! don't depend on how its clients are distributed to threads and processes. Independent Poisson sources add
-//! up to a Poisson process; uniform ones take turns. All connections of an engine thread serve all of its
-//! arrivals: a free connection takes the next one, and waits for it if necessary. An arrival is therefore
-//! late only if no connection was free. Waiting arrivals are served in order (G/G/c, first come, first
-//! served).
+//! Each client of a level is a separate source of arrivals, seeded by its number. So the arrivals don't
+//! depend on the distribution of clients to threads and processes. Independent Poisson sources add up to a
+//! Poisson process; uniform ones take turns. All connections of an engine thread serve all of its arrivals: a
+//! free connection takes the next one, and waits for it if necessary. An arrival is therefore late only if no
+//! connection was free. Waiting arrivals are served in order (G/G/c, first come, first served).
 //!
 //! Each arrival ends as done, failed, dropped (the queue was full) or overdue (due before the end of the
 //! level, but no connection took it).

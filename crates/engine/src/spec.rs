@@ -1,7 +1,7 @@
-//! The document that describes a level: the one line from the control plane. Parsed and checked here once.
+//! The document that describes a level: the only input from the control plane, parsed and checked here once.
 //!
 //! The `target`, `workload` and `client` sections belong to the protocols (`kinds/`), which parse them.
-//! Secrets and blobs travel beside the document and are not recorded.
+//! Secrets and blobs are passed separately and are not recorded.
 
 use crate::arrival::Arrival;
 use crate::problems::{Problems, CONTRADICTS};
@@ -163,7 +163,7 @@ impl MixSpec {
         problems.unless(
             window.length_s > window.ramp_up_s + window.ramp_down_s,
             "window",
-            "the ramps leave nothing of the length",
+            "the ramps take the whole length",
         );
         problems.time(self.delay_s, "delay_s");
         problems.time(self.timeout_s, "timeout_s");
@@ -211,7 +211,11 @@ impl MixSpec {
                 (1..=part.client_step).contains(&part.client_run),
                 "part.client_run",
             );
-            problems.unless(last < self.clients, "part", "has clients that the mix has not");
+            problems.unless(
+                last < self.clients,
+                "part",
+                "has clients that the level does not have",
+            );
         }
         problems.bounded((0.0..=1.0).contains(&self.verify_share), "verify_share");
         problems.bounded(self.leave_after_errors != Some(0), "leave_after_errors");

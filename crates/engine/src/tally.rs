@@ -62,7 +62,7 @@ pub struct SecondTally {
 /// One kind of error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorTally {
-    /// Whose fault it is: server, network, client (our own) or check (wrong data).
+    /// The side at fault: server, network, client (the generator) or check (wrong data).
     pub side: String,
     /// The kind. `unanswered_at_close`: operations in flight when the window closed that had no answer in time, which
     /// reports don't count as errors.
@@ -146,7 +146,7 @@ pub struct HandshakeTally {
     pub in_window: u64,
 }
 
-/// What the generator used and did itself, all of its threads and processes together.
+/// Resource use and events of the generator, over all its threads and processes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct GeneratorTally {
@@ -158,7 +158,7 @@ pub struct GeneratorTally {
     #[serde(rename = "generator_cpu_system_s", with = "seconds")]
     #[schemars(with = "f64")]
     pub cpu_system_ns: u64,
-    /// CPU time in the window of the engine thread that used the most.
+    /// CPU time of the busiest engine thread in the window.
     #[serde(rename = "generator_busiest_cpu_s", with = "seconds")]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::max)]
@@ -166,7 +166,7 @@ pub struct GeneratorTally {
     /// Engine threads.
     #[serde(rename = "generator_threads")]
     pub threads: u64,
-    /// Processes that made the load.
+    /// Processes that generated the load.
     #[serde(rename = "generator_processes")]
     #[schemars(extend("x-column" = false))]
     pub processes: u64,
@@ -278,7 +278,7 @@ pub struct MixTally {
     #[merge(strategy = rule::sum)]
     #[schemars(with = "Option<u64>")]
     pub under_way_at_close: u64,
-    /// How long the slowest of these operations took until its end.
+    /// Duration of the slowest of these operations.
     #[serde(rename = "under_way_longest_s", with = "seconds")]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::max)]
@@ -405,7 +405,7 @@ impl MixTally {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let written = ciborium::into_writer(self, &mut bytes);
-        debug_assert!(written.is_ok(), "a vector takes every byte");
+        debug_assert!(written.is_ok(), "writing to a vector can't fail");
         client_rows::write(&self.by_client, &mut bytes);
         bytes
     }
@@ -419,12 +419,12 @@ impl MixTally {
             ciborium::from_reader(&mut bytes).map_err(|error| format!("not a mix tally: {error}"))?;
         if tally.version != VERSION {
             return Err(format!(
-                "a mix tally of version {} is not known here, {VERSION} is",
+                "version {} of a mix tally is not supported; the supported version is {VERSION}",
                 tally.version
             ));
         }
         tally.by_client =
-            client_rows::read(bytes).ok_or("not a mix tally: the rows of its clients are no whole rows")?;
+            client_rows::read(bytes).ok_or("not a mix tally: its client rows are incomplete")?;
         Ok(tally)
     }
 
@@ -457,7 +457,7 @@ impl MixTally {
         problems.unless(
             self.by_operation.is_empty() || other.by_operation.is_empty() || names(&self) == names(&other),
             "by_operation",
-            "the tallies are of different workloads",
+            "the tallies belong to different workloads",
         );
         if !problems.is_empty() {
             return Err(problems);

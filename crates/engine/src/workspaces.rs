@@ -27,7 +27,7 @@ struct Known {
     ledgers: HashMap<usize, Ledger>,
     /// Ledgers of objects, by client and thread.
     objects: HashMap<(usize, usize), ObjectLedger>,
-    /// Whether the objects that all clients share were begun.
+    /// Whether a client has begun to put the objects that all clients share.
     shared_begun: bool,
     /// Clients whose workspaces were begun and have not been removed completely.
     standing: BTreeSet<usize>,
@@ -35,9 +35,9 @@ struct Known {
 }
 
 impl Workspaces {
-    /// Prefix of the directory that each load makes in a share, with one directory per client. The rest of the name is
-    /// unique to the load, so that loads on the same share don't touch each other's files, whether they run at the same
-    /// time or one was killed.
+    /// Prefix of the directory that each load makes in a share, with one directory per client. The rest of
+    /// the name is unique to the load, so that loads on the same share don't touch each other's files. They
+    /// may run at the same time, or one may have been killed.
     pub const DIRECTORY: &str = "serverdyno-clients";
 
     /// Returns the workspaces of the load of that name.
@@ -106,7 +106,7 @@ impl Workspaces {
         self.known().objects.insert((client, thread), ledger);
     }
 
-    /// Records that the shared objects are begun. Returns whether this is the first time.
+    /// Records that a client begins to put the shared objects. Returns whether this is the first time.
     pub(crate) fn begin_shared(&self) -> bool {
         !std::mem::replace(&mut self.known().shared_begun, true)
     }

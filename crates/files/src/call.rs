@@ -202,9 +202,9 @@ pub struct SpaceInfo {
 
 /// Result of a successful call. Data read is passed separately.
 ///
-/// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not a
-/// failure, because applications use these calls to find out whether a path exists. The caller judges whether the path
-/// should exist.
+/// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not
+/// a failure. Applications use these calls to find out whether a path exists. The caller judges whether the
+/// path should exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// Reply to `Open`.

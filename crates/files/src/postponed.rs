@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The answers of a server that asked to wait, to all of its sessions.
+/// Counts of a server's answers, in all of its sessions, that asked to wait.
 #[derive(Debug, Default)]
 pub struct Postponed {
     all: AtomicU64,
@@ -21,7 +21,7 @@ impl Postponed {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of the answers that a grace period was the reason of.
+    /// Returns the number of these answers that a grace period caused.
     #[must_use]
     pub fn in_grace(&self) -> u64 {
         self.in_grace.load(Ordering::Relaxed)

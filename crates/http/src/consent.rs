@@ -1,4 +1,4 @@
-//! Load goes only where its sender has a right to send it. The engine accepts only a `Target`, and
+//! Load is sent only to servers that its sender may load. The engine accepts only a `Target`, and
 //! `Target::open` is the only way to create one.
 //!
 //! A target on loopback is the user's own, unless there is a token for it. Any other target must serve a

@@ -112,7 +112,7 @@ impl Shape {
         for (name, value) in &self.fields {
             let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             if name.is_empty() || !name.bytes().all(token) {
-                found.push(format!("{name:?} is no name of a header"));
+                found.push(format!("{name:?} is not a valid header name"));
             } else if let Some((_, how)) = OURS.iter().find(|(ours, _)| ours.eq_ignore_ascii_case(name)) {
                 found.push(format!("the header {name} can't be given; {how}"));
             }

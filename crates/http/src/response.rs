@@ -54,7 +54,7 @@ pub trait Body {
 /// Detail of a response that is late: the bytes of the body that arrived, at most 4 GiB.
 static BEGUN: StatusTable = StatusTable {
     name: "HTTP begun",
-    write: |code, formatter| write!(formatter, "the head and {code} bytes of the body came"),
+    write: |code, formatter| write!(formatter, "the head and {code} bytes of the body arrived"),
 };
 
 /// Returns the failure of a response that began but did not end before the deadline.

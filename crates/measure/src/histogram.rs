@@ -39,13 +39,13 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
         let recorded = self.inner.record(value_ns);
-        debug_assert!(recorded.is_ok(), "an auto-resizing histogram takes every u64");
+        debug_assert!(recorded.is_ok(), "an auto-resizing histogram accepts every u64");
     }
 
     /// Adds all samples of `other`.
     pub fn add(&mut self, other: &Self) {
         let added = self.inner.add(&other.inner);
-        debug_assert!(added.is_ok(), "an auto-resizing histogram takes any other");
+        debug_assert!(added.is_ok(), "an auto-resizing histogram can add any other");
     }
 
     /// Returns the samples recorded after `before`, an earlier copy of this histogram.
@@ -100,7 +100,7 @@ impl Histogram {
             &self.inner,
             &mut bytes,
         );
-        debug_assert!(written.is_ok(), "a vector takes every byte");
+        debug_assert!(written.is_ok(), "writing to a vector can't fail");
         bytes
     }
 
@@ -134,13 +134,13 @@ fn check_header(bytes: &[u8]) -> Result<(), String> {
     if word(4) as usize != payload.len() {
         let claimed = word(4);
         return Err(format!(
-            "not a whole HDR histogram: {claimed} bytes should follow its header, there are {}",
+            "incomplete HDR histogram: its header announces {claimed} bytes, but {} follow",
             payload.len()
         ));
     }
     if word(12) != u32::from(SIGNIFICANT_DIGITS) {
         return Err(format!(
-            "a histogram of {} significant digits, not of {SIGNIFICANT_DIGITS}",
+            "the histogram has {} significant digits, not {SIGNIFICANT_DIGITS}",
             word(12)
         ));
     }
@@ -237,8 +237,8 @@ mod tests {
         };
         assert!(Histogram::from_bytes(&honest).is_ok());
         for (at, value, why) in [
-            (4, u32::MAX, "should follow"),
-            (4, 0, "should follow"),
+            (4, u32::MAX, "header announces"),
+            (4, 0, "header announces"),
             (12, 5, "digits"),
         ] {
             let refused = claiming(at, value).expect_err("it isn't what it says");

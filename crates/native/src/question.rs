@@ -17,7 +17,7 @@ create_exception!(
     serverdyno._native,
     AnswerError,
     PyException,
-    "A server gave no answer that can be read: the fault's name, its side, words, and what to try."
+    "A server gave no usable answer. The arguments are the fault's name, its side, a message and a hint."
 );
 
 /// Function called between slices in the waiting thread.
@@ -27,7 +27,7 @@ static LOOK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 #[pyfunction]
 pub fn look_while_waiting(py: Python<'_>, look: Py<PyAny>) -> PyResult<()> {
     LOOK.set(py, look)
-        .map_err(|_| PyRuntimeError::new_err("waits have a look already"))
+        .map_err(|_| PyRuntimeError::new_err("look_while_waiting was already called"))
 }
 
 fn look(py: Python<'_>) -> PyResult<()> {

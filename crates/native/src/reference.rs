@@ -20,7 +20,7 @@ fn outage(outage_s: f64) -> PyResult<Duration> {
     let outage = Duration::try_from_secs_f64(outage_s).ok();
     outage
         .filter(|outage| *outage <= Duration::from_secs(3600))
-        .ok_or_else(|| PyValueError::new_err("outage_s is from 0 to 3600"))
+        .ok_or_else(|| PyValueError::new_err("outage_s must be between 0 and 3600"))
 }
 
 /// A running HTTP reference server. Dropping it stops it.

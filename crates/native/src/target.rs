@@ -15,7 +15,7 @@ create_exception!(
     serverdyno._native,
     SessionError,
     PyException,
-    "A file server gave no session: why, and what to try."
+    "A file server opened no session. The arguments are the reason and a hint."
 );
 
 /// Converts a target error to a Python exception.

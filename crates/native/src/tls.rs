@@ -39,7 +39,7 @@ impl Authority {
             "rsa-2048" => KeyKind::Rsa2048,
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "{key:?} is none of ecdsa-p256, rsa-2048"
+                    "{key:?} is neither ecdsa-p256 nor rsa-2048"
                 )))
             }
         };

@@ -1,8 +1,8 @@
 //! Wakers: how sockets, timers, tasks and other threads wake a task.
 //!
 //! A wake on the loop's own thread appends a number to a thread-local list. A wake from another thread takes
-//! a lock and writes to an eventfd, for which the loop waits like for a socket, so the loop reads shared
-//! state only after such a wake.
+//! a lock and writes to an eventfd, for which the loop waits as for a socket. So the loop reads shared state
+//! only after such a wake.
 
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fd::OwnedFd;

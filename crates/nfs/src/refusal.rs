@@ -29,7 +29,7 @@ named_enum! {
         NotNfs4 "not_nfs4" "the server does not speak NFSv4.1"
         ClientId "client_id" "the server refused the client (EXCHANGE_ID)"
         Session "session" "the server refused a session (CREATE_SESSION)"
-        NotRpc "not_rpc" "the first answer is not a message of NFS"
+        NotRpc "not_rpc" "the first answer is not an NFS message"
         NoUdp "no_udp" "the server has no NFSv3 over UDP, according to its portmapper"
     }
 }

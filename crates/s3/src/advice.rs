@@ -5,7 +5,7 @@ use crate::code::{name_in, status_in};
 use dyno_http::Asking;
 use dyno_measure::{Failure, Fault};
 
-/// What remedies depend on.
+/// Circumstances on which remedies depend.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Circumstances {
     pub is_anonymous: bool,

@@ -1,4 +1,4 @@
-//! What a response says, collected while it arrives: status, ETag, lengths, and the XML or the beginning of it.
+//! Collects a response while it arrives: status, ETag, lengths, and the XML or its beginning.
 
 use dyno_http::Body;
 use std::fmt;
@@ -122,7 +122,7 @@ impl Body for Answer {
     }
 }
 
-/// A response whose body is the content of an object if it is a success.
+/// A response whose body, after a success, is the content of an object.
 pub(crate) struct Content<'a, F> {
     pub answer: &'a mut Answer,
     pub take: &'a mut F,

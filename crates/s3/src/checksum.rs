@@ -42,7 +42,7 @@ impl Checksum {
         }
     }
 
-    /// Returns the checksum of `parts` together, as the header has it.
+    /// Returns the checksum of the concatenated `parts`, in the form of the header.
     #[must_use]
     pub fn of<'a>(self, parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         let mut digest = Digest::new(match self {

@@ -1,7 +1,7 @@
 //! The operations of S3, one at a time over one connection.
 //!
-//! An operation is one request and its response. Contents are sent from where they lie, and passed on while they arrive.
-//! Every length in a response is limited, and an error is reported by the name that the server gave.
+//! An operation is one request and its response. Contents are sent without a copy, and passed on while they
+//! arrive. Every length in a response is limited, and an error is reported by the name that the server gave.
 
 use crate::answer::{Answer, Content, Tag};
 use crate::checksum::Checksum;
@@ -23,14 +23,14 @@ use std::rc::Rc;
 pub const MOST_KEYS_PER_PAGE: u32 = 1000;
 pub const MOST_KEYS_PER_DELETE: usize = 1000;
 
-/// How the content of an object is protected on its way.
+/// How a request protects the content of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
-    /// The signature does not cover it.
+    /// The signature does not cover the content.
     Unsigned,
-    /// The request has its SHA-256.
+    /// The signature covers the SHA-256 of the content.
     Signed,
-    /// It is sent in chunks, with a trailing checksum.
+    /// The content is sent in chunks, with a trailing checksum.
     Chunked,
 }
 
@@ -40,7 +40,7 @@ pub struct Settings {
     /// Value of the `Host` header.
     pub host: String,
     pub bucket: String,
-    /// Begin of every path: the bucket in path style, otherwise empty.
+    /// Start of every path: the bucket in path style, otherwise empty.
     pub base: String,
     pub payload: Payload,
     pub checksum: Option<Checksum>,
@@ -93,7 +93,7 @@ pub struct Fetched {
     pub tag: Option<Tag>,
 }
 
-/// A request, apart from its body.
+/// A request without its body.
 struct Request<'a> {
     method: &'static str,
     key: &'a str,
@@ -245,7 +245,8 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    /// Lists a page of at most `most` objects whose keys begin with `prefix`. `from`: where the page before it ended.
+    /// Lists a page of at most `most` objects whose keys begin with `prefix`. `from`: the end of the previous
+    /// page.
     ///
     /// # Errors
     /// Why there is no page.
@@ -407,8 +408,8 @@ impl<T: Transport> Client<T> {
         self.answer.xml().and_then(documents::error_code)
     }
 
-    /// Reads the body of a success. It may be an error after all: copies and completions begin their response before
-    /// they know.
+    /// Reads the body of a response with a success status. The body may still report an error, because copies
+    /// and completions begin their response before they know the result.
     fn document<D>(&self, read: impl Fn(&[u8]) -> Result<D, Malformed>) -> Result<D, Failure> {
         let xml = self.answer.xml().ok_or(Fault::BodyTooLarge)?;
         read(xml).map_err(|Malformed| match self.code() {
@@ -466,7 +467,7 @@ impl<T: Transport> Client<T> {
         exchanged.map(|_| cost)
     }
 
-    /// Writes the head of a request whose body is `content` as it is.
+    /// Writes the head of a request whose body is the unchanged `content`.
     fn write_object_head(
         &mut self,
         request: &Request<'_>,

@@ -2,8 +2,8 @@
 
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
-/// Codes that are told by name (Amazon's "List of error codes", as far as these requests can meet them, and codes of
-/// other servers). Only append: the place is in a failure.
+/// Codes that messages name (Amazon's "List of error codes", as far as these requests can cause them, and
+/// codes of other servers). Only append to the list: failures contain indices into it.
 const CODES: &[&str] = &[
     "AccessDenied",
     "AccountProblem",
@@ -64,7 +64,7 @@ static STATUSES: StatusTable = StatusTable {
 };
 
 named_enum! {
-    /// What is wrong with a response that is HTTP, but not as S3 describes it.
+    /// Defect of a response that is valid HTTP but not what S3 describes.
     pub(crate) enum Broken {
         Range "a part of an object was answered with another status than 206"
         NoRange "a whole object was answered with status 206, which is for parts"
@@ -95,7 +95,7 @@ fn name_of(code: u32) -> Option<&'static str> {
     CODES.get(place as usize).copied()
 }
 
-/// Returns the name of the error in a failure; None: the server gave none, or one that is not known here.
+/// Returns the name of the error in a failure; None: the server gave none, or one that is not in the list.
 pub(crate) fn name_in(failure: &Failure) -> Option<&'static str> {
     match failure.detail {
         Detail::Status(status) if status.table.name == STATUSES.name => name_of(status.code),
@@ -130,8 +130,8 @@ pub fn was_refused(failure: &Failure) -> bool {
     is_unsent || status_in(failure).is_some_and(|status| (400..500).contains(&status))
 }
 
-/// Returns whether the server may still carry out a change after this failure: there was no answer, or one that does not
-/// say that it refused.
+/// Returns whether the server may still carry out a change after this failure: it sent no answer, or one that
+/// is not a refusal.
 #[must_use]
 pub fn may_act_later(failure: &Failure) -> bool {
     let is_told = matches!(
@@ -141,7 +141,7 @@ pub fn may_act_later(failure: &Failure) -> bool {
     !is_told && !was_refused(failure)
 }
 
-/// Returns whether a failure is an error status by which the server says that it failed.
+/// Returns whether a failure is a status with which the server reports its own error.
 #[must_use]
 pub fn is_of_server(failure: &Failure) -> bool {
     // Copies and completions that fail late have status 200.

@@ -23,7 +23,7 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// Uploads under way, a page.
+/// A page of the uploads under way.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UploadsPage {
     /// Key and identity of each upload.
@@ -180,7 +180,7 @@ fn boolean(text: &str) -> Result<bool, Malformed> {
     }
 }
 
-/// Reads a document as each kind of document, for the fuzz target. Returns what was found.
+/// Parses the same bytes as each kind of document, for the fuzz target. Returns the results.
 #[must_use]
 pub fn fuzz_documents(document: &[u8]) -> String {
     let (list, deleted) = (page(document), deleted(document));

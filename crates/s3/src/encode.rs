@@ -1,9 +1,10 @@
-//! Percent-encoding of paths and queries, as Signature Version 4 prescribes it.
+//! Percent-encoding of paths and queries, as Signature Version 4 requires.
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 const LOWER_HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends `text` with every byte but letters, digits and `-._~` escaped. `keep_slashes`: leaves `/` as it is.
+/// Appends `text`, with every byte escaped except letters, digits and `-._~`. `keep_slashes`: leaves `/` as
+/// it is.
 pub(crate) fn escape(text: &str, keep_slashes: bool, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (keep_slashes && byte == b'/');

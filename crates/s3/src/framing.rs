@@ -1,6 +1,8 @@
-//! The coding aws-chunked: the content in chunks, then its checksum as a trailing header; signed in the clear.
+//! The coding aws-chunked: the content in chunks, then its checksum as a trailing header; both are signed if
+//! there is no TLS.
 //!
-//! Each piece of the content is a chunk. The frames lie in one buffer between which the pieces are sent as they are.
+//! Each piece of the content is a chunk. The frames are in one buffer, and the pieces are sent between them
+//! without a copy.
 
 use crate::checksum::Checksum;
 use crate::sign::{hex_of, sha256_hex, Signature, Signer};

@@ -35,7 +35,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// A request, apart from its body.
+/// A request without its body.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
     pub method: &'static str,
@@ -46,7 +46,7 @@ pub struct RequestHead<'a> {
     pub host: &'a str,
     /// Further headers to sign. Names are in lower case.
     pub headers: &'a [(&'a str, &'a str)],
-    /// SHA-256 of the body in hexadecimal, or the word that stands for it.
+    /// SHA-256 of the body in hexadecimal, or the word that replaces it.
     pub payload: &'a str,
     /// Length of the body as sent; None: no body, as in GET.
     pub content_length: Option<u64>,
@@ -73,7 +73,7 @@ impl fmt::Debug for Signer {
 }
 
 fn keyed(key: &[u8]) -> HmacSha256 {
-    <HmacSha256 as Mac>::new_from_slice(key).expect("HMAC takes a key of any length")
+    <HmacSha256 as Mac>::new_from_slice(key).expect("HMAC accepts keys of any length")
 }
 
 fn mac(key: &[u8], text: &[u8]) -> [u8; 32] {
@@ -125,8 +125,8 @@ impl Signer {
         self.key.is_none()
     }
 
-    /// Replaces `out` by the head of a request, with all its headers. Returns the signature, with which those of chunks
-    /// begin; None for an anonymous request.
+    /// Replaces `out` by the head of a request, with all its headers. Returns the signature, from which the
+    /// chain of chunk signatures starts; None for an anonymous request.
     pub fn write(&mut self, request: &RequestHead<'_>, out: &mut Vec<u8>) -> Option<Signature> {
         let time = self.time;
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -211,7 +211,7 @@ impl Signer {
         self.signature("AWS4-HMAC-SHA256-TRAILER", &before, &Sha256::digest(headers))
     }
 
-    /// Signs what each kind of signature signs: its name, time, scope, what lies `between`, and a hash.
+    /// Signs the text of every kind of signature: its name, time, scope, `between`, and a hash.
     fn signature(&self, name: &str, between: &[u8], sha256: &[u8]) -> Option<Signature> {
         let mut mac = self.key.clone()?;
         for text in [
@@ -241,8 +241,8 @@ pub(crate) fn hex_of(bytes: &[u8]) -> Signature {
     text
 }
 
-/// Fills `headers` with those that are signed, in the order of their names, and returns the filled part. An anonymous
-/// request has the same headers: they state how its body is coded.
+/// Fills `headers` with those that are signed, in the order of their names, and returns the filled part. An
+/// anonymous request has the same headers, because they state the coding of its body.
 fn signed_headers<'a, 'b>(
     request: &RequestHead<'a>,
     time: &'a str,

@@ -122,7 +122,7 @@ impl S3Target {
         &self.prefix
     }
 
-    /// Returns the TLS configuration of clients; None in the clear.
+    /// Returns the TLS configuration of clients; None without TLS.
     #[must_use]
     pub fn tls(&self) -> Option<&TlsClient> {
         self.tls.as_ref()

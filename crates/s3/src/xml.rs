@@ -1,7 +1,7 @@
 //! Reads the XML of S3 responses: elements and their text.
 //!
-//! Attributes, comments and processing instructions are skipped. A document type is refused, so there are no entities
-//! but the five of XML and character references. Depth, names and texts are limited.
+//! Attributes, comments and processing instructions are skipped. A document type is refused, so the only
+//! entities are XML's five and character references. Depth, names and texts are limited.
 
 use std::borrow::Cow;
 
@@ -18,9 +18,9 @@ pub(crate) struct Malformed;
 /// End of an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End<'a> {
-    /// An element without others, and its text.
+    /// An element without child elements, and its text.
     Text(Cow<'a, str>),
-    /// An element with others.
+    /// An element with child elements.
     Elements,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn read<'a>(
     }
 }
 
-/// Where the reader is in a document.
+/// The reader's position in a document.
 #[derive(Default)]
 struct Place<'a> {
     /// Names of the open elements.

@@ -35,7 +35,8 @@ named_enum! {
         Share "share" "the share was refused"
         NoFiles "no_files" "the share is not for files, but for a printer or pipes"
         ShareEncryption "share_encryption" "the share requires encryption, which was not requested"
-        NoChannels "no_channels" "several connections per session were requested, but only one is possible: more take SMB 3, a user, and a server that offers multichannel"
+        NoChannels "no_channels" "several connections per session were requested, but only one is possible: \
+            more require SMB 3, a user, and a server with multichannel"
         Binding "binding" "the server refused another connection of the session"
         Changed "changed" "something between client and server changed the negotiation"
     }

@@ -1,10 +1,10 @@
 //! Shares that may receive load. The engine accepts only an `SmbTarget`, and only `SmbTarget::open` creates one.
 //!
-//! A server on loopback, including the loopback of another network namespace of this machine, belongs to the
-//! user and needs no consent unless there is a token. Any other server must have a consent file in the root of
-//! each share: its name contains the user's secret token, and only someone who knows the token can create its
-//! content (`dyno_net::consent_document`). The checked address is the one used for load: the name is resolved
-//! once, and a namespace stays open.
+//! A server on loopback belongs to the user and needs no consent unless there is a token. This includes the
+//! loopback of another network namespace of this machine. Any other server must have a consent file in the
+//! root of each share: its name contains the user's secret token, and only someone who knows the token can
+//! create its content (`dyno_net::consent_document`). The checked address is the one used for load: the name
+//! is resolved once, and a namespace stays open.
 //!
 //! Other code can neither construct nor change an `SmbTarget`:
 //!

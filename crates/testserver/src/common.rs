@@ -19,7 +19,7 @@ pub(crate) fn incompressible(length: usize) -> Vec<u8> {
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let got = getrandom(&mut bytes[..], GetRandomFlags::empty());
-    got.expect("the kernel gives so many at once");
+    got.expect("the kernel returns this many bytes at once");
     bytes
 }
 
@@ -52,5 +52,5 @@ impl<Volume> Share<Volume> {
 /// Parses default options from a file that `tools/complete_documents.py` generates from the control plane's
 /// models.
 pub(crate) fn usual<T: DeserializeOwned>(document: &str) -> T {
-    serde_json::from_str(document).expect("the file is as made")
+    serde_json::from_str(document).expect("the generated file is valid")
 }

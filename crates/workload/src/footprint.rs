@@ -22,9 +22,8 @@ struct Sizes {
     most_bytes: u64,
 }
 
-/// Returns the maximum total size, in bytes, of the files of `workload` at any time from the making of the workspace to
-/// the end of its first pass. `workload` must not have begun. A server needs this space, plus some for names and
-/// partial blocks.
+/// Returns the maximum total size, in bytes, that the files of `workload` reach until the end of its first
+/// pass. `workload` must not have begun. A server needs this space, plus some for names and partial blocks.
 #[must_use]
 pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
     let mut sizes = Sizes::default();

@@ -194,7 +194,7 @@ fn is_content(writing: Writing, offset: u64, data: &[u8]) -> bool {
 
 /// The data read differs from the data written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the content from {offset} on is not what was written there")]
+#[error("the content from {offset} on differs from the data written there")]
 pub struct Mismatch {
     /// Start of the differing extent, or of the part of the extent that was read.
     pub offset: u64,

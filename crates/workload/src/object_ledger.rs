@@ -1,15 +1,15 @@
-//! What each object of one client thread must contain, and what a list must show.
+//! Expected contents of the objects of one client thread, and of lists of these objects.
 //!
-//! An object is known from the answer to its PUT until the next operation that changes it begins. From then until that
-//! operation succeeds, or if it is refused, the object is unknown, and unknown is never reported as wrong. The version
-//! before the last one is kept, to tell a stale answer from a wrong one.
+//! An object is known from the answer to its PUT until the next operation that changes it begins. From then
+//! until that operation succeeds, or if it is refused, the object is unknown, and unknown is never reported
+//! as wrong. The version before the last one is kept, to distinguish a stale answer from a wrong one.
 //!
-//! The server may carry out a change after the client gave it up. Then nothing is known of the key for good, so the
-//! object gets another key, and the old one is retired: nobody uses or judges it any more.
+//! The server may still carry out a change that the client gave up. The state of the key then stays unknown,
+//! so the object gets another key. The old key is retired: it is never used or judged again.
 
 use crate::{content_of, Writing};
 
-/// An object as it was put. ETags are digests: they are only compared.
+/// An object as put. ETags are digests: they are only compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectVersion {
     writing: Writing,
@@ -37,7 +37,7 @@ impl ObjectVersion {
     }
 }
 
-/// What is wrong with an answer about an object.
+/// Defect of an answer about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFault {
     /// The answer is about the version before the last.
@@ -49,7 +49,7 @@ pub enum ObjectFault {
     Tag,
     /// The list lacks an object.
     Missing,
-    /// The list has an object that is not there, or has one twice.
+    /// The list has an object that does not exist, or has one twice.
     Unexpected,
     /// The list has another size or ETag.
     Listed,
@@ -81,7 +81,7 @@ pub struct ObjectLedger {
 }
 
 impl ObjectLedger {
-    /// Returns the ledger of a thread whose objects are all absent. `owner`: a number unique in the load.
+    /// Returns the ledger of a thread none of whose objects exist.
     #[must_use]
     pub fn new(owner: u32, objects: u32) -> Self {
         let entry = Entry {
@@ -97,8 +97,7 @@ impl ObjectLedger {
         }
     }
 
-    /// Returns the ledger of objects that are all there, and that nobody changes. `mix` and `sizes` are the same in all
-    /// processes of a load.
+    /// Returns the ledger of objects that all exist and never change.
     #[must_use]
     pub fn shared(mix: u32, sizes: &[u64]) -> Self {
         let mut ledger = Self::new(u32::MAX, sizes.len() as u32);
@@ -203,8 +202,8 @@ impl ObjectLedger {
         self.entries.get(object as usize).map_or(0, |entry| entry.retired)
     }
 
-    /// Compares what an answer says about an object with what was put: its length (None: of a part of it), and its
-    /// ETag. Learns an ETag that nobody knew.
+    /// Compares what an answer says about an object with what was put: its length (None: of a part of it),
+    /// and its ETag. Stores the ETag if none was known.
     ///
     /// # Errors
     /// How they differ.
@@ -248,7 +247,7 @@ pub struct ListCheck {
 }
 
 impl ListCheck {
-    /// Checks one entry, with the object's key number `turn`, from 0. A retired key may be there or not.
+    /// Checks one entry, with the object's key number `turn`, from 0. A retired key may be listed or not.
     ///
     /// # Errors
     /// It is stale, wrong or unexpected.

@@ -1,7 +1,7 @@
 //! Sizes of objects: fixed, listed with weights, or lognormal.
 //!
-//! The lognormal sizes use additions, multiplications, divisions and square roots alone, whose results are the same on
-//! every machine; those of a library's `exp` and `ln` are not.
+//! The lognormal sizes use only additions, multiplications, divisions and square roots, whose results are the
+//! same on every machine. Those of a library's `exp` and `ln` are not.
 
 use crate::random::RandomStream;
 
@@ -17,7 +17,7 @@ pub enum ObjectSize {
         median_bytes: u64,
         /// Standard deviation of the natural logarithm.
         sigma: f64,
-        /// Larger sizes become this one.
+        /// Upper bound; larger sizes are reduced to it.
         most_bytes: u64,
     },
 }

@@ -1,9 +1,9 @@
-//! Objects of a store: each client thread puts, reads, lists and deletes objects of its own, by weights.
+//! Objects of a store: each client thread puts, reads, lists and deletes its own objects, by weights.
 //!
-//! A thread has a fixed number of objects, which are there when a level begins. A DELETE removes one of those that are
-//! there; a PUT or COPY puts back one that is not, or replaces one if all are there. So a level has no more objects at
-//! its end than at its beginning. If too few are left for an operation, it becomes a PUT. `object_ledger.rs` has what
-//! each object must contain.
+//! A thread has a fixed number of objects, all of which exist when a level begins. A DELETE removes an
+//! existing object. A PUT or COPY creates a missing one, or replaces one if none is missing. So a level has
+//! no more objects at its end than at its beginning. If too few are left for an operation, it becomes a PUT.
+//! `object_ledger.rs` has what each object must contain.
 
 use crate::object_size::ObjectSize;
 use crate::random::RandomStream;
@@ -41,13 +41,13 @@ const KINDS: [(Kind, &str); OBJECT_KINDS] = [
 /// Parameters of the workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectsOptions {
-    /// By the names `put`, `get`, `head`, `delete`, `list`, `copy`, `get_range` and `delete_many`.
+    /// Weights by the names `put`, `get`, `head`, `delete`, `list`, `copy`, `get_range` and `delete_many`.
     pub weights: [u32; OBJECT_KINDS],
     pub size: ObjectSize,
     /// Number of objects of a thread.
     pub objects: u32,
     pub objects_per_prefix: u32,
-    /// Whether GET and HEAD read objects that all threads share, and that nobody changes.
+    /// Whether GET and HEAD read objects that all threads share and that never change.
     pub shared: bool,
 }
 
@@ -137,7 +137,7 @@ pub enum ObjectOp {
     GetRange {
         object: u32,
         shared: bool,
-        /// Random number from which the part follows.
+        /// Random number that determines the part.
         part: u64,
     },
     DeleteMany {
@@ -146,8 +146,8 @@ pub enum ObjectOp {
     },
 }
 
-/// Returns the first and last byte of a part of an object of `bytes` bytes, which must not be empty: from one of its bytes
-/// to one at or behind it.
+/// Returns the first and last byte of a part of an object of `bytes` bytes, which must not be empty: from one
+/// of its bytes to the same byte or a later one.
 #[must_use]
 pub fn part_of_object(part: u64, bytes: u64) -> (u64, u64) {
     let within = |half: u64, bound: u64| ((u128::from(half) * u128::from(bound)) >> 32) as u64;
@@ -212,7 +212,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Returns the workload of a thread whose objects are all there. The weights must have a sum from 1 to `u32::MAX`.
+    /// Returns the workload of a thread whose objects all exist. The weights must have a sum from 1 to
+    /// `u32::MAX`.
     #[must_use]
     pub fn new(options: std::sync::Arc<ObjectsOptions>, seed: u64, client: u32, thread: u32) -> Self {
         Self {
@@ -236,7 +237,7 @@ impl Objects {
         Kind::Put
     }
 
-    /// Follows what the last operation did.
+    /// Records the result of the last operation.
     fn follow(&mut self, ok: bool) {
         match self.last {
             // A write that failed leaves an object unknown, so it is put again before it is read.

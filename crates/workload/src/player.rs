@@ -25,8 +25,8 @@ pub struct Piece {
 
 /// Properties of a script other than its pieces.
 pub trait Scripted {
-    /// Whether only the sweep uses files of other pieces. If so, the loss of the session skips the rest of a piece and
-    /// starts the piece's recovery, and a failed recovery disturbs only the sweep.
+    /// Whether only the sweep uses files of other pieces. If so, the loss of the session skips the rest of a
+    /// piece and starts the piece's recovery. A failed recovery then disturbs only the sweep.
     const HAS_SEPARATE_PIECES: bool;
     /// Whether opens and searches that must find nothing are for names that a pass makes, so that leftovers may be
     /// found.

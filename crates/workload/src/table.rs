@@ -218,7 +218,7 @@ impl ClassTable {
         }
         if self.classes.len() > usize::from(u8::MAX) {
             problems.push(format!(
-                "{} classes are more than an id can name",
+                "{} classes are more than an ID can number",
                 self.classes.len()
             ));
         }
@@ -280,7 +280,7 @@ impl Contents {
         let mut problems = Vec::new();
         if !(1..=MOST_FILES_OF_A_CLASS).contains(&self.paths()) {
             problems.push(format!(
-                "{} files are not 1 to {MOST_FILES_OF_A_CLASS}",
+                "{} files: must be 1 to {MOST_FILES_OF_A_CLASS}",
                 self.paths()
             ));
         }
@@ -302,13 +302,13 @@ impl Contents {
         let least = least_bytes(extension);
         if smallest < least {
             problems.push(format!(
-                "{smallest} bytes are too few: a {} needs {least}",
+                "{smallest} bytes are too few: a {} file needs {least}",
                 extension.as_str()
             ));
         }
         if largest < smallest || largest > LARGEST_FILE_BYTES {
             problems.push(format!(
-                "largest size {largest} is not {smallest} to {LARGEST_FILE_BYTES} bytes"
+                "largest size {largest}: must be {smallest} to {LARGEST_FILE_BYTES} bytes"
             ));
         }
         problems

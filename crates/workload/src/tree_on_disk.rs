@@ -67,7 +67,7 @@ fn problem_of(file: &File, path: &Path) -> Option<String> {
         Ok(facts) if !facts.is_file() => "not a regular file".to_owned(),
         // Checked before reading, so that no file larger than expected is read.
         Ok(facts) if facts.len() != file.bytes => {
-            format!("{} bytes, but must have {}", facts.len(), file.bytes)
+            format!("has {} bytes, but must have {}", facts.len(), file.bytes)
         }
         Ok(_) => match fs::read(path) {
             Err(error) => error.to_string(),

@@ -1,5 +1,5 @@
 //! Blocks that several clients write in turn: each has its writer, its version number and a checksum, so that
-//! a reader can tell whether it is intact and how new it is.
+//! a reader can check whether it is intact and how new it is.
 //!
 //! A writer holds a lock on the block and has read it under that lock, so the version numbers of a block
 //! increase by one. The rules: a block is read as one intact version; no client sees an older version than

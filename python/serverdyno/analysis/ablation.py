@@ -25,7 +25,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One row. Its verdicts hold for all rows together."""
+    """One row of an ablation. Its verdicts hold for all rows together."""
 
     name: str
     role: Role
@@ -33,7 +33,7 @@ class Effect:
 
     @property
     def found(self) -> tuple[Improvement, ...]:
-        """The improvements, in the order of `Metric`."""
+        """The improvements of the row, in the order of `Metric`."""
         return self.comparison.improvements
 
 

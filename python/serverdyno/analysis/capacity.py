@@ -1,13 +1,12 @@
 """Capacity at an objective: the highest rate at which a server meets it, found by trials that either hold or fail.
 
 The result of a trial is noisy near the limit, so no single trial decides. The probability that a trial holds is
-modelled as a logistic curve over the logarithm of the rate, with an unknown midpoint (the capacity, where half of the
-trials hold), an unknown steepness, and a small share of trials that end by chance. Bayes' rule on a grid gives the
-capacity and its interval after each trial; the steepness is averaged out. This is the psychometric method of
-psychophysics (A. B. Watson and D. G. Pelli, QUEST: A Bayesian adaptive psychometric method, Perception &
-Psychophysics 33(2), 1983, doi:10.3758/BF03202828), and bisection for noisy answers (M. Horstein, Sequential
-transmission using noiseless feedback, IEEE Transactions on Information Theory 9(3), 1963,
-doi:10.1109/TIT.1963.1057832).
+modelled as a logistic curve over the logarithm of the rate. Its midpoint (the capacity, where half of the trials hold)
+and its steepness are unknown; a small share of trials ends by chance. Bayes' rule on a grid gives the capacity and its
+interval after each trial; the steepness is averaged out. This is the psychometric method of psychophysics (A. B. Watson
+and D. G. Pelli, QUEST: A Bayesian adaptive psychometric method, Perception & Psychophysics 33(2), 1983,
+doi:10.3758/BF03202828), and bisection for noisy answers (M. Horstein, Sequential transmission using noiseless feedback,
+IEEE Transactions on Information Theory 9(3), 1963, doi:10.1109/TIT.1963.1057832).
 
 The first trials double the rate from the lowest, so that no trial demands more than twice what the server can do.
 After the first failure, each trial is at the median of the posterior: half-way between trials that agree, or at the

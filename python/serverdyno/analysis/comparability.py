@@ -1,8 +1,8 @@
 """Decide whether two figures can be compared at all, whatever their interval says.
 
-An interval covers what differs from run to run. It does not cover that a server dropped its clients, that another
-program took a CPU from one side, that the two got different operations, that only one of them kept a promise, or that
-the generator or the plan limited one of them. Each of these shifts every run of one side alike.
+An interval covers what differs from run to run. It does not cover conditions that differ between the two sides.
+Examples: a server dropped its clients, another program took a CPU from one side, the operations differed, or only one
+side kept a promise. Or the generator or the plan limited one side. Each of these shifts every run of one side alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Judge what a file server's flushes did, from counts of flushes and syncs and from the medium below its files.
 
 A flush promises that written data is on the disk. If only one of two servers keeps that promise, they are different
-services, whatever their throughput. `run/durability.py` counts; `report/subjects/durability.py` words the findings.
+services, and their throughput can't be compared. `run/durability.py` counts; `report/subjects/durability.py` words the
+findings.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class SyncExtent(StrEnum):
         return self.value.replace("flushes", several).replace("flush", one)
 
 
-NOT_DURABLE = "not durable when the power was cut"
+NOT_DURABLE = "not durable in a power cut"
 """The verdict of power cuts that lost data. It stands above that of the counts: a sync may be of the data alone."""
 UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 
@@ -85,7 +86,7 @@ class Outcome:
             f"{', but ' if self.extent is SyncExtent.SYNCED else ': '}{self.because}" if self.because else ""
         )
         counted = f"{self.extent.told(one, several)}{because}{f', and {self.weak}' if self.weak else ''}"
-        return f"{NOT_DURABLE}, and by the counts {counted}" if self.lost else counted
+        return f"{NOT_DURABLE}; by the counts: {counted}" if self.lost else counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ def border(flushes: int, clients: int, window_s: float) -> float:
 
 
 def together(seen: set[Outcome]) -> Outcome:
-    """Return the outcome of several runs. An unknown medium of a run is no difference if the counts agree."""
+    """Return the outcome of several runs. A run with an unknown medium counts as equal if the counts agree."""
     cut = next((outcome.lost for outcome in seen if outcome.lost is not None), None)
     return replace(_by_counts({replace(outcome, lost=None) for outcome in seen}), lost=cut)
 

@@ -1,7 +1,7 @@
 """The medium below a server's files, and the effect of its mount options on writes and syncs.
 
-Evidence is the mounts, the devices below them, one trial of whether a write waits for a sync, and the time of the
-medium's own fsync. This evidence does not show a device's protected cache, a disk that lies but takes its time,
+The evidence consists of the mounts, the devices below them, a trial of whether a write waits for a sync, and the time
+of the medium's own fsync. This evidence does not show a device's protected cache, a disk that lies but takes its time,
 or single files that are marked synchronous. `durability.py` judges counts of syncs.
 """
 
@@ -224,7 +224,7 @@ class Media:
                 return f"not known below {layers[-1].file_system}: its device is not known"
         if self.preloaded and self._is_too_fast:
             libraries = wording.listing(list(self.preloaded))
-            return f"not known: {TOO_FAST}; {libraries} may have answered it (LD_PRELOAD)"
+            return f"not known: {TOO_FAST}; {libraries} may have answered the sync (LD_PRELOAD)"
         return ""
 
     @property

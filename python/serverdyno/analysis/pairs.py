@@ -46,11 +46,11 @@ Pair = tuple[Side, Side]
 class Comparison:
     """The comparison of `other` with `base`: two configurations, or one configuration in two experiments.
 
-    The verdict of each improvement is final. `limits` are the marks of levels that something other than the
-    server limited, each with the side's name. `obstacles` are the reasons why a measured figure is not comparable,
-    and `withheld` is the verdict that it would otherwise have. `differs_in_durability`: whether the two treated a
-    flush differently; None: not known. `parts_of_a_pass` are the figures for which clients of either side made, on
-    average, less than one pass of the workload in a window, so that the two got different operations.
+    The verdict of each improvement is final. `limits` are the marks of levels that something other than the server
+    limited, each with the side's name. `obstacles` are the reasons why a measured figure is not comparable, and
+    `withheld` is the verdict that it would otherwise have. `differs_in_durability`: whether the two treated a flush
+    differently; None: not known. `parts_of_a_pass` are the figures for which clients of either side made, on average,
+    less than one pass of the workload in a window. The two sides then got different operations.
     """
 
     base: str

@@ -16,10 +16,10 @@ that exceeds the least one by at most the factor 1 + t^2 / df (D. M. Bates, D. G
 and Its Applications, Wiley 1988, chapter 6). Unlike intervals from a standard error, they keep within the bounds and
 can be asymmetric or open (None). They cover noise around the law, but not a wrong law.
 
-**Trust.** A law with three parameters fits nearly anything. With fewer than six counts it isn't fitted. A fit is
-*poor* if it explains less than 90 % of the variation (R squared), or misses by more than 5 % of the mean throughput
-(root mean square of the residuals), and then predicts nothing. A maximum beyond twice the largest measured count is
-not reported. These limits are our choice.
+**Trust.** A law with three parameters fits nearly anything. With fewer than six counts it isn't fitted. A fit is *poor*
+if it explains less than 90 % of the variation (R squared), or misses by more than 5 % of the mean throughput (root mean
+square of the residuals). A poor fit predicts nothing. A maximum beyond twice the largest measured count is not
+reported. These limits are our choice.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def fit_law(counts: Sequence[float], throughput: Sequence[float]) -> Law | Troub
     """
     n, x = np.asarray(counts, dtype=np.float64), np.asarray(throughput, dtype=np.float64)
     if n.shape != x.shape or (n < 1).any() or not (x > 0).all():
-        raise ValueError("counts must be at least 1, throughputs above 0, and both of equal number")
+        raise ValueError("counts must be at least 1, throughputs above 0, with one throughput per count")
     if len(np.unique(n)) < FEWEST_COUNTS:
         return Trouble.TOO_FEW
     scale = float(x.max())
@@ -191,7 +191,7 @@ class _Profile:
         return Interval(value, low, _upper(value, max(value, 1e-6), beyond))
 
     def peak_count(self) -> Interval | None:
-        """Return the count of highest throughput; None if the data allow that there is no maximum."""
+        """Return the count of highest throughput; None if the data do not show that there is a maximum."""
         _, sigma, kappa = self.best
         if kappa <= 0 or sigma >= 1:
             return None

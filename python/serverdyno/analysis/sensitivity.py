@@ -2,7 +2,7 @@
 
 "No difference shown" says little without these two figures. They are those of a t test with a power of 80 % (through
 the noncentral t distribution: J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition, Lawrence
-Erlbaum 1988, chapter 2), at the level of a claim while all others of its figure are open, with the measured noise.
+Erlbaum 1988, chapter 2), with the measured noise. Its level is that of a claim while all others of its figure are open.
 These figures help to plan the next experiment; for this one, the interval says more.
 """
 

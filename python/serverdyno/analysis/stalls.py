@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 LEAST_MISSING = 10
-"""Expected completions in the duration of a gap from which on the gap is no chance: in a Poisson process, one in
-22,000 of these durations is empty. At 10 per second one empty second is a stall; at 4 per second, three in a row."""
+"""Expected completions during a gap from which on the gap is not due to chance: in a Poisson process, one in 22,000
+such intervals is empty. At 10 per second one empty second is a stall; at 4 per second, three in a row."""
 
 
 def starved(completed: Iterable[tuple[int, bool]]) -> int:

@@ -1,8 +1,8 @@
 """Decide whether a window was steady, by comparing its halves in whole seconds.
 
-A mean over a window describes a server only if the server keeps its speed. One that slows down when a buffer is full,
-or speeds up once a cache is warm, has two speeds, and the mean depends on the length of the window. The halves are
-compared by a t test of their log ratio. The noise is that of single seconds within the halves, over all repetitions
+A mean over a window describes a server only if the server keeps its speed. A server that slows down when a buffer is
+full, or speeds up once a cache is warm, has two speeds. The mean then depends on the length of the window. The halves
+are compared by a t test of their log ratio. The noise is that of single seconds within the halves, over all repetitions
 of a point, and at least Poisson's. Neighbouring seconds that resemble each other do not count as noise: a server that
 wanders for seconds is not steady either.
 

@@ -46,8 +46,8 @@ class Mark(StrEnum):
     GENERATOR_LIMITED = "generator-limited: the server may be more than 10 % faster than shown"
     RATE_BOUND = "rate-bound: at least 90 % of the rate that the plan allows"
     NOISY = (
-        "noisy: other programs or the hypervisor took more than 2 % of the CPUs of the generator or the "
-        "server, or the generator waited for a CPU for more than 2 % of the window"
+        "noisy: other programs or the hypervisor took more than 2 % of the generator's or the server's "
+        "CPUs, or the generator waited for a CPU for more than 2 % of the window"
     )
     ERRORS = "errors at the load level, ramps included"
     CLIENTS_LEFT = "clients left before the end of the load level"
@@ -55,8 +55,8 @@ class Mark(StrEnum):
         "clients without a completed operation in the window: the figures describe only the other clients"
     )
     BEHIND = (
-        "behind: more operations were due than the server answered, so response times grow with the length "
-        "of the load level and only show that the server did not keep up"
+        "behind: more operations were due than the server answered, so its response times grow with the "
+        "length of the load level"
     )
     STALLED = "stalled: a second or more of the window without any completed operation"
     DRIFTING = (
@@ -65,8 +65,8 @@ class Mark(StrEnum):
     )
     MISSING = "fewer repetitions than planned"
     PART_OF_A_PASS = (
-        "part of a pass: in the repetition with the fewest passes, clients completed less than one pass of "
-        "the workload on average, so a faster server was asked for other operations"
+        "part of a pass: in some repetition, clients completed less than one pass of the workload on "
+        "average, so a faster server received other operations"
     )
 
 
@@ -153,7 +153,7 @@ def seen_limits(
     *,
     rises: bool | None,
 ) -> tuple[Limit, ...]:
-    """Return what limited a level, as far as can be seen; empty: not known.
+    """Return what limited a level, as far as the record shows; empty: not known.
 
     If neither generator nor server is busy, the clients wait for something else. `io_wait_share` is the share of the
     window in which some process waited for a disk. `rises`: the next load level has a higher throughput, so

@@ -173,7 +173,7 @@ def _check_address_space() -> None:
 def _out_of_memory() -> DynoError:
     limit_bytes = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit_bytes == resource.RLIM_INFINITY:
-        return DynoError("not enough memory", hint="Free some, or use a suite with fewer clients.")
+        return DynoError("not enough memory", hint="Free some memory, or use a suite with fewer clients.")
     return UserError(
         f"not enough memory: this shell limits the address space of a process to {limit_bytes >> 20:,} MiB",
         hint="ulimit -v unlimited",

@@ -86,4 +86,4 @@ def _print(audited: Mapping[str, Sequence[Audited]], console: Console) -> None:
                 say(console, f"• {one.claim.place}: {one.claim.says}: {one.claim.claimed} {one.claim.unit}")
                 say(console, f"  {one.reason}  [{one.claim.id}]")
     console.print()
-    say(console, "--json and --html also list the claims that follow.")
+    say(console, "--json and --html also list the claims that follow from the figures.")

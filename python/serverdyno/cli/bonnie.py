@@ -24,27 +24,35 @@ MIB = 1 << 20
 ALONE = "Leave it out."
 HABITS = {
     "-u": (
-        "files are made as the user that runs dyno",
-        "Leave it out, or run dyno as that user. Over NFS the URL names the user: ?uid=1000&gid=1000.",
+        "the user that runs dyno creates the files",
+        "Leave the option out, or run dyno as that user. Over NFS the URL names the user: "
+        "?uid=1000&gid=1000.",
     ),
     "-g": (
-        "files are made as the group that runs dyno",
-        "Leave it out. Over NFS the URL names the group: ?uid=1000&gid=1000.",
+        "the group that runs dyno owns the files",
+        "Leave the option out. Over NFS the URL names the group: ?uid=1000&gid=1000.",
     ),
     "-n": (
         "Bonnie has no phases that create files here",
-        "Leave it out; dyno scenario metadata creates files.",
+        "Leave the option out; dyno scenario metadata creates files.",
     ),
-    "-r": ("the size is not derived from the memory", "Leave it out, and give the size in MB: -s 16384."),
+    "-r": (
+        "the size is not derived from the memory",
+        "Leave the option out, and give the size in MB: -s 16384.",
+    ),
     "--size": ("the size is -s here", "Give it in MB: -s 16384."),
     "-f": ("the character phases always run", ALONE),
-    "-b": ("no write is followed by a sync here", "Leave it out; dyno scenario streams flushes at the end."),
+    "-b": (
+        "no write is followed by a sync here",
+        "Leave the option out; dyno scenario streams flushes at the end.",
+    ),
     "-x": ("one run prints one row", "For several rows, use dyno run with a plan that has repetitions = 3."),
     "-q": ("only the row goes to standard output", ALONE),
-    "-D": ("Bonnie goes through the page cache", "dyno scenario streams --direct goes around it."),
+    "-D": ("Bonnie goes through the page cache", "dyno scenario streams --direct bypasses it."),
     "-y": ("all clients begin each phase together", "Several at once: --clients 4."),
     "-p": (
-        "a port (smbclient) stands in the URL, and all clients begin each phase together (bonnie++)",
+        "a port (smbclient's -p) belongs in the URL, and all clients begin each phase together (bonnie++'s "
+        "-p)",
         "-d smb://HOST:PORT/SHARE. Several clients at once: --clients 4.",
     ),
     "-z": ("the seed is --seed here", "--seed 1"),
@@ -155,7 +163,9 @@ def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
     else:
         typer.echo("The data read were not compared with the data written.", err=True)
     if unknown:
-        typer.echo(f"Not checked: {unknown:,} bytes that another seeker overwrote meanwhile.", err=True)
+        typer.echo(
+            f"Not checked: {unknown:,} bytes that another seeker overwrote at the same time.", err=True
+        )
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if all_bytes < 2 * memory_bytes:
         typer.echo(

@@ -1,4 +1,4 @@
-"""The common part of `run`, `resume` and `load`: run an experiment, show its table, write its report."""
+"""The common part of `run`, `resume` and `load`: run an experiment, show its table, and write its report."""
 
 from __future__ import annotations
 
@@ -67,20 +67,20 @@ def carry_out_and_report(
     except DynoError as error:
         # Nothing was measured, so there is nothing to resume.
         if new and experiment.discard():
-            say(console, f"nothing was measured; removed the experiment in {experiment.folder}")
+            say(console, f"nothing was measured, so the experiment was removed: {experiment.folder}")
         elif isinstance(error, WriteError):
             again = f"To continue: {resume}" if missing(experiment) else _report_later(experiment)
-            say(console, f"measured load levels are kept. {again}")
+            say(console, f"The finished load levels are kept. {again}")
         raise
     except KeyboardInterrupt:
-        say(console, f"interrupted; finished load levels are kept. To continue: {resume}")
+        say(console, f"interrupted; the finished load levels are kept. To continue: {resume}")
         raise
     if not whole:
         again = f"; to repeat them: {resume}" if missing(experiment) else ""
         say(console, f"some runs failed{again}")
         raise typer.Exit(FAILED)
     if empty := _without_result(experiment):
-        none = f"no {head.suite.terms.operation} succeeded in any load level"
+        none = f"no {head.suite.terms.operation} succeeded at any load level"
         say(console, f"{listing(empty)}: nothing was measured, because {none}")
         raise typer.Exit(FAILED)
 

@@ -66,7 +66,8 @@ def show(
     say(out, head.plan.title)
     say(
         out,
-        f"plan {head.plan.name}, made {head.created:%Y-%m-%d %H:%M %Z} with Serverdyno {head.tool_version}",
+        f"plan {head.plan.name}, created {head.created:%Y-%m-%d %H:%M %Z} with Serverdyno "
+        f"{head.tool_version}",
     )
     for suite in head.suites:
         say_load(out, suite, head.configurations)
@@ -75,7 +76,7 @@ def show(
             say(out, f"{len(mixes)} levels that end when their work is done; scale {head.scale:g}")
             continue
         levels = ", ".join(f"{mix.clients} x {mix.threads}" for mix in mixes)
-        say(out, f"load levels (clients x threads): {levels}; {mixes[0].length_s:g} s each")
+        say(out, f"load levels (clients x threads): {levels}; {mixes[0].length_s:g} s per level")
     _, state, highest = _told(opened)
     say(out, f"state: {state}; highest: {highest or 'not measured'}")
     finished, notes = opened.finished(), opened.run_notes()

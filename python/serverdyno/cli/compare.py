@@ -28,9 +28,11 @@ def compare(
         bool,
         typer.Option(
             "--fail-if-slower",
-            help="Judge all comparisons with the baseline, corrected for their number. Exit with 1 if any is "
-            "slower, and with 3 if there is no answer: not comparable, too few repetitions, or an interval "
-            "that does not rule out such a slowdown.",
+            help=(
+                "Judge all comparisons with the baseline, corrected for their number. Exit with 1 if any "
+                "is slower. Exit with 3 if there is no answer: not comparable, too few repetitions, or an "
+                "interval that does not rule out a slowdown."
+            ),
         ),
     ] = False,
     threshold_percent: Annotated[

@@ -17,7 +17,7 @@ EXTRAS = {
 
 
 def hint(extra: str = "report") -> str:
-    """Return the command that installs an extra's distributions by name, which needs no index with this package."""
+    """Return the command that installs an extra's distributions by name, without an index that has this package."""
     from importlib.metadata import requires  # noqa: PLC0415
 
     marker = f"extra == '{extra}'"

@@ -117,7 +117,7 @@ def _parameter(name: str, field: FieldInfo, fields: Mapping[str, FieldInfo]) -> 
     is_switch, is_repeated = shape.get("type") == "boolean", "items" in shape and not option.listed
     first, *others = option.names
     told = [*_default(field, first), *_bounds(item)]
-    told += ["1-64 stands for 1,2,4 and so on to 64"] * (option.ranges == "doubling")
+    told += ["1-64 means 1,2,4 and so on, up to 64"] * (option.ranges == "doubling")
     told += ["as in 500ms, 10s or 1m30s"] * option.is_time + ["may be repeated"] * is_repeated
     sentence = in_words(field.description or "", fields)
     shown = typer.Option(

@@ -15,7 +15,9 @@ MIB = 1 << 20
 
 
 def register(app: typer.Typer) -> None:
-    fleet = typer.Typer(no_args_is_help=True, help="Let several machines make load together.", epilog=EXAMPLE)
+    fleet = typer.Typer(
+        no_args_is_help=True, help="Let several machines generate load together.", epilog=EXAMPLE
+    )
     fleet.command("init", epilog=EXAMPLE, short_help="Create a fleet's folder and certificates.")(init)
     fleet.command("up", short_help="Start the scheduler here, or all hosts of a file over SSH.")(up)
     fleet.command("status", short_help="Show which nodes have joined, and their state.")(status)
@@ -32,7 +34,7 @@ def init(
         bool, typer.Option("--renew", help="Create new certificates for an existing fleet.")
     ] = False,
 ) -> None:
-    """Make a fleet: its own authority, and a certificate for each node."""
+    """Create a fleet: its own certificate authority, and a certificate for each node."""
     from serverdyno.fleet.folder import NODES, create  # noqa: PLC0415
 
     made = create(folder, at, [name.strip() for name in nodes.split(",") if name.strip()], days, renew=renew)
@@ -68,7 +70,7 @@ def up(
 
 
 def status(folder: Folder) -> None:
-    """Show who is there: CPUs, versions, clocks, network links and spare memory."""
+    """Show the nodes that have joined: CPUs, versions, clocks, network links and spare memory."""
     from serverdyno.cli.output import standard_output  # noqa: PLC0415
     from serverdyno.fleet.status import status_of  # noqa: PLC0415
 
@@ -77,8 +79,9 @@ def status(folder: Folder) -> None:
     out.print(_table(found))
     refused = found["refused_connections"]
     out.print(
-        f"{found['at']}: {sum(row['there'] for row in found['nodes'])} of {len(found['nodes'])} nodes; "
-        f"certificates end on {found['certificates_end']:%d %B %Y}; connections refused: {refused}"
+        f"{found['at']}: {sum(row['there'] for row in found['nodes'])} of {len(found['nodes'])} nodes have "
+        f"joined; certificates expire on {found['certificates_end']:%d %B %Y}; connections refused: "
+        f"{refused}"
     )
     for problem in found["problems"]:
         out.print(problem, markup=False)

@@ -18,14 +18,15 @@ from serverdyno.errors import UserError
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export its name
 
 LENGTH = "Use --length 10s (or -d 10s)."
-REPORT = "Leave it out; --report also writes the page with charts, and every table as CSV."
+REPORT = "Leave the option out; --report writes the page with charts, and every table as CSV."
 ON_THE_WEB = {
     "-z": ("the length of load is --length here", LENGTH),
     "-D": ("the length of load is --length here", LENGTH),
     "--duration": ("the length of load is --length here", LENGTH),
     "-q": (
         "the request rate is --rate here",
-        "Give the requests per second: --rate 1000. Leave ab's -q out: progress goes to standard error.",
+        "Give the requests per second: --rate 1000. Leave ab's -q out: dyno writes its progress to "
+        "standard error.",
     ),
     "-R": ("the request rate is --rate here", "Give the requests per second: --rate 1000."),
     "-i": ("HEAD is a method here", "--method HEAD"),
@@ -43,14 +44,14 @@ ON_THE_WEB = {
         "Use --clients 64 (or -c 64).",
     ),
     "--latency": ("response times are always shown", REPORT),
-    "-w": ("results as HTML are the page of --report", REPORT),
+    "-w": ("--report writes the results as HTML", REPORT),
     "-x": (
-        "results as HTML (ab) are the page of --report, and there is no proxy (curl, hey)",
-        "Load goes straight to the server: give its own URL, or --resolve HOST:PORT:ADDRESS.",
+        "--report writes the results as HTML (ab), and there is no proxy (curl, hey)",
+        "The load goes directly to the server: give its own URL, or --resolve HOST:PORT:ADDRESS.",
     ),
-    "-y": ("results as HTML are the page of --report", REPORT),
-    "-e": ("results as CSV are the tables of --report", REPORT),
-    "-g": ("single response times are not written: all of them go into a histogram", REPORT),
+    "-y": ("--report writes the results as HTML", REPORT),
+    "-e": ("--report writes the results as CSV", REPORT),
+    "-g": ("individual response times are not written: they are counted in a histogram", REPORT),
     "-S": ("response times are shown as percentiles", REPORT),
     "-u": (
         "a file to send (ab) is --data-file here, and credentials (curl) are in the environment",
@@ -58,7 +59,7 @@ ON_THE_WEB = {
         "--auth basic.",
     ),
     "-v": (
-        "answers are not printed, and failures are counted by kind",
+        "dyno prints no answers, and counts failures by kind",
         "Leave it out. The version: dyno --version.",
     ),
     "-V": ("dyno itself prints the version", "dyno --version"),
@@ -74,7 +75,7 @@ ON_THE_WEB = {
     ),
     "-B": ("the kernel chooses the address to connect from", "Leave it out."),
     "-A": (
-        "the user agent (curl) is a header here, and a password (ab) would stand in every record",
+        "the user agent (curl) is a header here, and every record would contain a password (ab)",
         "-H 'User-Agent: NAME'. Credentials: export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
     ),
     "-a": (
@@ -82,12 +83,12 @@ ON_THE_WEB = {
         "export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
     ),
     "-P": (
-        "load goes straight to the server, through no proxy",
+        "dyno uses no proxy: the load goes directly to the server",
         "Give the proxy's own URL, or --resolve HOST:PORT:ADDRESS.",
     ),
     "-L": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
     "--location": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
-    "--cacert": ("authorities to trust are --ca-file here", "--ca-file FILE (PEM)."),
+    "--cacert": ("trusted authorities are --ca-file here", "--ca-file FILE (PEM)."),
     "--concurrency": ("the number of clients is --clients here", "Use --clients 64 (or -c 64)."),
     "--vus": ("the number of clients is --clients here", "Use --clients 64 (or -c 64)."),
     "--http1.1": ("the version of HTTP is --http here", "--http 1.1, which is the default."),
@@ -106,7 +107,7 @@ ON_THE_WEB = {
     ),
     "--tlsv1.2": ("the oldest version of TLS is --tls-min here", "--tls-min 1.2"),
     "--tlsv1.3": ("the oldest version of TLS is --tls-min here", "--tls-min 1.3"),
-    "-r": ("load goes on after errors, and each is counted by its kind", "Leave it out."),
+    "-r": ("dyno continues after errors, and counts each by its kind", "Leave it out."),
     "-l": ("bodies may have any length, unless --expect-bytes sets it", "Leave it out."),
 }
 """Options of wrk, ab, h2load, hey, oha and curl that `dyno load` lacks: its own behaviour, and what to use."""

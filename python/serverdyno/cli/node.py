@@ -22,7 +22,7 @@ def node(
 ) -> None:
     """Make load for a fleet on this machine, until Ctrl-C.
 
-    If the scheduler goes, the node waits and joins it again.
+    If the scheduler ends, the node waits and joins it again.
     """
     # Imports create no garbage, and searching for it takes a tenth of the start's CPU time.
     gc.disable()

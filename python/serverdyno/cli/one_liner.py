@@ -71,7 +71,10 @@ def url_of(directory: str) -> str:
     if "://" in directory:
         return protocols.normal_url(directory)
     if not directory:
-        raise UserError("-d is empty", hint="Name a directory. Where a variable did so, it is not set.")
+        raise UserError(
+            "-d is empty",
+            hint="Name a directory. If the command names a variable, the variable is not set.",
+        )
     try:
         place = Path(directory)
         if not place.exists() and (hint := _meant(directory)) is not None:
@@ -93,19 +96,24 @@ def _meant(directory: str) -> str | None:
         hint = f"A server's is written -d '{url}'."
     elif re.match(r"[A-Za-z]:(?:/|$)", slashed):
         in_wsl = f"/mnt/{slashed[0].lower()}{slashed[2:]}"
-        hint = f"This is a path of Windows. A share is written -d smb://HOST/SHARE; in WSL, a drive is -d '{in_wsl}'."
+        hint = (
+            "This is a Windows path. Write a share as -d smb://HOST/SHARE; in WSL, write a drive as -d "
+            f"'{in_wsl}'."
+        )
     elif slashed != directory:
-        hint = f"Linux separates names by /: -d '{slashed}'"
+        hint = f"Linux separates names with /: -d '{slashed}'"
     elif directory[:1] in ("~", "$"):
         hint = (
             f"The shell does not replace {directory[0]} in quotation marks: write -d {written} without them."
         )
     elif directory.startswith("="):
-        hint = f"A short option has no =: write -d {directory[1:]}"
+        hint = f"A short option takes no =: write -d {directory[1:]}"
     elif found := re.match(r"(\d+\.\d+\.\d+\.\d+)(?:/(.*))?$", directory):
-        hint = f"A share is written -d smb://{found[1]}/{found[2] or 'SHARE'}, an export -d nfs://{directory}"
+        hint = (
+            f"Write a share as -d smb://{found[1]}/{found[2] or 'SHARE'}, an export as -d nfs://{directory}"
+        )
     elif re.fullmatch(r"(?:[^/@]+@)?[^/:@]+:[^:]*", directory):
-        hint = "A directory that ssh reaches: mount it with sshfs, and give -d MOUNTPOINT."
+        hint = "For a directory that ssh reaches, mount it with sshfs, and give -d MOUNTPOINT."
     return hint
 
 
@@ -226,7 +234,10 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
     if place.user == "":
         raise UserError(
             "--user is empty",
-            hint="Leave it out to log on as a guest. Where a variable did so, it is not set.",
+            hint=(
+                "Leave the option out to log on as a guest. If the command names a variable, the variable "
+                "is not set."
+            ),
         )
     server: dict[str, Any] = {"server": "external", "name": "target", "url": url}
     spoken = protocols.of_scheme(url.partition(":")[0])
@@ -239,7 +250,7 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
     elif place.user is not None:
         raise UserError(
             f"{url}: --user is only for URLs that begin with smb://",
-            hint="Leave it out. Over NFS the URL names the user: ?uid=1000&gid=1000.",
+            hint="Leave the option out. Over NFS the URL names the user: ?uid=1000&gid=1000.",
         )
     elif by_kerberos:
         raise UserError(

@@ -54,7 +54,7 @@ def check(
     ]
     console = standard_output()
     say(console, f"{plan}: no problems")
-    takes = f": about {format_duration_s(left.total_s())}, {format_duration_s(left.load_s)} of it load"
+    takes = f": about {format_duration_s(left.total_s())}, including {format_duration_s(left.load_s)} of load"
     say(console, f"{len(runs)} runs of {len(planned)} levels{takes if left.load_s else ''}")
     for each in suites:
         say_load(console, each, levels)
@@ -99,4 +99,4 @@ def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> 
     if found is None:
         return f"{words}: can't prove any difference, however large; use 3 or more"
     scattered = f"if identical runs scatter by {scatter:.2g} %, {whose}"
-    return f"{words}: differences above about {found:.2g} % (4 of 5 times, {scattered})"
+    return f"{words}: detects differences above about {found:.2g} % (4 of 5 times, {scattered})"

@@ -142,7 +142,7 @@ def bars(levels: Sequence[MixRecord]) -> list[str]:
 
 
 def _load(mix: Loaded) -> str:
-    """Return `8 clients`, or `1,000/s come` for open load."""
+    """Return the load as text: `8 clients`, or `1,000/s come` for open load."""
     return f"{mix.clients} clients" if mix.rate_per_s is None else f"{mix.rate_per_s:,}/s come"
 
 

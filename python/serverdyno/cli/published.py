@@ -87,7 +87,7 @@ def show(
         _draw(picture, console)
     console.print()
     if not drawn:
-        say(console, "The report has no figures to draw.")
+        say(console, "The report has no figures that can be drawn.")
     console.print("Doubts", style="bold")
     for doubt in about.doubts:
         say(console, f"• {doubt.place}: {doubt.doubt}")

@@ -90,8 +90,10 @@ def _refusals(bind: str, *ports: int | None) -> Iterator[None]:
     where = " or ".join(f"port {port}" for port in ports if port)
     hints = {
         errno.EADDRINUSE: "--port 0 takes any free port, and prints it.",
-        errno.EACCES: "Ports below 1024 are for root: choose a higher one, or --port 0 for any.",
-        errno.EADDRNOTAVAIL: "--bind takes an address of this machine: `ip address` lists them.",
+        errno.EACCES: (
+            "Only root may use ports below 1024: choose a higher port, or --port 0 for any free port."
+        ),
+        errno.EADDRNOTAVAIL: "--bind requires an address of this machine: `ip address` lists them.",
     }
     try:
         yield

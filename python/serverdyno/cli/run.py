@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from serverdyno.plan.model import Plan
 
 Fleet = Annotated[
-    Path | None, typer.Option(help="Folder of the fleet whose nodes make the load; see dyno fleet.")
+    Path | None, typer.Option(help="Folder of the fleet whose nodes generate the load; see dyno fleet.")
 ]
 OtherClients = Annotated[
     str | None,
@@ -48,7 +48,7 @@ def run(
     testbed: Annotated[
         str | None,
         typer.Option(
-            help="namespaces:N: make the load from N hosts in network namespaces of this machine; requires "
+            help="namespaces:N: generate the load from N hosts in network namespaces of this machine; requires "
             "root."
         ),
     ] = None,

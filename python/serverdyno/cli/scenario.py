@@ -1,4 +1,4 @@
-"""`dyno scenario`: a user's commands on files, each timed like with `time`, with its requests to the server."""
+"""`dyno scenario`: run a user's commands on files, time each as `time` does, and count its requests to the server."""
 
 from __future__ import annotations
 

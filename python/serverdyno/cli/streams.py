@@ -77,7 +77,10 @@ class _Answer(io.FileIO):
             _drop(STANDARD_OUTPUT)  # otherwise the interpreter would try again when it ends
             raise DynoError(
                 f"standard output can't be written: {error.strerror}",
-                hint="Make room there, or name another file. `dyno report` prints what an experiment measured again.",
+                hint=(
+                    "Free some space there, or name another file. `dyno report` prints the results of an "
+                    "experiment again."
+                ),
             ) from error
 
 

@@ -35,7 +35,13 @@ def list_suites() -> None:
         table.add_row(name, str(len(levels)), clients, takes, suite.title)
     out = standard_output()
     out.print(table)
-    say(out, 'To see one: dyno suite show NAME. To use one: suite = "NAME" in a plan. Begin with quick-web.')
+    say(
+        out,
+        (
+            'To see one: dyno suite show NAME. To use one: suite = "NAME" in a plan. A good first suite is '
+            "quick-web."
+        ),
+    )
 
 
 def show(

@@ -21,7 +21,7 @@ def _group() -> None:
 
 
 def show(name: Annotated[str, typer.Argument(help="diskmix or webbench-static.")]) -> None:
-    """Show the counts of a workload next to the facts that they were made from."""
+    """Show the counts of a workload next to the facts from which it was re-created."""
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno import _native  # noqa: PLC0415

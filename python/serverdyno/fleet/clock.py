@@ -1,7 +1,7 @@
 """The offset of a node's monotonic clock from that of this process, and its error.
 
 The offset follows from the four times of an exchange (RFC 5905, section 8). No answer arrives before it was sent, and
-no request is received before it was sent. Each of these facts bounds the offset on one side, so the error is at most
+no request is received before it was sent. Each of these facts bounds the offset on one side. So the error is at most
 half the distance between the closest bounds, even if the delays of the two directions differ. Every request to a node
 is an exchange: the one that prepares a level is used, and pings follow only if it was slow.
 """

@@ -44,7 +44,7 @@ class Place:
     cpus: tuple[int, ...] = ()
 
     def clients(self, of: int) -> int:
-        """Return how many of `of` clients the node has."""
+        """Return how many of the first `of` clients the node has."""
         whole, rest = divmod(of, self.step)
         return whole * self.run + min(max(rest - self.offset, 0), self.run)
 

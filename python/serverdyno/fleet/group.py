@@ -89,8 +89,8 @@ class Group:
     """The levels of a group, for the requests to nodes.
 
     `job` is the document for the data plane (`crates/engine/src/job.rs`) without a node's part. `clients` is the
-    largest number of clients of a level, `names` has the names of the steps for error messages, and `local` has the
-    sizes of local files in bytes, by name.
+    largest number of clients of a level. `names` has the names of the steps for error messages, and `local` the sizes
+    of local files in bytes, by name.
     """
 
     job: Mapping[str, Any]

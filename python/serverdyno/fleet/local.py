@@ -33,10 +33,10 @@ def stream_seed(seed: int, repetition: int, mix: int) -> int:
 def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> Counted:
     """Run one level to its end and return its counts.
 
-    `on_tick` is called at the start and the end of the level, when the window opens and closes, and a few times per
-    second in between. It gets the seconds since the start and the state of the level; for a fleet, the state that the
-    nodes last reported. Raises UserError if the level can't be run on this machine, and ServerEndedError once the
-    server has ended. If the call is interrupted, the load ends.
+    `on_tick` is called at the start and the end of the level and of its window, and a few times per second in between.
+    It gets the seconds since the start and the state of the level; for a fleet, the state that the nodes last reported.
+    Raises UserError if the level can't be run on this machine, and ServerEndedError once the server has ended. If the
+    call is interrupted, the load ends.
     """
     try:
         load = _started(mix, setup, seed)

@@ -27,7 +27,7 @@ def local_files(sizes: Mapping[str, int], seed: int) -> Iterator[Path]:
         needed = 2 * sum(sizes.values())
         if needed > shutil.disk_usage(directory).free:
             raise UserError(
-                f"{directory.parent} has too little free space for the {needed:,} bytes of files to copy",
+                f"{directory.parent} has too little free space to copy files of {needed:,} bytes",
                 hint="Set TMPDIR to another directory, or use a smaller --scale.",
             )
         for number, (name, size_bytes) in enumerate(sizes.items()):

@@ -154,7 +154,7 @@ def load_nodes(folder: FleetFolder, apart: Collection[str]) -> list[str]:
     check_known(folder, apart)
     if not (names := [name for name in folder.nodes if name not in apart]):
         raise UserError(
-            f"every node of the fleet {folder.name} runs a server, so none is left to make the load"
+            f"every node of the fleet {folder.name} runs a server, so none is left to generate the load"
         )
     return names
 

@@ -92,7 +92,7 @@ def team_on(
     configuration: Configuration, nodes: Mapping[str, ServerNode], settings: TeamSettings
 ) -> Iterator[NodeTeam]:
     """Yield a team on the nodes that its configuration names, ready for load. Raises DynoError."""
-    assert configuration.node is not None, "checked with the plan"
+    assert configuration.node is not None, "the plan's check ensures this"
     token = secrets.token_hex(TOKEN_BYTES)
     with ExitStack() as stack:
         backs: dict[str, NodeServer] = {}

@@ -224,7 +224,7 @@ def _warning(
     if worst is None:
         return None
     return (
-        f"{setup.target.url}: a request failed in the check before load: {worst.example} "
+        f"{setup.target.url}: a request failed in the check before the load: {worst.example} "
         f"({_share(setup, results, worst)}); the load counts such errors",
         worst.advice,
     )

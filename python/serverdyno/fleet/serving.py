@@ -134,7 +134,7 @@ class NodeServer:
             self._asked("check")
         except DynoError as error:
             if self.node.lost:
-                raise DynoError(f"{error}; the server went with it", hint=error.hint) from error
+                raise DynoError(f"{error}; its server has ended, too", hint=error.hint) from error
             raise
 
     def crashes(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 Silence counts only after the listener has looked often enough to have received a message, less the delays of its own
 looks. A peer that last reported a late look of its own is given more time. So a machine without CPU time is not taken
-for a dead one, but a process that was killed, stopped or disconnected is detected within seconds if the machines have
+for a dead one. A process that was killed, stopped or disconnected is still detected within seconds if the machines have
 CPU time. `cluster.py` tests whether a machine answers at all.
 """
 
@@ -13,7 +13,9 @@ from collections import deque
 LISTENER_LOOK_S = 0.5
 """Time between two looks of a listener, on both sides."""
 LOOKS = 4
-"""Minimum number of looks before a listener gives up. It has then received what arrived while it got no CPU time."""
+"""Minimum number of looks before a listener gives up. By then it has received the messages that arrived while it had no
+CPU time.
+"""
 LATE_FOR_S = 5.0
 """Time for which the delay of a look counts."""
 PER_LATE = 10.0

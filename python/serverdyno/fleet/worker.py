@@ -1,8 +1,8 @@
 """The work of a node, for every backend, and the generator process of this machine.
 
-`fleet/processes.py` starts `python -m serverdyno.fleet.worker FD`, which ends with its parent. A node opens the
-target and checks its consent itself, keeps the clients' workspaces as long as it runs, gets level documents and
-answers with tallies. All decisions are the controller's.
+`fleet/processes.py` starts `python -m serverdyno.fleet.worker FD`, which ends with its parent. A node opens the target
+and checks its consent itself. It keeps the clients' workspaces as long as it runs, gets level documents, and answers
+with tallies. All decisions are the controller's.
 """
 
 from __future__ import annotations
@@ -182,14 +182,14 @@ class Worker:
         team: dict[str, Any],
     ) -> dict[str, Any]:
         """Start a server on this node; see `serving.ServerPlace`."""
-        from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (those that make load start without it)
+        from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (those that generate load start without it)
 
         self._serving = self._serving or ServerPlace()
         return self._serving.start(server, settings, cpus, address, team)
 
     def server(self, number: int, what: str) -> Any:
         """Return a figure of a server that runs on this node."""
-        assert self._serving is not None, "a server is started first"
+        assert self._serving is not None, "no server was started"
         return self._serving.ask(number, what)
 
     def end_server(self, number: int | None = None) -> None:
@@ -219,7 +219,7 @@ class Worker:
         timeout_s: float,
     ) -> Look:
         """Begin a group of levels that end when done (`group.Group`), and `look_at_group`. `cpus` empty: any."""
-        assert self._target is not None, "the target is opened first"
+        assert self._target is not None, "no target was opened"
         self._names, self._group = names, None
         self._local.close()
         if local:
@@ -232,7 +232,7 @@ class Worker:
 
     def open_gate(self, gate: int, begins_monotonic_ns: int, timeout_s: float) -> Look:
         """Open a gate at which the group's clients wait, and `look_at_group`."""
-        assert self._group is not None, "a group is begun first"
+        assert self._group is not None, "no group was begun"
         self._group.open_gate(gate, begins_monotonic_ns)
         return self.look_at_group(timeout_s)
 
@@ -241,7 +241,7 @@ class Worker:
 
         Once the group has ended, the state includes its counts. Raises ServerError with the group's error.
         """
-        assert self._group is not None, "a group is begun first"
+        assert self._group is not None, "no group was begun"
         until_s = time.monotonic() + timeout_s
         while True:
             stage = self._group.wait(max(0.0, min(TICK_S, until_s - time.monotonic())))
@@ -293,7 +293,7 @@ class Worker:
             self._removal.stop()
 
     def _prepared(self, document: dict[str, Any]) -> _native.PreparedMix:
-        assert self._target is not None, "the target is opened first"
+        assert self._target is not None, "no target was opened"
         return _native.prepare(json.dumps(document), self._target, self._workspaces, self._load_file)
 
     def _meets_grace(self) -> bool:
@@ -318,7 +318,7 @@ class Worker:
         return look
 
     def _running(self) -> _native.Load:
-        assert self._load is not None, "a mix is started first"
+        assert self._load is not None, "no level was started"
         return self._load
 
 

@@ -91,7 +91,7 @@ def _step_problems(suite: Suite) -> list[Problem]:
             )
         )
     if (most := max(mix.clients for mix in mixes(suite))) > MOST_SESSIONS:
-        message = f"a level would have {most:,} sessions, each with a thread; {MOST_SESSIONS:,} is the most"
+        message = f"a level would have {most:,} sessions, each with a thread; the limit is {MOST_SESSIONS:,}"
         found.append(Problem(("clients",), message))
     return found
 
@@ -142,7 +142,7 @@ def _open_problems(suite: Suite) -> list[Problem]:
         message = "with an objective, must be two numbers: the lowest and the highest rate to try"
         problems.append(Problem(("open", "rate_per_s"), message))
     for holds, key, message in (
-        (suite.axis == "rate", "axis", "clients: the load of a suite with [open] grows by its rate"),
+        (suite.axis == "rate", "axis", "clients: a suite with [open] increases its rate, not its clients"),
         (
             len(suite.clients) == 1,
             "clients",
@@ -161,8 +161,8 @@ def _open_problems(suite: Suite) -> list[Problem]:
         (
             suite.work.takes_open_load(suite.workload),
             "open",
-            f"not possible with {suite.workload}, because its clients need an answer before they know their "
-            "next operation",
+            f"not possible with {suite.workload}, because the next operation of its clients depends on the "
+            "last answer",
         ),
     ):
         if not holds:

@@ -112,11 +112,15 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         'text stands in quotation marks: {name} = "..."',
     ),
     (r".*[\"']", "Illegal character|Unterminated", "a quotation mark may be missing at the end of this line"),
-    (r"\s*\[", "Cannot declare|mutate immutable", "tables of which there are several begin with [[NAME]]"),
+    (
+        r"\s*\[",
+        "Cannot declare|mutate immutable",
+        "a table that may occur several times begins with [[NAME]]",
+    ),
     (
         r"\s*\[",
         "overwrite a value",
-        "the name of this table is taken: a table with several entries is [[NAME]]",
+        "this table's name is already used: a table that may occur several times begins with [[NAME]]",
     ),
 )
 """Mistakes in TOML: a pattern of the line, a pattern of the parser's message, and the cause."""
@@ -135,7 +139,7 @@ def _cause(text: str, message: str) -> str | None:
         return f"this looks like a program, and {_TOML}"
     key = _KEY.match(line)
     if "overwrite a value" in message and key:
-        return f"{key[1]} is here a second time"
+        return f"{key[1]} appears a second time"
     for looks, said, cause in _CAUSES:
         if re.match(looks, line) and re.search(said, message):
             return cause.format(name=key[1] if key else "NAME")

@@ -89,7 +89,7 @@ def with_clients(suite: Suite, option: str) -> Suite:
     clients, wrong = read(option, "clients", Suite.model_fields["clients"])
     if wrong is not None:
         raise UserError(f"--clients: {wrong}")
-    before = suite.certainty.get("clients", "its source is not stated")
+    before = suite.certainty.get("clients", "its source was not given")
     own = ", ".join(map(str, suite.clients))
     changed = {
         "name": suite.name.removesuffix(_OTHER_CLIENTS)[: _MOST_NAME - len(_OTHER_CLIENTS)] + _OTHER_CLIENTS,

@@ -308,10 +308,10 @@ class GeneratorPlan(Model):
     fleet: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder of the fleet whose nodes make the load, relative to the plan's folder (see dyno "
+        description="Folder of the fleet whose nodes generate the load, relative to the plan's folder (see dyno "
         "fleet).",
     )
-    processes: int = Field(default=1, ge=1, le=64, description="Number of processes that make the load.")
+    processes: int = Field(default=1, ge=1, le=64, description="Number of processes that generate the load.")
     threads: Annotated[int, Option(("--threads", "-t"))] = Field(
         default=1, ge=1, le=256, description="Threads per process, with one CPU each."
     )
@@ -330,7 +330,9 @@ class GeneratorPlan(Model):
     @model_validator(mode="after")
     def _is_in_one_place(self) -> Self:
         if self.fleet is not None and (self.processes > 1 or self.cpus):
-            raise ValueError("processes and cpus apply to this machine, but the fleet's nodes make the load")
+            raise ValueError(
+                "processes and cpus apply to this machine, but the fleet's nodes generate the load"
+            )
         return self
 
 
@@ -370,7 +372,7 @@ class ServerPlan(Model):
     )
     node: Name | None = Field(
         default=None,
-        description="Node of the fleet that runs the server; this node makes no load. Default: this machine.",
+        description="Node of the fleet that runs the server; this node generates no load. Default: this machine.",
     )
     address: str | None = Field(
         default=None,
@@ -421,9 +423,11 @@ class Plan(Model):
         default=1.0,
         gt=0,
         le=1,
-        description="Share of the full length for each load level. For levels that end when their work is "
-        "done, this scales the size of Bonnie's file, the number of files in scenarios, and the "
-        "size of individual files. Every figure shows the scale.",
+        description=(
+            "Share of the full length for each load level. If levels end when their work is done, this "
+            "scales the size of Bonnie's file, and the number and size of files in scenarios. Every figure "
+            "shows the scale."
+        ),
     )
     repetitions: Annotated[int, Option()] = Field(
         default=3, ge=1, le=1000, description="Number of runs per configuration."
@@ -463,7 +467,7 @@ class Plan(Model):
     )
     testbed: Testbed | None = Field(
         default=None,
-        description="Network namespaces on this machine that make the load, over links with limited rates; "
+        description="Network namespaces on this machine that generate the load, over links with limited rates; "
         "requires root.",
     )
     drop_caches: bool = Field(

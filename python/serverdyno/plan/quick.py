@@ -96,7 +96,7 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     """
     if url.isdecimal():
         raise PlanError(
-            "dyno load", [f"URL: {url} is no host; a port of this machine: http://127.0.0.1:{url}/"]
+            "dyno load", [f"URL: {url} is not a host; for a port of this machine: http://127.0.0.1:{url}/"]
         )
     url = protocols.normal_url(with_scheme(url))
     own = {"objective": TRIAL, "rate": OPEN, "requests": COUNTED}

@@ -28,7 +28,7 @@ class Subnet(Model):
     """A switch, its hosts, and the server's interface. Rates apply to each direction and include Ethernet headers."""
 
     name: SubnetName = Field(description="Name of the subnet. Its hosts are called NAME-1, NAME-2 ...")
-    hosts: int = Field(ge=1, le=MOST_HOSTS, description="Number of hosts that make load.")
+    hosts: int = Field(ge=1, le=MOST_HOSTS, description="Number of hosts that generate load.")
     link_mbit_s: float | None = Field(
         default=None,
         ge=0.1,
@@ -75,7 +75,7 @@ class Subnet(Model):
 
 
 class Testbed(Model):
-    """Hosts on this machine that make the load, each with its own network."""
+    """Hosts on this machine that generate the load, each with its own network."""
 
     __test__: ClassVar[bool] = False  # pytest would take the class for a test
 

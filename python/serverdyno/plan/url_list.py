@@ -90,7 +90,7 @@ def _text(file: Path) -> str:
         latin = f"line {line}: not UTF-8 text; iconv -f ISO-8859-1 -t UTF-8 converts a Latin 1 file"
         packed = next(
             (
-                f"it is packed; {tool} FILE prints its text"
+                f"it is compressed; {tool} FILE prints its text"
                 for start, tool in PACKED
                 if content.startswith(start)
             ),
@@ -204,7 +204,7 @@ def _below(target: str, url: str) -> str:
         path = target.removeprefix("./")
         raise ValueError(f"{target[:60]!r} does not begin with /; write /{path[:60]}")
     if "$(" in target:
-        raise ValueError(f"{target[:120]} has a variable of siege; write its value in place of $(...)")
+        raise ValueError(f"{target[:120]} has a variable of siege; write its value instead of $(...)")
     if _origin(target) != _origin(url):
         raise ValueError(
             f"{target[:120]} is not on the server {url}, but a load has only one server: remove this URL, "

@@ -1,7 +1,7 @@
 """Check that a plan makes sense on this machine, beyond the type of each field.
 
 Every valid part of a document is checked, so that one pass reports every problem. The caller passes the existing
-servers and their settings models, because this package knows no server.
+servers and their settings models, because this package has no list of servers.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ MOUNTED = {
     "glusterfs": "mount -t glusterfs",
 }
 """Programs that mount the file systems of URL schemes that users write but dyno does not support."""
-UNIX_SOCKET = "a Unix socket is given by --unix-socket FILE, together with http://HOST/PATH"
+UNIX_SOCKET = "to load a Unix socket, give --unix-socket FILE together with http://HOST/PATH"
 _NO_URLS = (
     (r"(?:http\+)?unix:.*", UNIX_SOCKET),
     (r"[<'\"(]+(.+?)[>'\")]+", "write {0}"),
     (r"(:\d+(?:/.*)?)", "write http://127.0.0.1{0}"),
-    (r"(?:wss?|grpcs?)://.*", "dyno speaks HTTP/1 and HTTP/2, no WebSocket and no gRPC"),
+    (r"(?:wss?|grpcs?)://.*", "dyno speaks HTTP/1 and HTTP/2, but not WebSocket or gRPC"),
 )
 """Patterns of URLs as other tools spell them, with what to write instead."""
 
@@ -155,7 +155,7 @@ def url_problem(url: str, schemes: Sequence[str] | None = None, suites: Sequence
     except ValueError as error:
         bare = re.match(r"[a-z]+://([0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f]*)(?:/|$)", url)
         return f'"{url}" is not a URL: ' + (
-            "an IPv6 address stands in brackets, as in http://[::1]:8080/" if bare else f"{error}"
+            "write an IPv6 address in brackets, as in http://[::1]:8080/" if bare else f"{error}"
         )
     if parts.username is not None or parts.password is not None:
         return "must not contain a user name or password, because the experiment would contain it"
@@ -233,7 +233,7 @@ def _place_problem(url: str, parts: SplitResult) -> str | None:
         return f'"{url}" names no host: write {parts.scheme}://HOST/PATH'
     if _is_unspecified(parts.hostname):
         here = parts._replace(netloc=f"127.0.0.1:{parts.port}" if parts.port else "127.0.0.1").geturl()
-        return f"{parts.hostname} means every address of a machine; use {here}"
+        return f"{parts.hostname} stands for every address of a machine; use {here}"
     return _host_problem(url, parts, parts.hostname)
 
 
@@ -518,7 +518,9 @@ def _testbed_problems(frame: Plan, servers: Mapping[int, ServerPlan], context: _
     if frame.testbed is None:
         return
     if frame.generator.fleet is not None or frame.generator.processes > 1 or frame.generator.cpus:
-        yield Problem(("testbed",), "its hosts make the load, so remove generator.fleet, processes and cpus")
+        yield Problem(
+            ("testbed",), "its hosts generate the load, so remove generator.fleet, processes and cpus"
+        )
     for name in dict.fromkeys(server.server for server in servers.values()):
         settings_type = context.settings_types.get(name)
         if settings_type is not None and not _listens_elsewhere(settings_type):

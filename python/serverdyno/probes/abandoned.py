@@ -2,9 +2,9 @@
 
 Directories that a killed tool left are removed when the next private directory is created.
 
-A directory is removed only if it has a name and an owner file of dyno, it belongs to this user, the process that
-created it has ended, no process works in it or names it, and nothing in it has changed for a minute. `keeper.py` ends
-servers.
+A directory is removed only if it has a name and an owner file of dyno, belongs to this user, and has not changed for a
+minute. In addition, the process that created it must have ended, and no process may work in it or name it. `keeper.py`
+ends servers.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class FsyncCounter:
         if _count(instance) != before + 1:
             if preloaded(os.getpid()):
                 raise Unavailable("a preloaded library (LD_PRELOAD) keeps dyno's own fsync from the kernel")
-            raise Unavailable("the kernel uses other process IDs than this PID namespace shows")
+            raise Unavailable("the kernel's process IDs differ from those in this PID namespace")
 
     def _follow(self) -> None:
         """Follow all threads of the processes instead of this thread, and look again until no new thread appears.

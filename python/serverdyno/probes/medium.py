@@ -138,7 +138,7 @@ def _written_directory(mount: _Mount, place: _Place) -> _Place | str:
     """
     upper = next((each for each in mount.layer.options if each.startswith("upperdir=")), None)
     if upper is None or place.directory is None:
-        return "it is not known where it writes"
+        return "the place where it writes is not known"
     inside = ROOT_OF_PROCESS.sub("", str(place.directory), count=1)
     try:
         below_mount = Path(os.path.realpath(inside)).relative_to(mount.at)

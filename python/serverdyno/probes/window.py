@@ -61,7 +61,7 @@ class WindowMeter:
         """Create the meter.
 
         `server_cpu_s` returns the CPU seconds of the server so far, `server_syncs` its syncs by name until a time of
-        the monotonic clock, and `generator_cpu_s` the CPU seconds of all processes that make the load. `cpus` are
+        the monotonic clock, and `generator_cpu_s` the CPU seconds of all processes that generate the load. `cpus` are
         those on which both run; empty: any. `server_is_here`: whether the server runs on this machine; if not, the
         use of its CPUs by others is not known.
         """

@@ -100,7 +100,7 @@ def _judged(claim: Claim, tables: Tables) -> Judgement:
             return _order(claim, evaluate.statement(rule, tables))
         number = printed.read(claim.claimed, claim.unit)
         if number is None:
-            raise ClaimError(f'"{claim.claimed}" is not a number that the language reads')
+            raise ClaimError(f'"{claim.claimed}" is not a number')
         if isinstance(rule, EachOf):
             return _each(number, [evaluate.quantity(part, tables) for part in rule.of])
         return _number(number, rule, tables)
@@ -178,7 +178,7 @@ def _other_rounding(number: Printed, computed: float) -> str:
     if number.hedge in (Hedge.OVER, Hedge.UNDER, Hedge.ALMOST) and number.rounds_to(computed):
         return f'true only after rounding: the unrounded figure is not "{number.text}"'
     if number.hedge in (Hedge.NONE, Hedge.ABOUT) and number.within_a_step(computed):
-        return "cut off instead of rounded" if abs(computed) > abs(number.value) else "rounded up"
+        return "truncated instead of rounded" if abs(computed) > abs(number.value) else "rounded up"
     return ""
 
 

@@ -119,7 +119,7 @@ def improvement(of: float, over: float) -> float:
 def ratio(of: float, to: float) -> float:
     """Return of / to. Raises NotStatedError if `to` is zero."""
     if to == 0:
-        raise NotStatedError("the figure is relative to zero")
+        raise NotStatedError("the base of the figure is zero")
     return of / to
 
 

@@ -11,15 +11,15 @@ from serverdyno.report.figures.results import Results
 from serverdyno.report.source import Source
 
 NAMES_STATEMENT = (
-    "Suites re-create published parameters; they are not the original programs; no figure here is a WebBench "
-    "or NetBench result."
+    "Suites re-create published parameters; they are not the original programs, so no figure here is a "
+    "WebBench or NetBench result."
 )
 
 
 class Over(StrEnum):
     MEAN = "Mean of {count}, with the range"
     MEAN_ALONE = "Mean of {count}"
-    TOGETHER = "{count} together, with the range of individual ones"
+    TOGETHER = "{count} together, with the range over the repetitions"
     SUM = "Sum of {count}"
     EACH = "Each of {count} separately"
 

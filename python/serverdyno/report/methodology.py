@@ -40,8 +40,7 @@ CORRECTED = (
 CURVES = (
     "The peak with its interval is cross-validated; the load levels where it may lie come from subset "
     "selection (Gupta, 1965). Dips, drops and collapses are judged against 20,000 simulated flat curves "
-    "with normal noise, of "
-    "which 5 % show any. They need three repetitions."
+    "with normal noise: the rule finds one in 5 % of them. It needs three repetitions."
 )
 CLOSED_LOAD = (
     "Each thread starts its next operation when the previous one ends, so a stalled server gets fewer requests. The "
@@ -54,9 +53,10 @@ RATE_BOUND = (
     "marked rate-bound: it measures the bound, not the server."
 )
 NOISE = (
-    f"A load level is marked noisy if other programs and the hypervisor took more than {TAKEN_SHARE * 100:g} % of "
-    "the CPUs of the generator or the server (whichever has fewer), or if the generator waited for a CPU for more "
-    f"than {TAKEN_SHARE * 100:g} % of the window. It has no mark if this was not measured."
+    "A load level is marked noisy in two cases: other programs and the hypervisor took more than "
+    f"{TAKEN_SHARE * 100:g} % of the CPUs of the generator or the server (whichever has fewer), or the "
+    f"generator waited for a CPU for more than {TAKEN_SHARE * 100:g} % of the window. It has no mark if "
+    "this was not measured."
 )
 UNRECORDED_CPUS = "on CPUs that the experiment did not record"
 
@@ -200,8 +200,8 @@ def _share(results: Results) -> str:
     if all(mix.hidden_speed is None for mix in results.mixes):
         return "Its share of the response times was not measured."
     return (
-        "Its share of the response times is measured at every load level. If the server may be more than 10 % "
-        "faster without it, the figure is marked generator-limited."
+        "Its share of the response times is measured at every load level. If the server may be more than "
+        "10 % faster without the generator, the figure is marked generator-limited."
     )
 
 

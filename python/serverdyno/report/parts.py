@@ -93,7 +93,7 @@ def key_to_marks(panels: Sequence[Panel]) -> str:
     points = [point for panel in panels for line in panel.series for point in line.points]
     parts = []
     if any(point.high is not None for point in points):
-        parts.append(" Rules: smallest to largest repetition.")
+        parts.append(" Lines: from the smallest to the largest repetition.")
     if limited := list(dict.fromkeys(word for point in points for word in point.limited_by)):
         parts.append(f" Hollow or pale: {' or '.join(limited)}.")
     return "".join(parts)

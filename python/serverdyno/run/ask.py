@@ -168,9 +168,11 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list
     if short:
         raise ServerError(
             f"{setup.target.url} has too little free space for the workspaces: {'; '.join(short)}",
-            hint=f"Free some space on the server (earlier runs may have left directories "
-            f"{CLIENTS_DIRECTORY}-*), spread the clients over more shares, or use a suite with "
-            "fewer clients.",
+            hint=(
+                "Free some space on the server: earlier runs may have left directories "
+                f"{CLIENTS_DIRECTORY}-*. Or spread the clients over more shares, or use a suite with fewer "
+                "clients."
+            ),
         )
     return looks
 

@@ -48,9 +48,9 @@ def directories_of_shares(
         if (why := _mismatch(setup, target, directory, base)) is not None:
             place = f"share {share}" if share else "the export"
             progress.notice(
-                f"{configuration.name}: {directory} in directories can't be taken for the directory of {place}: "
-                f"{why}. So the medium of its files is not known.",
-                hint="Name the directory of each share in directories, in order, as it is called on this machine.",
+                f"{configuration.name}: {directory} in directories is not the directory of {place}: {why}. "
+                "The medium of its files is therefore not known.",
+                hint="In directories, name the local directory of each share, in order.",
             )
             return []
     return directories

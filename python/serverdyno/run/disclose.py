@@ -100,8 +100,8 @@ def disclose_server(
         experiment.write_description(configuration, described)
     elif (before["version"], before["settings"]) != (described["version"], described["settings"]):
         raise ServerError(
-            f"{configuration} has changed since the experiment began: was {before['version']} with "
-            f"{before['settings']}, is now {described['version']} with {described['settings']}",
+            f"{configuration} has changed since the experiment began: it was {before['version']} with "
+            f"{before['settings']}, and is now {described['version']} with {described['settings']}",
             hint=HINT,
         )
 

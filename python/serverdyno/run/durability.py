@@ -25,7 +25,7 @@ from serverdyno.store.note import FsyncTimes
 from serverdyno.store.records import DATA_CALLS
 
 SERVERS_MEMORY = "the server's memory"
-"""Name of the medium of a server without files, as `analysis/medium.py` knows it."""
+"""Name of the medium of a server without files, for `analysis/medium.py`."""
 VOLUME_FSYNCS = 20
 """Number of fsyncs on each further volume. Few suffice: a plausible median is a hundred times the threshold."""
 

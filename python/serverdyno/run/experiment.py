@@ -72,8 +72,8 @@ def note_lost_runs(experiment: Experiment, rest: Collection[RunKey], progress: P
             continue
         experiment.write_run_note(run, RunNote(state="lost", **(note.of_the_disk() if note else {})))
         progress.notice(
-            f"run {run.number}, {run.configuration}: its final note is lost, because the run was killed "
-            "after its last load level or the note was damaged; its load levels are complete"
+            f"run {run.number}, {run.configuration}: its load levels are complete, but its final note is "
+            "lost: the run was killed after its last load level, or the note was damaged"
         )
 
 

@@ -224,7 +224,7 @@ def carry_out(
     firsts = [levels[sum(at_once[:phase])] for phase in range(len(at_once))]
     run = _GroupRun(setup, seed % SEEDS, listener, firsts)
     if asked is None:
-        assert settings.bonnie is not None, "checked with the suite"
+        assert settings.bonnie is not None, "the suite's check ensures this"
         begun_unix_s, found = run.carry_out_bonnie(settings.bonnie)
     else:
         begun_unix_s, found = run.carry_out_steps(asked, drop_caches=drop_caches)
@@ -233,7 +233,7 @@ def carry_out(
     for count, use, begun_s in zip(at_once, run.uses, begun_unix_s, strict=True):
         for place in range(1, count + 1):
             level = next(rest)
-            assert level is not None, "each level has a client"
+            assert level is not None, "a level has no client"
             result = replace(level.result, started_unix_s=begun_s)
             done.append(LevelDone(result, level.nodes, use if place == count else NOT_KNOWN))
     return done

@@ -91,7 +91,7 @@ def served(head: ExperimentHead, configuration: Configuration, site: Site) -> It
     from serverdyno.fleet.membership import server_nodes  # noqa: PLC0415 (of the extra)
 
     fleet = head.plan.generator.fleet
-    assert fleet is not None, "checked with the plan"
+    assert fleet is not None, "the plan's check ensures this"
     with server_nodes(Path(fleet), configuration.nodes) as nodes:
         front = nodes[configuration.node]
         address = configuration.address or front.address

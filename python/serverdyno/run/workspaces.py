@@ -92,7 +92,7 @@ def tell_left(
     share = next(iter(access.shares), unquote(urlsplit(access.url).path))
     commands = [protocol.remove_command(access, share, f"{base}/{path}" if base else path) for path in left]
     progress.notice(
-        f"could not be removed, and is left on {access.url}: {', '.join(left)}",
+        f"could not be removed, and remains on {access.url}: {', '.join(left)}",
         hint=f"To remove it: {'; '.join(commands)}",
     )
 

@@ -128,7 +128,7 @@ class External:
     """A server that the user runs, with its URL and log-on. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "external"
-    summary: ClassVar[str] = "your own server, given by its URL, or a directory"
+    summary: ClassVar[str] = "your own server (by its URL), or a directory"
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ExternalSettings
 

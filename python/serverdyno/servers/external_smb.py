@@ -18,5 +18,5 @@ class ExternalSmbSettings(ExternalSettings):
 
 class ExternalSmb(External):
     name: ClassVar[str] = "external-smb"
-    summary: ClassVar[str] = "your own file server, given by an smb:// URL"
+    summary: ClassVar[str] = "your own file server (by its smb:// URL)"
     settings_type: ClassVar[type[Settings]] = ExternalSmbSettings

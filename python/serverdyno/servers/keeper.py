@@ -3,9 +3,9 @@
 It runs as `python -I -S keeper.py DIRECTORY` in its own session. It uses only the standard library, so that it starts
 at once, and imports `host_changes.py` only if a server needs host changes. The tool holds the other end of standard
 input. Its first line is the spec, which has secrets: every user can read a command line. When the tool ends, even by
-kill -9, standard input is closed, which is the order to stop. A line `restart SECONDS` is the order to kill the
-server and to start it again after this time. As "child subreaper" (prctl(2)), the keeper inherits every process that
-the server leaves behind, so nothing of the server is left once the keeper has no children.
+kill -9, standard input is closed, which is the order to stop. A line `restart SECONDS` is the order to kill the server
+and to start it again after this time. As "child subreaper" (prctl(2)), the keeper inherits every process that the
+server leaves behind. So nothing of the server is left once the keeper has no children.
 
 Events go to standard output, one JSON object per line: `refused` (its host changes are not possible), `started`,
 `exited` (the server ended by itself), `killed` (it will be started again), `stopped`. Standard error is the server's

@@ -331,7 +331,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         """Return a problem if the server ended because its port was in use. Otherwise, raise ServerError."""
         text = process.failure(self.directory / ERROR_LOG)
         if "address already in use" in text.lower():
-            return f"port {self.port}: another program used it before {self.name} could bind it"
+            return f"port {self.port}: another program bound it before {self.name} could"
         raise ServerError(
             f"{self.name} exited before its first answer.\n{text}",
             hint="The message above is from the server. Check its settings in the plan; `dyno servers` "

@@ -194,7 +194,7 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
         path, content = f"/{BUCKET}/{PROOF_KEY}", self.consent_token.encode()
         self.asked("PUT", path, content)
         if self.asked("GET", path) != content:
-            raise ServerError(f"{self.name}: GET {path}: other content than was put")
+            raise ServerError(f"{self.name}: GET {path} returned other content than was put")
         self.asked("DELETE", path)
 
     def until_done(self, attempt: Callable[[], object]) -> None:
@@ -220,7 +220,7 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
         notes = [
             self.acknowledged(),
             self.volumes.description(),
-            f"Runs as the user {self.user}. The access key is made for this start.",
+            f"Runs as the user {self.user}. Each start creates its own access key.",
             self.network_note(),
         ]
         if settings.fsync_delay_ms:

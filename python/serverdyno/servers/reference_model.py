@@ -332,8 +332,10 @@ class S3Process(S3Serving, FilesProcess):
         default=None,
         max_length=128,
         pattern=r"^[!-~]+$",
-        description=f"The only access key, whose secret is in {SECRET_VARIABLE}; signatures are verified. Default: "
-        "anybody may do everything.",
+        description=(
+            f"The only access key, whose secret is in {SECRET_VARIABLE}; signatures are verified. Default: "
+            "anyone may do everything, without a key."
+        ),
     )
     tls_certificate: Path | None = Field(
         default=None, description="Speak only TLS, with this certificate (PEM); needs --tls-key."

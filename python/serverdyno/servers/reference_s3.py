@@ -71,7 +71,7 @@ class ReferenceS3(ReferenceFiles[ReferenceS3Settings]):
         ]
 
     def answers_as_ours(self) -> bool:
-        """Return whether the server lists its buckets to this start's access key, whatever its region."""
+        """Return whether the server lists its buckets to this start's access key, regardless of its region."""
         try:
             with ObjectClient(self.host, self.port, access_key_of(self.secret)) as client:
                 return client.ask("GET", "/")[0] in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST)

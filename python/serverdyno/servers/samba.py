@@ -1,4 +1,4 @@
-"""Samba's smbd, from its own complete configuration: nothing of /etc/samba is read, and no state of the system's.
+"""Samba's smbd, with its own complete configuration: it reads nothing of /etc/samba and no state of the system.
 
 It has its own user database with one user and a generated password; guests are refused. If possible, it runs in its
 own network namespace: smbd listens with SO_REUSEPORT, so another smbd on the same port would silently accept some of

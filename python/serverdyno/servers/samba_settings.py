@@ -62,10 +62,11 @@ class SambaSettings(DiskSettings):
     )
     case_sensitive: bool = Field(
         default=True,
-        description="case sensitive: treat names as case-sensitive. Samba's default, auto, reads the whole "
-        "directory at every create to rule out another spelling of the name, so it would "
-        "measure directories, not the server. Windows servers don't do this, so the default "
-        "here is on.",
+        description=(
+            "case sensitive: treat names as case-sensitive. Samba's default, auto, reads the whole "
+            "directory at every create to rule out another spelling of the name. This would measure "
+            "directories, not the server. Windows servers don't do this, so the default here is on."
+        ),
     )
     signing: Literal["auto", "required"] = Field(
         default="auto",

@@ -47,7 +47,7 @@ class _Program(ctypes.Structure):
 def problem() -> str | None:
     """Return why syncs can't be delayed on this machine; None if they can."""
     if platform.machine() not in MACHINES:
-        return f"not known how on {platform.machine()}"
+        return f"the system call numbers of {platform.machine()} are not known"
     action = ctypes.c_uint32(SECCOMP_RET_USER_NOTIF)
     if _seccomp(SECCOMP_GET_ACTION_AVAIL, 0, ctypes.byref(action)) != 0:
         return f"the kernel's seccomp does not support notifications ({os.strerror(ctypes.get_errno())})"

@@ -142,7 +142,7 @@ def file_system_of(path: Path) -> str:
         mount for mount in psutil.disk_partitions(all=True) if resolved.is_relative_to(mount.mountpoint)
     ]
     if not mounts:
-        return "an unknown file system"
+        return "unknown file system"
     # If several file systems are mounted at one path, the last one hides the others.
     deepest = max(enumerate(mounts), key=lambda each: (len(each[1].mountpoint), each[0]))[1]
     return f"{deepest.fstype} ({deepest.opts}) on {deepest.device}"

@@ -347,7 +347,7 @@ class Experiment:
             try:
                 aside = self._files.set_aside(f"{problem.path.relative_to(self.folder)}")
             except DynoError as error:
-                before = "; ".join(said) or "no file was renamed before"
+                before = "; ".join(said) or "no earlier file was renamed"
                 raise DynoError(f"{error} ({before})", hint=error.hint) from error
             said.append(f"{problem}; renamed to {aside}")
         return said

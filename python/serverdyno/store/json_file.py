@@ -81,7 +81,7 @@ def _check(path: Path, value: Any) -> None:
         if not level:
             return
         if any(not _is_text(text) for item in level for text in _texts(item)):
-            raise damaged(path, "it contains half a character (a lone surrogate)")
+            raise damaged(path, "it contains half of a character (a lone surrogate)")
         level = [inner for item in level for inner in _inside(item)]
     if level:
         raise damaged(path, _too_deep())

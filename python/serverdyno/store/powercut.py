@@ -50,7 +50,7 @@ class PowerCuts(Part):
     took_s: Figure
     cuts: list[Cut]
     unit: str = "flushed file"
-    """Noun of what had to survive: a flushed file, or an acknowledged PUT."""
+    """Name of the items that had to survive: flushed files, or acknowledged PUTs."""
 
     @property
     def flushed_files(self) -> int:

@@ -74,8 +74,8 @@ class NodeRow:
     run_delay_s: Annotated[float | None, "as in the column of the same name, for this node"]
     others_cpu_s: Annotated[
         float | None,
-        "as in the column of the same name, on the node's CPUs. Null, like the next two, for "
-        "a node on the controller's machine, whose figures cover all nodes there",
+        "as in the column of the same name, on the node's CPUs. Null for a node on the controller's "
+        "machine, like the next two: the controller's figures cover all nodes there",
     ]
     steal_cpu_s: Annotated[float | None, "as in the column of the same name, on the node's CPUs"]
     cpus: Annotated[int | None, "number of the node's CPUs"]

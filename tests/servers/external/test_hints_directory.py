@@ -141,7 +141,7 @@ def test_an_immutable_directory_is_told(home: Home, tmp_path: Path) -> None:
         said = bonnie(home, place)
         [left] = place.iterdir()
         assert (
-            f"could not be removed, and is left on file://{place}: {left.name}" in said
+            f"could not be removed, and remains on file://{place}: {left.name}" in said
             and f"hint: To remove it: rm -r {left}" in said
         )
     finally:
@@ -172,5 +172,5 @@ def test_another_kind_of_server_at_the_port_of_nfs_is_told(home: Home, tmp_path:
         for version in ("3", "4.1"):
             url = f"nfs://127.0.0.1:{port}/a?vers={version}&nfsport={port}&mountport={port}"
             done = home.here("bonnie", "-d", url, "-s", "1")
-            assert "the first answer is not a message of NFS" in done.stderr, done.stderr
+            assert "the first answer is not an NFS message" in done.stderr, done.stderr
             assert "another kind of server listens" in done.stderr, done.stderr

@@ -2,9 +2,9 @@
 //!
 //! Contents depend only on the position, except that seekers change chunks. The seekers of a client therefore
 //! share a list of versions per chunk. A read that overlaps another seeker's write, and that equals no
-//! version, is neither right nor wrong. With close-to-open consistency, a write lasts until the seeker's
-//! close, and older versions are right unless the seeker has seen a newer one, because a client may cache
-//! between open and close (RFC 8881, section 10.3.1).
+//! version, is neither right nor wrong. With close-to-open consistency, a client may cache between open and
+//! close (RFC 8881, section 10.3.1). So a write lasts until the seeker's close, and older versions are right
+//! unless the seeker has seen a newer one.
 
 use super::measured::Checked;
 use dyno_measure::{Failure, Fault};

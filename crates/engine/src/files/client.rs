@@ -313,7 +313,7 @@ impl<S: Sessions> FilesClient<S> {
             presence,
         } = *action
         else {
-            unreachable!("called with an open");
+            unreachable!("called only for opens");
         };
         let (access, disposition) = wanted(intent);
         let call = Call::Open(Open {
@@ -483,7 +483,7 @@ impl<S: Sessions> FilesClient<S> {
             FileAction::SetTimes { slot } => Call::SetTimes {
                 handle: self.handle(slot)?,
             },
-            _ => unreachable!("opens, reads and writes have functions of their own; the others go by path"),
+            _ => unreachable!("opens, reads and writes have their own functions; the others use paths"),
         })
     }
 }

@@ -53,7 +53,7 @@ impl TargetSection {
         problems.unless(
             self.secure_url.is_none(),
             "target.connect_to",
-            "is of one URL; there is a secure_url, too",
+            "applies to a single URL, so it can't be used with secure_url",
         );
         if place.starts_with('/') {
             return Some(ConnectTo::Unix(place.into()));
@@ -282,7 +282,7 @@ impl Kind for Http {
             problems.unless(
                 false,
                 "target.secure_url",
-                "is a URL of TLS beside one in the clear",
+                "must be an https:// URL, and target.url an http:// URL",
             );
             return Err(OpenError::Section(problems));
         }
@@ -393,7 +393,7 @@ impl Target for HttpTarget {
         problems.unless(
             !workload.is_split() || self.secure.is_some(),
             "target.secure_url",
-            "is missing: a part of the requests goes over TLS",
+            "is missing, but part of the requests use TLS",
         );
         let protocol = streams.is_some().then_some(BY_ALPN);
         let secure = self.secure.as_ref().filter(|_| workload.is_split());

@@ -67,7 +67,7 @@ impl Target for NullTarget {
         "nowhere".to_owned()
     }
 
-    /// No load leaves the process.
+    /// The load never leaves the process.
     fn is_loopback(&self) -> bool {
         true
     }

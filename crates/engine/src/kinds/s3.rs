@@ -189,7 +189,7 @@ fn weights(named: &BTreeMap<String, u32>, problems: &mut Problems) -> [u32; OBJE
 }
 
 impl WorkloadSection {
-    /// Returns the workload, and the size of parts and how many are sent at the same time.
+    /// Returns the workload, the size of parts, and the number of parts sent at the same time.
     fn checked(self, problems: &mut Problems) -> (ObjectsOptions, u64, usize) {
         let Self::Objects {
             weights: named,

@@ -176,8 +176,8 @@ impl Sessions for SmbSessions {
         (!self.base_path().is_empty()).then(|| Self(self.0.at_roots()))
     }
 
-    /// Derives the client GUIDs from the level: Samba (multichannel) passes a connection with a known GUID to the
-    /// process of the previous one, and if that process is exiting, the connection hangs or dies.
+    /// Derives the client GUIDs from the level: Samba (multichannel) passes a connection with a known GUID to
+    /// the process of the previous one. If that process is exiting, the connection hangs or dies.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {
         let options = Options {
             guid_seed: identity,

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Objects that all threads share, as one engine thread knows them.
+/// One engine thread's view of the objects that all threads share.
 pub(crate) struct SharedObjects {
     pub names: Names,
     pub ledger: RefCell<ObjectLedger>,
@@ -75,7 +75,7 @@ impl<T: Transport> ObjectsClient<T> {
         }
     }
 
-    /// Returns the ledger, and leaves one without objects.
+    /// Takes the ledger, and leaves one without objects.
     pub(crate) fn take_ledger(&mut self) -> ObjectLedger {
         std::mem::replace(&mut self.ledger, ObjectLedger::new(0, 0))
     }
@@ -144,7 +144,7 @@ impl<T: Transport> ObjectsClient<T> {
         removed
     }
 
-    /// Ends the multipart uploads that could not be ended before.
+    /// Retries to abort the multipart uploads that could not be aborted before.
     pub(crate) async fn end_uploads(&mut self) -> Result<(), Failure> {
         while let Some(OpenUpload { key, upload }) = self.open_uploads.pop() {
             let mut call = Call::new(monotonic_ns());
@@ -174,7 +174,8 @@ impl<T: Transport> ObjectsClient<T> {
         stored
     }
 
-    /// Passes on the result of a change of objects. If the server may carry it out later, they get other keys.
+    /// Returns the result of a change of objects. If the server may still carry it out, gives the objects
+    /// other keys.
     fn settle<R>(&mut self, objects: &[u32], result: Result<R, Failure>) -> Result<R, Failure> {
         if result.as_ref().is_err_and(may_act_later) {
             objects.iter().for_each(|object| self.ledger.retire(*object));

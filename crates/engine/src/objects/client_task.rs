@@ -27,7 +27,7 @@ pub(crate) struct Queue<T: Transport, C> {
     work: Arc<ObjectsWork>,
     connect: C,
     shared: Rc<SharedObjects>,
-    /// Index among the clients of the engine thread, and number.
+    /// The client's index among those of its engine thread, and its number.
     waiting: RefCell<VecDeque<(usize, usize)>>,
     ready: RefCell<Vec<Prepared<T>>>,
 }
@@ -72,7 +72,7 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
                 .collect();
             let result = self.prepare(number, &mut threads).await;
             if !stood && result.is_err() && !threads.iter().any(|client| client.may_have_stored) {
-                // Nothing was stored, so nothing is left that somebody would have to remove.
+                // Nothing was stored, so nothing has to be removed.
                 self.work.workspaces.gone(number);
                 for client in threads.drain(..) {
                     self.engine.tally.borrow_mut().add_objects(client.counts);

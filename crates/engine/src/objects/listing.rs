@@ -80,7 +80,7 @@ pub(crate) async fn remove_all<T: Transport>(
         is_clean &= keys.is_empty();
         from = page.next;
         if from.is_none() {
-            // Keys may come after those of a page that is the last by its own account.
+            // Keys may follow after a page that claims to be the last.
             if is_clean {
                 break;
             }

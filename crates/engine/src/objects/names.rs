@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// Keys below one prefix: `PREFIXp0001/o00000123`. Digits are fixed, so the order of keys is that of numbers. If keys of
-/// an object are retired, the next one ends with their number: `o00000123-1`.
+/// Keys below one prefix: `PREFIXp0001/o00000123`. The number of digits is fixed, so keys sort like numbers.
+/// If keys of an object are retired, the next key ends with their number: `o00000123-1`.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     prefix: String,
@@ -46,7 +46,8 @@ impl Names {
         (first, first.saturating_add(self.objects_per_prefix))
     }
 
-    /// Returns the object with a key, and which of its keys this is, from 0; None: it is not a key of ours.
+    /// Returns the object with a key, and the number of this key among the object's keys, from 0. None: the
+    /// key is not one of ours.
     pub(crate) fn object(&self, key: &str) -> Option<(u32, u32)> {
         let (_, number) = key.strip_prefix(&*self.prefix)?.split_once("/o")?;
         let (number, turn) = number.split_once('-').unwrap_or((number, "0"));

@@ -1,6 +1,7 @@
-//! Repetitions outside of the measured load: when clients put their objects before it, and when leftovers are removed.
+//! Repeats requests outside of the measured load: when clients put their objects before it, and when
+//! leftovers are removed.
 //!
-//! A server that limits the rate of requests refuses some of them, and nobody measures these.
+//! A server that limits the rate of requests may refuse some of them.
 
 use crate::removal::{ATTEMPTS, FIRST_PAUSE_NS};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -19,8 +20,7 @@ impl<'a> Patience<'a> {
 
     /// Waits before the next attempt.
     ///
-    /// # Errors
-    /// The failure, if another attempt would be useless or one too many.
+    /// # Errors The failure, if another attempt is useless or exceeds the limit.
     pub(crate) async fn wait_after(&mut self, failure: Failure) -> Result<(), Failure> {
         self.attempt += 1;
         let may_pass = match failure.fault {

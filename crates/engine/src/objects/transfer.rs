@@ -1,4 +1,4 @@
-//! Contents of objects on their way: PUTs whole or in parts, and GETs compared while they arrive.
+//! Transfers of object contents: PUTs, whole or in parts, and GETs that are compared while they arrive.
 
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -94,7 +94,7 @@ async fn put_parts<T: Transport>(
             match client.put_part(key, upload, number, &pieces, &mut call).await {
                 Ok(entry) => entries.borrow_mut().push((number, entry)),
                 Err(failure) => {
-                    // The other clients begin no further part.
+                    // The other clients start no further parts.
                     next.set(u64::MAX / part_bytes);
                     return (call, Err(failure));
                 }
@@ -143,7 +143,8 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Begins to compare content that starts at `offset` with `version`. `before`: the version that a stale answer has.
+    /// Begins to compare content that starts at `offset` with `version`. `before`: the version that a stale
+    /// answer contains.
     pub(crate) fn new(version: ObjectVersion, before: Option<ObjectVersion>, offset: u64) -> Self {
         Self {
             version,

@@ -38,7 +38,8 @@ impl Names {
     pub(crate) fn take(&mut self, name: &str) -> Result<(ValueName, usize), String> {
         let Some(value_name) = ValueName::new(name) else {
             return Err(format!(
-                "{name:?} is no name of a value: 1 to {} letters, digits and _, no digit first",
+                "{name:?} is not a valid name of a value: use 1 to {} letters, digits and _, and don't \
+                 begin with a digit",
                 ValueName::MOST_BYTES
             ));
         };
@@ -131,7 +132,7 @@ impl Template {
             plain += before;
             let (inside, after) = rest[2..]
                 .split_once('}')
-                .ok_or("a ${ has no } behind it; $${ stands for a plain ${")?;
+                .ok_or("a ${ lacks its }; $${ stands for a plain ${")?;
             let (name, encoded) = match inside.split_once(':') {
                 None => (inside, false),
                 Some((name, "url")) => (name, true),

@@ -307,7 +307,7 @@ fn tallies_of_different_workloads_and_of_other_versions_are_refused_in_words() {
     let refused = of("read").merged(of("GET a")).expect_err("other classes");
     assert_eq!(
         refused.to_string(),
-        "by_operation: the tallies are of different workloads"
+        "by_operation: the tallies belong to different workloads"
     );
     let version = MixTally::new().version + 1;
     let newer = MixTally {
@@ -320,5 +320,5 @@ fn tallies_of_different_workloads_and_of_other_versions_are_refused_in_words() {
     let mut cut = MixTally::new().to_bytes();
     cut.push(0);
     let refused = MixTally::from_bytes(&cut).expect_err("a part of a row");
-    assert!(refused.contains("no whole rows"), "{refused}");
+    assert!(refused.contains("client rows are incomplete"), "{refused}");
 }

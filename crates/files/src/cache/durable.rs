@@ -52,7 +52,7 @@ impl<C: FileClient> Cache<C> {
         let handle = self
             .tables
             .writing_wire(id)
-            .expect("was written through one that is still open");
+            .expect("a written file has an open handle");
         self.begin(&Call::Flush { handle }, Purpose::Flush { file: id })
             .await?;
         let file = self.tables.file_mut(id);

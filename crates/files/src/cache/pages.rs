@@ -167,7 +167,7 @@ impl Pages {
     fn place_of(&self, file: FileId, page: u64) -> u32 {
         self.places
             .get(file, page)
-            .expect("dirty and unstable pages stay")
+            .expect("dirty and unstable pages are kept")
     }
 
     fn written(&self, file: FileId, page: u64) -> Range<usize> {
@@ -367,7 +367,10 @@ impl Pages {
                 place
             }
             None => {
-                let place = u32::try_from(self.slots.len()).expect("room is bounded far below this");
+                let place = u32::try_from(self.slots.len()).expect(
+                    "the number of pages is bounded far \
+                    below this",
+                );
                 self.slots.push(Slot {
                     file,
                     page,

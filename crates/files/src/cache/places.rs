@@ -75,7 +75,7 @@ impl Places {
                 places: [NOWHERE; GROUP],
                 pages: 0,
             });
-            u32::try_from(self.groups.len() - 1).expect("there are fewer than pages")
+            u32::try_from(self.groups.len() - 1).expect("there are fewer places than pages")
         });
         self.by_key.insert(key, group);
         self.last.set(Some((key, group)));

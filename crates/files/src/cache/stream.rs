@@ -51,8 +51,8 @@ impl<C: FileClient> Cache<C> {
         self.ask_if_doubtful(file).await
     }
 
-    /// Starts to write back whole runs before page `before` if many pages are dirty, and to flush if the server has
-    /// answered many of these writes.
+    /// Starts to write back whole runs before page `before` if many pages are dirty. Starts to flush if the
+    /// server has answered many of these writes.
     pub(super) async fn write_behind(&mut self, id: FileId, before: u64) -> Result<(), Trouble> {
         let most = u64::from(self.options.write_run_bytes.min(self.client.max_write_bytes()));
         let whole = (most / PAGE_BYTES).max(1);

@@ -54,7 +54,7 @@ pub(super) struct File {
     pub(super) plain: bool,
     /// Whether the file is deleted, or will be on close, so that its handles are not kept.
     pub(super) doomed: bool,
-    /// Number of breaks, so that an open can tell whether its grant is still valid.
+    /// Number of breaks, by which an open detects whether its grant is still valid.
     pub(super) breaks: u64,
     /// Cache of a leased directory. None: a file.
     pub(super) names: Option<Box<Names>>,
@@ -444,7 +444,7 @@ impl Tables {
     /// Creates an application handle that uses the server's handle `wire`.
     pub(super) fn add_open_handle(&mut self, wire: Handle, access: Access) -> Handle {
         self.deferred.retain(|deferred| deferred.wire != wire);
-        let below = self.wires.get_mut(&wire).expect("asked for of one that is open");
+        let below = self.wires.get_mut(&wire).expect("called only for open handles");
         below.users += 1;
         let open = OpenHandle {
             wire,
@@ -536,7 +536,7 @@ impl Tables {
             if !is_within(&file.key, from) {
                 continue;
             }
-            let id = FileId::try_from(place).expect("as when it was added");
+            let id = FileId::try_from(place).expect("unchanged since it was added");
             let was_there = self.by_path.get(&file.key) == Some(&id);
             let key = format!("{to}{}", &file.key[from.len()..]);
             let old = std::mem::replace(&mut file.key, key);

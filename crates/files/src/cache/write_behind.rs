@@ -294,7 +294,7 @@ impl<C: FileClient> Cache<C> {
         let handle = self
             .tables
             .writing_wire(id)
-            .expect("was written through one that is still open");
+            .expect("a written file has an open handle");
         let mut sent = 0;
         while sent < run.len() {
             let piece = run.part(sent..sent + most);

@@ -130,7 +130,7 @@ impl DirectoryTarget {
         fstatvfs(&self.root).is_ok_and(|found| found.f_files > 0 && found.f_favail == 0)
     }
 
-    /// Returns whether the directory shows objects of the kernel, in which nobody can create files.
+    /// Returns whether the directory shows objects of the kernel, in which no files can be created.
     #[must_use]
     pub fn is_of_the_kernel(&self) -> bool {
         fstatfs(&self.root).is_ok_and(|found| KERNEL_TYPES.contains(&(found.f_type as u64)))

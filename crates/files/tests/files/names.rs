@@ -33,7 +33,7 @@ impl Server {
             ..
         } = request
         else {
-            unreachable!("called with an open");
+            unreachable!("called only for opens");
         };
         let key = path.to_ascii_lowercase();
         if *directory {
@@ -86,7 +86,7 @@ impl Server {
             ..
         } = request
         else {
-            unreachable!("called with an open");
+            unreachable!("called only for opens");
         };
         let makes = matches!(
             disposition,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Stream<B> {
     pub(super) id: u32,
-    /// Number of open streams, if this one was opened before the server's settings came; otherwise 0.
+    /// Number of open streams, if this one was opened before the server's settings arrived; otherwise 0.
     pub(super) unannounced: u32,
     pub(super) body: B,
     /// Status of the final head, once received.

@@ -48,7 +48,7 @@ named_enum! {
         InterimResponses "the interim responses together exceed the limit for the header fields of a response"
         HeaderList "the fields of a response exceed the announced SETTINGS_MAX_HEADER_LIST_SIZE (6.5.2)"
         Continuations "a header block has too many CONTINUATION frames"
-        IdleFrames "too many frames in a row carry no part of a response"
+        IdleFrames "too many consecutive frames carry no part of a response"
         Unread "frames that need an answer arrive faster than answers can be sent"
     }
 }

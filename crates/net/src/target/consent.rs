@@ -1,4 +1,4 @@
-//! Consent to load: the document that a host outside loopback must serve, and the check of what it serves.
+//! Consent to load: the document that a host outside loopback must serve, and the check of this document.
 
 use crate::target::{names_loopback, TargetError};
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ impl<'a> Consent<'a> {
     pub fn of(host: &'a str, token: Option<&'a str>) -> Result<Self, TargetError> {
         let token = token.filter(|token| is_token(token)).ok_or_else(|| {
             TargetError::Consent(format!(
-                "{host} is not this machine, and there is no token with which to ask for consent"
+                "{host} is not this machine, and there is no token for requesting its consent"
             ))
         })?;
         Ok(Self {

@@ -12,7 +12,7 @@ pub struct CertificateError(rcgen::Error);
 
 impl fmt::Display for CertificateError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "a certificate could not be made: {}", self.0)
+        write!(formatter, "a certificate could not be created: {}", self.0)
     }
 }
 

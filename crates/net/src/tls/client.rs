@@ -25,7 +25,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// Environment variable with the path of a file for the session keys, as in curl and browsers, so that
+/// Environment variable with the path of a file for the session keys, as in curl and browsers. With the keys,
 /// Wireshark and tshark can decrypt the traffic. A plan cannot set the path, because the author of a plan
 /// must not choose which files are written. The disclosure mentions the variable.
 const KEY_LOG_VARIABLE: &str = "SSLKEYLOGFILE";

@@ -201,7 +201,7 @@ impl Conversation {
             Call::QueryHandle { handle } | Call::QueryTimes { handle } => Ok(Work::Query {
                 file: self.file(handle)?.file,
             }),
-            _ => unreachable!("the other calls go by path, or end at once"),
+            _ => unreachable!("the other calls use paths, or end at once"),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Protocol state of a session: unanswered requests, running calls and open files. It handles bytes;
 //! `session/mod.rs` handles the sockets.
 //!
-//! A request is kept until it is answered. After a lost connection, the same bytes are sent again on the
-//! next one, with the same XID, so that a server with a reply cache executes it only once (RFC 1813, 4.3).
-//! `answers.rs` interprets the answer if the server does not recognize the repetition (for example, the
-//! file to create already exists).
+//! A request is kept until it is answered. After a lost connection, the same bytes with the same XID are sent
+//! again on the next one. A server with a reply cache then executes the request only once (RFC 1813, 4.3).
+//! `answers.rs` interprets the answer if the server does not recognize the repetition (for example, the file
+//! to create already exists).
 
 use super::counts::Counts;
 use super::names::Names;

@@ -2,8 +2,8 @@
 //! open file.
 //!
 //! An open requests a delegation if the cache wants a lease (`Open::ask`). The client returns a delegation
-//! with the last handle of its file, or immediately after a recall, and does not reclaim it after a restart
-//! of the server. A delegation that is recalled or no longer reliable is reported as a break.
+//! with the last handle of its file, or immediately after a recall. It does not reclaim delegations after a
+//! restart of the server. A delegation that is recalled or no longer reliable is reported as a break.
 
 use super::answers::Step;
 use super::conversation::{Conversation, NO_CALL};
@@ -177,7 +177,7 @@ impl Conversation {
         }
     }
 
-    /// Handles the answer to DELEGRETURN of a closed file: whatever its status, the delegation is gone.
+    /// Handles the answer to DELEGRETURN of a closed file: the delegation is gone regardless of the status.
     pub(super) fn gave_back(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Step {
         let Work::GiveBack { remove, .. } = call.work.clone() else {
             return Step::Ends(Err(Fault::OtherIo.into()));

@@ -203,7 +203,7 @@ pub(super) fn password_key(user: &str, password: &str, domain: &str) -> [u8; 16]
 
 /// Returns the HMAC-MD5 of the concatenated parts.
 pub(super) fn hmac_md5(key: &[u8], parts: &[&[u8]]) -> [u8; 16] {
-    let mut code = <Hmac<Md5> as Mac>::new_from_slice(key).expect("HMAC takes keys of any length");
+    let mut code = <Hmac<Md5> as Mac>::new_from_slice(key).expect("HMAC accepts keys of any length");
     for part in parts {
         code.update(part);
     }

@@ -99,7 +99,7 @@ impl Keys {
 /// SMB.
 fn derive(key: &[u8], label: &[u8], context: &[u8], length: usize) -> CipherKey {
     let bits = u32::try_from(length * 8).unwrap_or(0);
-    let mut round = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    let mut round = Hmac::<Sha256>::new_from_slice(key).expect("HMAC accepts keys of any length");
     round.update(&1u32.to_be_bytes());
     round.update(label);
     round.update(&[0]);

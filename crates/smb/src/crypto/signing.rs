@@ -32,7 +32,7 @@ impl Signer {
     pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Self {
         Self(match algorithm {
             SigningAlgorithm::HmacSha256 => State::Hmac(Box::new(
-                Mac::new_from_slice(key).expect("HMAC takes keys of any length"),
+                Mac::new_from_slice(key).expect("HMAC accepts keys of any length"),
             )),
             SigningAlgorithm::Aes128Cmac => State::Cmac(Box::new(KeyInit::new(key.into()))),
             SigningAlgorithm::Aes128Gmac => {

@@ -19,7 +19,7 @@ pub fn bytes(digits: &str) -> Vec<u8> {
 pub fn array<const N: usize>(digits: &str) -> [u8; N] {
     bytes(digits)
         .try_into()
-        .expect("as many digits as the array takes")
+        .expect("the number of digits fits the array")
 }
 
 /// NEGOTIATE request and response, each with the hash after it.

@@ -25,7 +25,7 @@
 //! listing may always be longer than the first response; Windows clients do the same.
 //!
 //! If this session has a lease on a directory, its requests that change the directory name that lease
-//! (ParentLeaseKey, MS-SMB2 2.2.13.2.10), so that the server does not break it.
+//! (ParentLeaseKey, MS-SMB2 2.2.13.2.10). The server then does not break it.
 
 use super::durable::{Durability, Durable};
 use super::handles::{level_of, possible, state_of, Handles};

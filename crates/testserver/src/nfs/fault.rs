@@ -20,7 +20,7 @@ faults! {
     Truncated "truncated" "sends a reply that ends in the middle of its results, in a record of that length"
     Oversized "oversized" "sends a record mark of 2 GiB, then continues normally"
     Garbage "garbage" "sends random bytes instead of a reply, then closes"
-    WrongNumber "wrong-number" "sends a reply to a call that nobody made"
+    WrongNumber "wrong-number" "sends a reply to a call that was never made"
     Denied "denied" "rejects the credentials (AUTH_TOOWEAK)"
     Stale "stale" "reports every file as stale"
     DiskFull "disk-full" "refuses every write as if the disk were full"

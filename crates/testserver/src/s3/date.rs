@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 use time::{Date, Month, OffsetDateTime, Time};
 
-/// Returns the Unix time of a date like `20261129T124500Z`; None if it is not one.
+/// Returns the Unix time of a date like `20261129T124500Z`; None if the text is not such a date.
 pub(super) fn parse_basic(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     if bytes.len() != 16 || bytes[8] != b'T' || bytes[15] != b'Z' {
@@ -24,7 +24,7 @@ pub(super) fn parse_basic(text: &str) -> Option<i64> {
     Some(date.with_time(time).assume_utc().unix_timestamp())
 }
 
-/// Returns a time as XML has it: `2026-11-29T12:45:00.000Z`.
+/// Returns a time in the form of S3's XML: `2026-11-29T12:45:00.000Z`.
 pub(super) fn extended(time: SystemTime) -> String {
     let time = OffsetDateTime::from(time);
     let (year, month, day) = (time.year(), u8::from(time.month()), time.day());

@@ -1,7 +1,7 @@
 //! Names and meanings of the server's faults.
 //!
-//! `operations.rs` asks for those of contents, `connection.rs` for those of messages. A fault affects
-//! requests for objects; initial objects (proof of consent) are answered normally.
+//! `operations.rs` applies those of contents, `connection.rs` those of messages. A fault affects requests for
+//! objects; initial objects (proof of consent) are answered normally.
 
 use crate::fault::faults;
 

@@ -102,7 +102,7 @@ impl Host {
         self.buckets.iter().map(|bucket| bucket.name.as_str())
     }
 
-    /// Returns whether faults leave an object alone.
+    /// Returns whether faults never affect an object.
     pub(super) fn is_initial(&self, key: &[u8]) -> bool {
         self.options
             .objects

@@ -1,4 +1,4 @@
-//! Everything that is parsed of a request before its signature is known, for the fuzz target.
+//! Parses every part of a request that a server parses before it verifies the signature, for the fuzz target.
 
 use super::payload::{decoded, Dechunker};
 use super::request::{parse, Parsed};

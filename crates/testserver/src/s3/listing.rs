@@ -33,11 +33,11 @@ struct Page {
     is_truncated: bool,
 }
 
-/// What a listing asks for.
+/// Parameters of a listing.
 struct Wanted<'a> {
     prefix: &'a [u8],
     delimiter: &'a [u8],
-    /// Only what comes after this name; a common prefix excludes all its keys.
+    /// Only names after this one are listed; a common prefix excludes all its keys.
     after: Vec<u8>,
     most: usize,
 }
@@ -91,7 +91,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Returns the first name behind all that begin with `prefix`. UTF-8 has no byte 0xff.
+/// Returns the first name after all names that begin with `prefix`. UTF-8 has no byte 0xff.
 fn behind(prefix: &[u8]) -> Vec<u8> {
     let mut name = prefix.to_vec();
     if let Some(last) = name.last_mut() {
@@ -168,11 +168,11 @@ impl Call<'_> {
         Ok(Answer::xml(xml.finish()))
     }
 
-    /// Damages a page if that is the fault.
+    /// Damages a page if the server's fault requires it.
     fn spoil(&self, page: &mut Page, next: &mut Option<Vec<u8>>, wanted: &Wanted<'_>) {
         let strikes = &self.host.strikes;
         if strikes.is(Kind::EndlessList) {
-            // The token stands for where this page began, so the next one is the same.
+            // The token names the start of this page, so the next page is the same.
             *next = Some(wanted.after.clone());
         }
         if !page.entries.is_empty() && strikes.strikes(Kind::TruncatedList) {

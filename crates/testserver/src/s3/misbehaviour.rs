@@ -48,14 +48,15 @@ impl Strikes {
 pub(super) enum Sending {
     Whole,
     Never,
-    /// Not at all, and the connection is closed.
+    /// The answer is not sent, and the connection is closed.
     Close,
     HalfHead,
     HalfBody,
     Garbage,
 }
 
-/// Returns how an answer to a request for an object is sent. Damages the XML if that is the fault.
+/// Returns how an answer to a request for an object is sent. Damages the XML if the server's fault requires
+/// it.
 pub(super) fn spoil(strikes: &Strikes, answer: &mut Answer, is_get: bool) -> Sending {
     let is_content = is_get && (answer.status == 200 || answer.status == 206) && !answer.is_xml();
     if answer.is_xml() && strikes.strikes(Kind::BadXml) {

@@ -228,7 +228,7 @@ fn uploads_after<'a>(
     bucket.uploads.iter().filter(move |(known, _)| is_after(known))
 }
 
-/// Returns the object of the parts that a client names, and its ETag.
+/// Returns the object that consists of the parts that a client names, and the object's ETag.
 fn completed(upload: &Upload, wanted: &[Vec<(String, String)>]) -> Result<(Object, String), Refusal> {
     if wanted.is_empty() {
         return Err(Code::MalformedXML.into());

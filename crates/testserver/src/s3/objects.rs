@@ -17,7 +17,7 @@ use std::time::SystemTime;
 
 /// Maximum number of keys of DeleteObjects.
 const MOST_DELETED: usize = 1000;
-/// Header fields of a PUT that GET sends again.
+/// Header fields of a PUT that GET returns.
 const KEPT_FIELDS: [&str; 6] = [
     "cache-control",
     "content-disposition",
@@ -229,7 +229,7 @@ pub(super) fn kept_fields(request: &Request) -> Vec<(String, String)> {
         if name != "content-encoding" {
             return Some((name.clone(), value.clone()));
         }
-        // `aws-chunked` is the coding of the upload alone.
+        // `aws-chunked` is a coding of the upload only.
         let codings = value
             .split(',')
             .map(str::trim)
@@ -259,7 +259,8 @@ pub(super) fn conditions(request: &Request, etag: Option<&str>, if_unmodified: C
     Ok(())
 }
 
-/// Returns the range that a request asks for; None: everything, also for forms that may be ignored.
+/// Returns the range that a request asks for; None: the whole object, also if the range has a form that a
+/// server may ignore.
 fn range_of(request: &Request, length: u64) -> Result<Option<Range<u64>>, Refusal> {
     let Some(range) = request
         .field("range")

@@ -1,4 +1,4 @@
-//! Carries out a request: finds out which operation it is, and answers it or refuses it.
+//! Executes a request: determines its operation, and answers or refuses it.
 
 use super::answer::Answer;
 use super::fault::Kind;
@@ -12,7 +12,7 @@ use super::xml::Writer;
 use crate::common::Share;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Parameters that select a feature that this server does not have.
+/// Parameters that select features that this server lacks.
 const MISSING_FEATURES: [&str; 26] = [
     "accelerate",
     "acl",

@@ -40,7 +40,7 @@ pub struct Options {
     /// Names of the buckets, which are initially empty.
     pub buckets: Vec<String>,
     pub region: String,
-    /// The key that signs all requests; None: anybody may do everything.
+    /// The key that signs all requests; None: anyone may do everything.
     pub access_key: Option<AccessKey>,
     pub flush: Flush,
     /// Memory limit for all objects together.

@@ -1,4 +1,4 @@
-//! Payloads: HTTP's chunked coding, S3's own chunks inside it, and the checks of what was sent.
+//! Payloads: HTTP's chunked coding, S3's own chunks inside it, and the checks of received contents.
 
 use super::checksum::Algorithm;
 use super::refusal::{Code, Refusal};
@@ -17,11 +17,11 @@ const MAX_TRAILER_FIELDS: usize = 8;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub(super) content: Vec<u8>,
-    /// The checksum that the client sent, and that was right.
+    /// The checksum that the client sent, after it was verified.
     pub(super) checksum: Option<(Algorithm, String)>,
 }
 
-/// Returns the content of a body, if each hash, checksum and signature that the client sent is right.
+/// Returns the content of a body, if each hash, checksum and signature that the client sent is correct.
 pub(super) fn checked(request: &Request, verified: Verified, body: Vec<u8>) -> Result<Stored, Refusal> {
     let (content, trailer) = match verified.payload {
         Payload::Unsigned => (body, Vec::new()),
@@ -151,7 +151,7 @@ fn trailer(mut rest: &[u8]) -> Option<(Trailer, Option<String>)> {
     None
 }
 
-/// Returns a line without its end, and what follows.
+/// Returns a line without its end, and the bytes after it.
 fn split_line(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let end = bytes
         .windows(2)

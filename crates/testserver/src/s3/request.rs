@@ -83,7 +83,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
         )),
         Err(_) => Parsed::Refused(Refusal::saying(
             Code::InvalidRequest,
-            "This is not a request of HTTP/1.1.",
+            "This is not an HTTP/1.1 request.",
         )),
     }
 }
@@ -151,7 +151,7 @@ fn framing(fields: &[(String, String)]) -> Result<Framing, Refusal> {
             let length = length.parse().map_err(|_| Refusal::from(Code::EntityTooLarge))?;
             Ok(Framing::Length(length))
         }
-        // Two framings are how requests are smuggled (RFC 9112, section 6.3).
+        // A request with two framings could hide another request (RFC 9112, section 6.3).
         _ => Err(Refusal::saying(
             Code::InvalidRequest,
             "The length of the body is ambiguous.",
@@ -225,7 +225,7 @@ impl Request {
     }
 }
 
-/// Returns a key, if it is one: UTF-8 of at most 1,024 bytes.
+/// Returns a key if it is valid: UTF-8 of at most 1,024 bytes.
 pub(super) fn checked_key(key: &[u8]) -> Result<Vec<u8>, Refusal> {
     if key.len() > MAX_KEY_BYTES {
         return Err(Code::KeyTooLongError.into());
@@ -250,7 +250,8 @@ pub(super) fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Encodes all bytes but unreserved ones, as signatures and listings do. `keeps_slash`: as in paths.
+/// Percent-encodes all bytes except unreserved ones, as signatures and listings do. `keeps_slash`: leaves
+/// slashes unchanged, as in paths.
 pub(super) fn encoded(text: &[u8], keeps_slash: bool) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut out = String::with_capacity(text.len());

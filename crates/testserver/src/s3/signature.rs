@@ -13,13 +13,13 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// Maximum difference of the clocks: 15 minutes, as S3 documents it.
 const MOST_SKEW_S: u64 = 900;
 
-/// What the request says about its payload in `x-amz-content-sha256`.
+/// Kind of the payload, as `x-amz-content-sha256` states it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Payload {
     Unsigned,
     /// The SHA-256 of the payload in hexadecimal.
     Signed(String),
-    /// In chunks of its own coding, with or without signatures and a trailer.
+    /// S3's own chunks, with or without signatures and a trailer.
     Chunks {
         are_signed: bool,
         has_trailer: bool,
@@ -50,7 +50,7 @@ impl Payload {
     }
 }
 
-/// The state that signs the next chunk of a payload.
+/// State for verifying the signature of the next chunk of a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chain {
     key: [u8; 32],
@@ -163,7 +163,7 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// Verifies a request. `key` None: anybody may do everything. `now_s`: the Unix time.
+/// Verifies a request. `key` None: anyone may do everything. `now_s`: the Unix time.
 pub(super) fn verify(
     request: &Request,
     key: Option<&AccessKey>,
@@ -309,7 +309,7 @@ fn single_spaced(value: &str) -> String {
 }
 
 fn mac(key: &[u8], text: &[u8]) -> [u8; 32] {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC accepts keys of any length");
     mac.update(text);
     mac.finalize().into_bytes().into()
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Memory that an object uses; it is free again when the last reference is dropped.
+/// Memory that an object uses; it is freed when the last reference is dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     space: Arc<Space>,
@@ -37,7 +37,7 @@ impl Drop for Held {
 pub(super) struct Content {
     pub(super) pieces: Vec<Bytes>,
     pub(super) length: u64,
-    /// Never read: it only keeps the memory counted.
+    /// Never read; it exists so that the memory stays counted.
     _held: Vec<Arc<Held>>,
 }
 
@@ -119,7 +119,7 @@ pub(super) struct Upload {
 #[derive(Debug, Default)]
 pub(super) struct Bucket {
     pub(super) objects: BTreeMap<Vec<u8>, Arc<Object>>,
-    /// By key and ID, as they are listed.
+    /// Uploads by key and ID, in the order of listings.
     pub(super) uploads: BTreeMap<(Vec<u8>, String), Upload>,
 }
 

@@ -1,4 +1,4 @@
-//! XML that the server writes, and the little that it reads: `Delete` and `CompleteMultipartUpload`.
+//! XML that the server writes, and the two documents that it reads: `Delete` and `CompleteMultipartUpload`.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// Maximum number of elements and texts in a document of a client: 10,000 parts with their elements.
 const MOST_PIECES: usize = 200_000;
 
-/// Writes a document; `finish` closes what is open.
+/// Writes a document; `finish` closes the open elements.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     text: String,

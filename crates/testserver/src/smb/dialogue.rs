@@ -1,8 +1,8 @@
 //! Dialogue of one connection: parses messages, executes each request in them, and writes the answers in frames.
 //! Handles bytes; `connection.rs` handles the socket.
 //!
-//! A request that must wait for other clients is parked with the rest of its compound, and retried from its start after
-//! these clients have acted. Until then, the request has no effect.
+//! A request that must wait for other clients is parked with the rest of its compound. It is retried from its
+//! start after these clients have acted. Until then, the request has no effect.
 
 mod waiting;
 

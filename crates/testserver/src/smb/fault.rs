@@ -15,7 +15,7 @@ faults! {
     Truncated "truncated" "sends a message that ends in the middle of its body, in a frame of that length"
     Oversized "oversized" "sends a frame length of 16 MiB, then continues normally"
     Garbage "garbage" "sends random bytes instead of a message, then closes"
-    WrongMessageId "wrong-message-id" "sends the answer to a request that nobody sent"
+    WrongMessageId "wrong-message-id" "sends the answer to a request that was never sent"
     WrongCommand "wrong-command" "sends the answer to another command"
     BadSignature "bad-signature" "changes one bit of the signature, or of the encrypted message"
     NoCredit "no-credit" "grants no credits"

@@ -229,16 +229,22 @@ fn made(counts: &[PieceCount]) -> Vec<Line> {
     }
     let fact = FINAL_SIZES.len() as f64;
     vec![
-        Line::near("files made that stay empty", Known::Seen, 67, empty as f64, 0.0),
         Line::near(
-            "files made of a size of the list",
+            "created files that stay empty",
+            Known::Seen,
+            67,
+            empty as f64,
+            0.0,
+        ),
+        Line::near(
+            "created files of a listed size",
             Known::Seen,
             fact,
             f64::from(agreeing),
             0.0,
         ),
         Line::near(
-            "files made of another size",
+            "created files of another size",
             Known::Seen,
             0,
             sizes.len() as f64,

@@ -184,8 +184,8 @@ impl<'a> Runs<'a> {
         for head in heads.into_iter().flatten() {
             after[self.relation(head)] -= 1;
         }
-        // Keep the number of sequential requests: a run that came to continue another would no longer count in its
-        // octave.
+        // Keep the number of sequential requests: a run that continues another one by chance would no longer
+        // count in its octave.
         if after[SEQUENTIAL] == missing[SEQUENTIAL] && distance(&after) < distance(missing) {
             *missing = after;
         } else {

@@ -149,7 +149,7 @@ impl Due {
         if by == By::Draw {
             let bound = file_bytes
                 .checked_sub(u64::from(bytes))
-                .expect("a file that takes the request");
+                .expect("a file that fits the request");
             offset = self.draw_offset(last, bytes, bound, random);
         }
         Chosen {
@@ -293,7 +293,7 @@ impl Files {
                 self.slots.insert(slot, file);
             }
             FileAction::Rename { from, to } => {
-                let file = self.paths.remove(&from).expect("a file that the script made");
+                let file = self.paths.remove(&from).expect("a file that the script created");
                 self.paths.insert(to, file);
             }
             FileAction::Delete { path, .. } => {
@@ -485,8 +485,8 @@ fn choose(
     all
 }
 
-/// Returns `offset` with one or two more hexadecimal digits, as it may have been before the recording cut it to three,
-/// if the request then stays within the file; otherwise `offset`.
+/// Returns `offset` with one or two more hexadecimal digits, as it may have been before the recording cut it
+/// to three. Returns `offset` unchanged if the request would not stay within the file.
 fn true_offset(offset: u64, bytes: u64, file_bytes: u64) -> u64 {
     let digits = [256, 16].into_iter().map(|factor| offset * factor);
     let mut within = digits.filter(|longer| offset >= 256 && longer + bytes <= file_bytes);

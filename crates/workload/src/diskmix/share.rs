@@ -33,7 +33,7 @@ fn apportion(total: u32, weights: &[u32], caps: &[u32]) -> Vec<u32> {
         let sum: u64 = open.iter().map(|&place| u64::from(weights[place])).sum();
         assert!(
             sum > 0,
-            "{left} of {total} requests find no burst that takes them"
+            "{left} of {total} requests find no burst that accepts them"
         );
         let round = u64::from(left);
         let mut remainders = Vec::new();
@@ -67,7 +67,7 @@ fn requests_left(steps: &[Rough], write: bool, total: u32, sequential: u32) -> (
     let left = |total: u32, fixed: u32, what: &str| {
         total
             .checked_sub(fixed)
-            .unwrap_or_else(|| panic!("the script fixes {fixed} {what}, of {total}"))
+            .unwrap_or_else(|| panic!("the script fixes {fixed} {what}, but there are only {total}"))
     };
     let what = if write { "writes" } else { "reads" };
     (

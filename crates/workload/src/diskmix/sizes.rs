@@ -29,7 +29,7 @@ pub(super) fn free_sizes(
         let count = row.counts[application] as usize;
         let left = count.checked_sub(taken).unwrap_or_else(|| {
             panic!(
-                "application {application} fixes {taken} sizes of {} to {}, of {count}",
+                "application {application} fixes {taken} sizes of {} to {}, but there are only {count}",
                 row.least, row.most
             )
         });
@@ -42,7 +42,7 @@ pub(super) fn free_sizes(
     let fixed_bytes: u32 = fixed.iter().sum();
     let wanted = bytes
         .checked_sub(fixed_bytes)
-        .expect("fewer bytes fixed than moved");
+        .expect("the fixed sizes do not exceed the total");
     bring_to_sum(&mut sizes, &least, &most, wanted);
     assert_eq!(
         sizes.iter().sum::<u32>(),

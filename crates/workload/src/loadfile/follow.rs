@@ -130,12 +130,7 @@ impl Follower {
                 self.push(FileAction::Delete { path, presence });
                 self.remove(path);
             }
-            _ if !there => {
-                return Err(format!(
-                    "{} of something that is not there can't be replayed",
-                    line.name
-                ))
-            }
+            _ if !there => return Err(format!("{} of a missing file can't be replayed", line.name)),
             Request::Rename { from, to } => self.rename(from, to)?,
             Request::MakeDirectory { path } => self.make_directory(path)?,
             Request::RemoveDirectory { path } => {
@@ -193,8 +188,8 @@ impl Follower {
         match (there, self.nodes.contains_key(&id)) {
             (true, true) => Ok(Presence::There),
             (false, false) => Ok(Presence::NotThere),
-            (true, false) => Err(format!("\"{path}\" is used, and nothing has made it")),
-            (false, true) => Err(format!("\"{path}\" was not there, and something has made it")),
+            (true, false) => Err(format!("\"{path}\" is used, but no earlier line created it")),
+            (false, true) => Err(format!("\"{path}\" was missing, but an earlier line created it")),
         }
     }
 
@@ -205,7 +200,7 @@ impl Follower {
             .map_or(String::new(), |(parent, _)| parent.to_owned());
         let parent = self.id(&parent);
         if self.nodes.get(&parent) != Some(&Node::Directory) {
-            return Err("nothing has made the directory that it is in".to_owned());
+            return Err("no earlier line created its directory".to_owned());
         }
         if self.setup.over {
             self.made.insert(path, node);
@@ -223,7 +218,7 @@ impl Follower {
 
     fn open(&mut self, path: &str, options: u64, disposition: u64, handle: u64) -> Result<(), String> {
         if self.handles.contains_key(&handle) {
-            return Err(format!("handle {handle} is open already"));
+            return Err(format!("handle {handle} is already open"));
         }
         let id = self.path(path)?;
         let node = self.nodes.get(&id).copied();
@@ -231,15 +226,15 @@ impl Follower {
         let intent = match (disposition, node) {
             // Only the preparation makes the client's directory.
             (CREATE, Some(_)) if id == ROOT => Intent::MakeOrEdit,
-            (OPEN, None) => return Err(format!("\"{path}\" is opened, and nothing has made it")),
-            (CREATE, Some(_)) => return Err(format!("\"{path}\" is made, and is there already")),
+            (OPEN, None) => return Err(format!("\"{path}\" is opened, but no earlier line created it")),
+            (CREATE, Some(_)) => return Err(format!("\"{path}\" is created, but it already exists")),
             (OPEN, Some(_)) if directory => Intent::Look,
             (OPEN, Some(_)) => Intent::Edit,
             (CREATE, None) => Intent::Make,
             (OPEN_IF, _) => Intent::MakeOrEdit,
             // FILE_SUPERSEDE, FILE_OVERWRITE and FILE_OVERWRITE_IF.
             (0 | 4 | 5, _) => Intent::Replace,
-            _ => return Err(format!("there is no disposition {disposition}")),
+            _ => return Err(format!("unknown disposition {disposition}")),
         };
         if intent == Intent::Replace || node.is_none() {
             let made = if directory {
@@ -269,7 +264,9 @@ impl Follower {
 
     fn open_in_vain(&mut self, path: &str, disposition: u64) -> Result<(), String> {
         if disposition != OPEN {
-            return Err(format!("\"{path}\" could not be made; that can't be replayed"));
+            return Err(format!(
+                "\"{path}\" could not be created, which can't be replayed"
+            ));
         }
         let presence = self.presence(path, false)?;
         let slot = self.take_slot()?;
@@ -356,7 +353,7 @@ impl Follower {
         let directory = self.path(directory)?;
         if there && self.nodes.get(&directory) != Some(&Node::Directory) {
             return Err(format!(
-                "\"{path}\" is searched, and nothing has made that directory"
+                "\"{path}\" is searched, but no earlier line created that directory"
             ));
         }
         // DOS wildcards (MS-FSCC 2.1.4.3), which differ from `*` and `?` only at a name's last dot.
@@ -388,7 +385,7 @@ impl Follower {
         self.presence(to, false)?;
         let (from, to) = (self.path(from)?, self.path(to)?);
         let Some(&node @ Node::File { .. }) = self.nodes.get(&from) else {
-            return Err("directories can't be renamed again".to_owned());
+            return Err("renames of directories can't be replayed".to_owned());
         };
         self.make(to, node)?;
         self.remove(from);

@@ -120,7 +120,7 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, String> {
     }
     let Some((name, count)) = OPERATIONS.into_iter().find(|(name, _)| *name == first) else {
         return Err(match first.parse::<f64>() {
-            Ok(_) => "begins with a time; timed load files are not replayed".to_owned(),
+            Ok(_) => "begins with a time; timed load files can't be replayed".to_owned(),
             Err(_) => format!("\"{first}\" is no operation"),
         });
     };
@@ -156,7 +156,7 @@ fn answer(status: &str) -> Result<Answer, String> {
         | "0xc000003a"
         | "0xc000000f" => Ok(Answer::NotThere),
         _ => Err(format!(
-            "status {status}: successes and missing names alone can be replayed"
+            "status {status}: only successes and missing names can be replayed"
         )),
     }
 }
@@ -207,9 +207,7 @@ impl<'a> Arguments<'a> {
             "SET_FILE_INFORMATION" => {
                 let level = self.number(1)?;
                 if !BASIC_INFORMATION.contains(&level) {
-                    return Err(format!(
-                        "level {level}: times and attributes alone can be set again"
-                    ));
+                    return Err(format!("level {level}: only times and attributes can be set"));
                 }
                 Request::SetTimes {
                     handle: self.number(0)?,

@@ -6,9 +6,10 @@
 //! operations are not replayed. The rest is one pass, which `player.rs` repeats. If a pass leaves other files than it
 //! found, operations of the class "restore" repair them between passes.
 //!
-//! The directory of dbench's first client, `\clients\client1`, stands for the client's directory, as do names without
-//! it. Names that differ only in case are one name, as on the recorded servers, and are used in capitals, so that
-//! case-sensitive servers make no difference. Query levels are not kept: all queries of one kind are one operation.
+//! The directory of dbench's first client, `\clients\client1`, stands for the client's directory, as do names
+//! without it. Names that differ only in case are one name, as on the recorded servers. They are used in
+//! capitals, so that case-sensitive servers make no difference. Query levels are not kept: all queries of one
+//! kind are one operation.
 //!
 //! Timed load files, with their own pace, are not supported. All clients perform the same operations in the same order.
 

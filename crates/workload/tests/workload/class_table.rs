@@ -115,10 +115,10 @@ fn every_wrong_entry_is_named_at_once() {
     ]);
     for problem in [
         "format 2 is not 1",
-        "class \"223.gif\": 39 bytes are too few: a gif needs 40",
+        "class \"223.gif\": 39 bytes are too few: a gif file needs 40",
         "class \"735.gif\": stem \"../735\" is not a plain name",
         "class \"fraction.gif\": alpha -1.1 is not a positive number",
-        "class \"404.htm\": 10001 files are not 1 to 10000",
+        "class \"404.htm\": 10001 files: must be 1 to 10000",
         "name \"1522.gif\" is used twice",
         "source \"hearsay\" is not in [sources]",
     ] {

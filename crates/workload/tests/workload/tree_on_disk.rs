@@ -37,7 +37,7 @@ fn a_written_tree_is_whole_and_each_damage_to_it_is_reported() {
     fs::write(&unwanted, "").expect("a file that must not exist");
 
     let expected = [
-        format!("{}: 734 bytes, but must have 735", truncated.display()),
+        format!("{}: has 734 bytes, but must have 735", truncated.display()),
         format!("{}: No such file or directory (os error 2)", lost.display()),
         format!("{}: wrong content", corrupted.display()),
         format!("{}: not a regular file", replaced.display()),

@@ -106,7 +106,7 @@ class Host:
             self._process.stdin.write(json.dumps(what).encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise DynoError(f"the host {self.name} of the testbed has ended: {error}") from error
+            raise DynoError(f"the testbed's host {self.name} has ended: {error}") from error
 
     def run(self, program: str, *words: str, text: str = "") -> str:
         """Run a program in the host's network and mounts, with `text` as input, and return its output.

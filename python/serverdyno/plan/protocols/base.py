@@ -27,7 +27,7 @@ class Protocol(HasSettings[SettingsT]):
     has_host: ClassVar[bool] = True
     """Whether the protocol's URLs name a host; otherwise they name a directory of this machine."""
     no_parameters: ClassVar[str | None] = None
-    """What to use in place of parameters behind `?` in a URL; None: URLs may have parameters."""
+    """What a URL uses instead of parameters after `?`; None: URLs may have parameters."""
     work: ClassVar[Work[Any]]
     has_sessions: ClassVar[bool] = False
     """Whether each client negotiates a session with the server: see `Session` in a run's note."""

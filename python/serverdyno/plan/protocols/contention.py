@@ -51,7 +51,7 @@ class ContentionSettings(Model):
         """Describe the files that stay on the server, for the methodology."""
         return (
             f"{self.workspace_bytes:,} bytes in all, created by the first client before the first level, "
-            "which is not measured. They stay from level to level."
+            "which is not measured. They are kept from level to level."
         )
 
     def described(self) -> str:

@@ -207,7 +207,7 @@ class Documents(Work[DocumentsSettings]):
         has = server_settings.get("dynamic", "off")
         if has == "off" or (carrier != "any" and has not in CARRIED.get(carrier, (carrier,))):
             named = "cgi, fastcgi or in-process" if carrier == "any" else carrier
-            return f"the suite asks for the dynamic page by {named}: dynamic is {has!r}"
+            return f"the suite requires the dynamic page by {named}: dynamic is {has!r}"
         if settings.secure_share and not server_settings.get("also_clear", False):
             return 'the suite partly uses TLS: settings need tls = "ecdsa-p256" and also_clear = true'
         return None

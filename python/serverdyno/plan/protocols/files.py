@@ -179,11 +179,12 @@ class Files(Work[FilesSettings]):
         below_cache=True,
         operation="operation",
         classes="operation",
-        throughput_meaning="bytes that applications read and wrote, summed over the clients that stayed "
-        "until the end of the level. Bytes of clients that left after an error are "
-        "excluded. The figure is counted above the client's cache, so it includes what "
-        "the cache answers itself; the bytes between clients and server are shown next "
-        "to it.",
+        throughput_meaning=(
+            "bytes that applications read and wrote, summed over the clients that stayed until the end of "
+            "the level. Bytes of clients that left after an error are excluded. The figure is counted "
+            "above the client's cache, so it includes operations that the cache answers itself. The bytes "
+            "between clients and server are shown next to it."
+        ),
         server_of_arrivals="client",
     )
 
@@ -285,7 +286,7 @@ class Files(Work[FilesSettings]):
             or f"On {settings.cache}, as a workstation's redirector ({settings.redirector}) does it; {dormant}."
         )
         pace = (
-            "As fast as the server answers."
+            "Clients send the next operation as soon as the server answers."
             if settings.operations_per_client_s is None
             else f"At most {wording.rate(settings.operations_per_client_s)} operations/s per client."
         )

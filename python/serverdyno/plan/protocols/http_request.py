@@ -59,16 +59,18 @@ def _variable(name: str, what: str, wanted: str) -> str:
 
 
 def _slip(secret: str, scheme: str) -> tuple[str, str | None] | None:
-    """Return what is wrong with a secret, without quoting it, and what to export instead; None: nothing is wrong."""
+    """Return the problem with a secret, without quoting it, and the text to export instead; None: no problem."""
     if not secret:
         return "is empty", None
     if not secret.isprintable():
         # Neither a user, a password (RFC 7617, section 2) nor a token (RFC 6750, section 2.1) has such characters.
-        return "contains a line end or another control character, as a file's content does", '"$(cat FILE)"'
+        return (
+            "contains a line end or another control character, as text from a file often does"
+        ), '"$(cat FILE)"'
     if secret[0] == secret[-1] and secret[0] in "'\"" and secret.count(secret[0]) == 2:
-        return "holds quotation marks, too, as a file of variables leaves them (docker --env-file)", None
+        return "contains quotation marks, which docker --env-file does not remove", None
     if scheme == "bearer" and secret.lower().startswith("bearer "):
-        return "begins with Bearer, which --auth bearer sends by itself", None
+        return "begins with Bearer, which --auth bearer adds", None
     return None
 
 
@@ -80,7 +82,7 @@ def _header_in(variable: str) -> str:
     header = _variable(variable, "a header", "Name: value")
     if ":" not in header:
         raise UserError(
-            f"the variable {variable} does not hold a header, Name: value",
+            f"the variable {variable} does not contain a header (Name: value)",
             hint=f"export {variable}='X-Api-Key: ...'",
         )
     if problems := _native.header_problems(header_pairs([header])):

@@ -39,9 +39,10 @@ class MetadataSettings(Model):
         default=0,
         ge=0,
         le=1000,
-        description="Number of look-ups per pass: in each, a client lists the directory, asks for a missing "
-        "name, and gets the attributes of each of its files. 0: a client only gets the "
-        "attributes, once.",
+        description=(
+            "Number of look-ups per pass. In each, a client lists the directory, asks for a missing name, "
+            "and gets the attributes of each of its files. 0: a client only gets the attributes, once."
+        ),
     )
 
     @property

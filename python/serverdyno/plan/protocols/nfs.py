@@ -118,10 +118,10 @@ class Nfs(Protocol[NfsSettings]):
         """Describe version, transport and authentication."""
         del settings
         return (
-            "NFSv3 over TCP, or over UDP, NFSv4.1 or NFSv4.2 if the server's settings or its URL "
-            "(?proto=udp, ?vers=4.1) say so, with AUTH_SYS, from ports above 1023; transfers of the "
-            "server's preferred size, up to 1 MiB, over UDP 32 KiB; one mount or session and one connection "
-            f"per client; timeout {timeout}."
+            "NFSv3 over TCP by default; UDP, NFSv4.1 or NFSv4.2 if the server's settings or its URL "
+            "(?proto=udp, ?vers=4.1) say so. AUTH_SYS, from ports above 1023. Transfers have the server's "
+            "preferred size: up to 1 MiB, or 32 KiB over UDP. Each client has one mount or session, and "
+            f"one connection; timeout {timeout}."
         )
 
     def session_note(self, dialect: str) -> str:

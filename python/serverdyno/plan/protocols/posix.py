@@ -55,7 +55,7 @@ class Posix(Protocol[PosixSettings]):
     title = "system calls"
     schemes = ("file",)
     example_url = "file:///mnt/disk"
-    no_parameters = "? in a name is written %3F"
+    no_parameters = "write ? in a name as %3F"
     work = FILES
     section = "posix"
     settings_type = PosixSettings
@@ -75,9 +75,9 @@ class Posix(Protocol[PosixSettings]):
             else "through the page cache"
         )
         return (
-            f"System calls on a directory of this machine, {direct}; a flush is {flush}; one thread per "
-            f"client, which also does the work of the file system, so the generator's CPU time includes "
-            f"both. Locks are those of the file system (F_OFD_SETLK). A system call that hangs can't be "
+            f"System calls on a directory of this machine, {direct}; a flush is {flush}. Each client has "
+            "one thread, which also does the work of the file system, so the generator's CPU time includes "
+            "both. Locks are those of the file system (F_OFD_SETLK). A system call that hangs can't be "
             f"ended: the timeout of {timeout} reports it late."
         )
 

@@ -113,8 +113,8 @@ class Smb(Protocol[SmbSettings]):
     schemes = ("smb",)
     example_url = "smb://127.0.0.1:1445/share"
     no_parameters = (
-        "the dialect is max_dialect of a suite ([smb]), the user is an option (--user) or a setting (user), and ? in a "
-        "name is written %3F"
+        "a suite sets the dialect (max_dialect in [smb]); the user is an option (--user) or a setting (user); "
+        "write ? in a name as %3F"
     )
     work = FILES
     section = "smb"

@@ -121,14 +121,14 @@ class Terms:
     second_written: Callable[[float | None], str]
     second: Callable[[MixCounts], float]
     below_cache: bool
-    """Whether clients are workstations: they log on, count only if they stay to the end, and have a cache, so that
-    the traffic below the cache is a separate figure."""
+    """Whether clients are workstations: they log on, count only if they stay to the end, and have a cache. The traffic
+    below the cache is then a separate figure."""
     operation: str
     classes: str
     throughput_meaning: str
     """Which bytes the throughput counts. Ends the sentence "Mbit/s are of 10^6 bits, ..."."""
     server_of_arrivals: str = "connection"
-    """Name of what carries the operations of open load."""
+    """Name of the connections that carry the operations of open load."""
     in_phases: bool = False
     """Whether each class of operations is a phase that a client finishes before the next begins."""
 

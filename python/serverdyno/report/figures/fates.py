@@ -113,7 +113,7 @@ def refused(record: MixRecord) -> tuple[int, ...]:
 
 
 def is_failing(records: Sequence[MixRecord]) -> bool:
-    """Return whether failures or refused connections determine the figures, whatever else limits them."""
+    """Return whether failures or refused connections determine the figures, regardless of other limits."""
     return failed_share(records) > FAILED_SHARE or any(refused(record) for record in records)
 
 

@@ -1,4 +1,4 @@
-"""Check conditions that must hold in every record, whatever was measured.
+"""Check conditions that must hold in every record.
 
 A violation is a bug of ours or damaged data.
 
@@ -43,7 +43,8 @@ def _sums(record: MixRecord) -> Iterator[str]:
             yield f"{name} add up to {count:,} operations, the load level has {wanted:,}"
     if record.operations > record.operations_total:
         yield (
-            f"{record.operations:,} operations in the window, {record.operations_total:,} in the whole load level"
+            f"{record.operations:,} operations in the window, but only {record.operations_total:,} in the "
+            "whole load level"
         )
 
 
@@ -59,7 +60,7 @@ def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:
     for name, cpu_s, cpus in used:
         there_s = cpus * record.window_s
         if cpu_s > there_s * (1 + CPU_SHARE) + CPU_S:
-            yield f"{name} used {cpu_s:.2f} CPU seconds of {there_s:.2f}"
+            yield f"{name} used {cpu_s:.2f} CPU seconds, but only {there_s:.2f} were available"
 
 
 def _little(record: MixRecord) -> Iterator[str]:
@@ -70,7 +71,8 @@ def _little(record: MixRecord) -> Iterator[str]:
     streams_s = record.clients * record.threads * record.window_s
     if record.outstanding_s > streams_s * (1 + LITTLE_SHARE):
         yield (
-            f"{record.outstanding_s:.2f} s of operations in flight, but only {streams_s:.2f} s of all clients"
+            f"operations in flight add up to {record.outstanding_s:.2f} s, but all clients together have "
+            f"only {streams_s:.2f} s"
         )
     slowest_s = max(times.max_ms * units.NS_PER_MS / units.NS_PER_S, record.under_way_longest_s or 0.0)
     across_s = slowest_s * record.clients * record.threads

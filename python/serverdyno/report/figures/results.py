@@ -175,8 +175,8 @@ class MixFigures:
     def own_queue_ms(self) -> float | None:
         """Return the response time, in ms, that the generator alone causes if every connection waits its turn.
 
-        In a closed loop, a saturated generator can't have a shorter response time than connections x CPU time per
-        request / threads (Little's law), however fast the server is.
+        However fast the server is, a saturated generator in a closed loop can't have a shorter response time than
+        connections x CPU time per request / threads (Little's law).
         """
         if self.cost.generator_cpu_us is None:
             return None

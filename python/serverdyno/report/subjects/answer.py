@@ -54,7 +54,7 @@ def build(results: Results) -> Part:
 
 
 def _verdict(results: Results) -> str:
-    """Return who won, in one sentence, and a second sentence if configurations are not fully measured."""
+    """Return the verdict in one sentence, and a second sentence if configurations are not fully measured."""
     return " ".join(filter(None, (_headline(results), _lacking(results))))
 
 
@@ -153,7 +153,7 @@ def _did(terms: Terms) -> str:
 
 
 def _margin(results: Results) -> str:
-    """Return the intervals of the leads and who can't be ranked; without any lead, what was measured."""
+    """Return the intervals of the leads and the unranked configurations; without leads, the measured figures."""
     if len(results.configurations) == 1 or not results.mixes:
         return ""
     if factorial.applies(results):
@@ -172,7 +172,7 @@ def _margin(results: Results) -> str:
 
 
 def _unranked(found: Order, results: Results) -> list[str]:
-    """Return the unbeaten if there are several; else those behind the winner, if no lead is proven among them."""
+    """Return the unbeaten configurations if there are several; else those behind the winner without a proven lead."""
     if len(found.unbeaten) > 1:
         return sorted(found.unbeaten, key=lambda name: name not in found.leaders)
     others = [name for name in results.source.configuration_names if name not in found.unbeaten]
@@ -210,7 +210,7 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     if verdicts == {Verdict.TOO_FEW_REPETITIONS}:
         because = "one repetition can't show whether a difference repeats"
     elif largest.verdict is Verdict.NOT_COMPARABLE and why and HELD_BACK.issuperset(why):
-        because = "the generator or the plan's rate may hide more than the difference"
+        because = "the generator or the plan's rate may hide more speed than the measured difference"
     elif largest.verdict is Verdict.NOT_COMPARABLE:
         because = "the configurations can't be compared fairly"
     elif _missed(results) > TOO_NOISY_PERCENT:
@@ -335,7 +335,7 @@ def _sure(results: Results) -> str:
     known = [comparison.average for comparison in comparisons]
     among = max((found.among or 0 for found in known), default=0)
     if among > 1:
-        said += f" The risk that any of {among:,} comparisons claims a difference by chance is at most 5 %."
+        said += f" The chance of any false claim among the {among:,} comparisons is at most 5 %."
     odd = dict.fromkeys(comparison.left_out(comparison.average) for comparison in comparisons)
     if named := [each for each in odd if each]:
         said += f" Left out as an outlier: {wording.listing(named)}."

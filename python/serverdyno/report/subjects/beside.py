@@ -182,7 +182,7 @@ def _table_by_count(
         rows,
         (
             f"{wording.NOTHING}: not measured or not printed.",
-            *(["First runs: averaged at each number of clients, as the published ones."] * as_published),
+            *(["First runs: averaged at each number of clients, like the published figures."] * as_published),
         ),
         key_columns=3,
     )

@@ -28,9 +28,9 @@ COLUMNS = (
     Column("Locks refused"),
 )
 NOTES = (
-    "Over all repetitions, ramps included. A break revokes one client's right to cache because another "
-    "client wants the file. To answer: the server, and the other client, waited for an answer. A close "
-    "answered the breaks without an answer of their own.",
+    "All repetitions together, ramps included. A break revokes one client's right to cache because another "
+    "client wants the file. To answer: the server, and the other client, waited for an answer to these "
+    "breaks. Answered: breaks that got an answer of their own; a close answered the others.",
     "Answer: from the arrival of a break until its answer was sent; meanwhile the client writes its cached "
     "data back. Locks refused: another client held a lock on the range, and the client asked again.",
 )

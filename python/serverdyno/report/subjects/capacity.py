@@ -309,8 +309,8 @@ def holds(record: MixRecord, objective: Objective) -> bool:
 def _ends(record: MixRecord, objective: Objective) -> tuple[int, int]:
     """Return the number of requests in the window, and the number of them that were not answered.
 
-    If a request in flight at the end of the window took longer than a bound, all requests that did not end count as
-    not answered. Otherwise a server that never answers some requests would be judged only by the others.
+    If a request in flight at the end of the window took longer than a bound, all unfinished requests count as not
+    answered. Otherwise a server that never answers some requests would be judged only by the others.
     """
     failed = sum(row.in_window for row in record.errors) + (record.dropped_in_window or 0)
     longest_ms = (record.under_way_longest_s or 0.0) * 1000

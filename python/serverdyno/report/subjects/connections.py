@@ -49,8 +49,7 @@ def _connections(results: Results) -> Table:
     notes = (
         f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: "
         f"from the moment when the {results.terms.operation} was due until its connection was established, "
-        "for those that "
-        "ended in the windows.",
+        "for those that ended in a window.",
         TOO_FEW_SAMPLES,
     )
     return Table(

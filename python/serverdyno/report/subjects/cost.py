@@ -83,8 +83,8 @@ def _table(results: Results) -> Table:
         "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
         "Limited by: the resource that reached its limit, which is 85 % for the server's CPUs. If neither "
         "these nor the generator were busy: the disk, if any process waited for it for more than 10 % of "
-        "the window; latency, if more clients brought more throughput; otherwise latency or locks. Nothing "
-        "found: not measured, or the generator contributed.",
+        "the window. Without such waits: latency, if more clients brought more throughput, otherwise "
+        "latency or locks. Nothing found: not measured, or the generator contributed.",
         *mark_notes(results.marks & COST_MARKS),
     )
     title = f"CPU time per {results.terms.operation}, and the generator's own limits"
@@ -216,7 +216,9 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
             "there than shown."
         )
     else:
-        claim = f"The generator limited none of {points}: no server is more than {most} faster than shown."
+        claim = (
+            f"The generator was not the limit ({points}): no server is more than {most} faster than shown."
+        )
     return [Finding("Generator", claim, evidence)]
 
 

@@ -65,7 +65,8 @@ def _fall(result: ConfigurationResult, falls: Sequence[ThroughputFall], tables: 
     times = clearest.times_critical
     size = "more than 100 times" if times > 100 else f"{wording.significant(times)} times"
     evidence = (
-        f"{noise}{size} what noise alone would show; {wording.plural(judged.repetitions, 'repetition')}"
+        f"{noise}{size} the fall that noise alone would cause; "
+        f"{wording.plural(judged.repetitions, 'repetition')}"
     )
     return Finding(clearest.kind.capitalize(), claim, f"{evidence}; {tables['shape']}.")
 

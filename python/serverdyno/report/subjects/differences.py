@@ -152,7 +152,7 @@ def _could_have_found(improvement: Improvement) -> list[str]:
     if improvement.found_percent is None:
         return []
     found = wording.change(improvement.found_percent)
-    words = f"such an experiment detects {found} of average in 4 of 5 cases"
+    words = f"such an experiment detects a difference of {found} in the average in 4 of 5 cases"
     if improvement.repetitions_needed is None:
         return [words]
     return [f"{words}, and 5{wording.NO_BREAK}% with {improvement.repetitions_needed:,} repetitions"]
@@ -292,14 +292,14 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
         Column("Improvement"),
         Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
         Column("Verdict", numeric=False),
-        Column("Finds", "in 4 of 5 cases"),
-        Column("5 % takes", "runs"),
+        Column("Detectable", "in 4 of 5 cases"),
+        Column("Runs for 5 %", "runs"),
         Column("n", "runs"),
     )
     notes: tuple[str, ...] = (
-        "Improvement: configuration / base - 1. Interval: t interval on the log ratio, from two repetitions on. "
-        "Finds: the smallest detectable difference (found in 4 of 5 experiments), and the number of "
-        "repetitions needed to detect 5 %.",
+        "Improvement: configuration / base - 1. Interval: t interval on the log ratio, from two "
+        "repetitions on. Detectable: the smallest difference that such an experiment finds in 4 of 5 "
+        "cases. Runs for 5 %: the repetitions needed to detect 5 %.",
         *_verdict_notes(comparisons),
         "The peak is cross-validated: each half of the runs is read where the other half peaks. It can therefore be "
         "lower than the highest mean, which noise inflates.",
@@ -311,7 +311,7 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
     )
     if any(comparison.limits for comparison in comparisons):
         notes += (
-            "A mark next to an improvement: the limit applied to at least one load level of one of the two, "
+            "A mark next to an improvement: the limit applied to at least one load level of either side, "
             "so the true difference is not known.",
         )
     title = f"Improvement over {'the base' if against else bases.pop()}"
@@ -384,7 +384,7 @@ def _chart(results: Results) -> Iterator[Figure]:
         return
     bars.sort(key=lambda bar: -bar.points[0].y)
     panels = (Panel("", "", tuple(bars)),)
-    line = f"{basis(results)} Rules: 95 % intervals." + (
+    line = f"{basis(results)} Lines: 95 % intervals." + (
         " Hollow points: the load generator or the plan limited one of the two."
         if any(bar.points[0].limited_by for bar in bars)
         else ""

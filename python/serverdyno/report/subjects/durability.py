@@ -92,6 +92,7 @@ def build(results: Results) -> Part:
         text=(HOW if word is FLUSH else HOW_OBJECTS,),
         figures=tuple(figures(results)),
         tables=shown,
+        folded=True,
     )
     return Part(
         (section,),
@@ -281,19 +282,18 @@ def _notes(found: Sequence[Promise], word: Words) -> Iterator[str]:
         "and files opened for synchronous writing."
     )
     yield (
-        f"{wording.NOTHING} not known. Each load level is judged separately. Syncs of counted {word.several} may "
-        "fall "
-        f"outside the window: {BORDER_EACH_CLIENT} per client, and those of the {LATE_S * 1000:g} ms by which the "
-        f"count may be late ({LATE_LEAST} at least). This allowance is at most {wording.share(BORDER_MOST)} of the "
-        f"level's {word.several}, or one if that is more, and {wording.share(BORDER_MOST)} of the run's. A server "
-        f"that honours each {word.one} makes at least as many syncs as {word.several}, within this allowance, although "
-        f"syncs may have other causes. Fewer: several {word.several} may have shared a sync, or some were answered "
-        f"without a sync; the counts can't distinguish these cases. Without any: at most "
-        f"{wording.share(STRAY_SHARE)}."
+        f"{wording.NOTHING} not known. Each load level is judged separately. Some syncs of counted "
+        f"{word.several} may fall outside the window: {BORDER_EACH_CLIENT} per client, and those of the "
+        f"{LATE_S * 1000:g} ms by which the count may be late (at least {LATE_LEAST}). This allowance is at "
+        f"most {wording.share(BORDER_MOST)} of the level's {word.several} (or one, if that is more), and "
+        f"{wording.share(BORDER_MOST)} of the run's. Within this allowance, a server that honours each "
+        f"{word.one} makes at least as many syncs as {word.several}. Syncs may also have other causes. "
+        f"Fewer: several {word.several} shared a sync, or some were answered without a sync; the counts "
+        f"can't distinguish these cases. Without any: at most {wording.share(STRAY_SHARE)} of them."
     )
     yield (
-        "The disk's own fsync: on a file in the server's data directory that grows by 4 KiB each time, before any "
-        "load and after the last load level."
+        "The disk's own fsync: measured before any load and after the last load level, on a file in the "
+        "server's data directory that grows by 4 KiB each time."
     )
     if any(promise.unstable for promise in found):
         yield (
@@ -556,7 +556,7 @@ def _worded(outcome: Outcome, found: Sequence[Promise]) -> str:
 
 
 def _told(outcome: Outcome, found: Sequence[Promise], name: str) -> str:
-    """Return the outcome in words, with the counts if the words don't tell them."""
+    """Return the outcome in words, with the counts unless the words include them."""
     of_name = _by_name(found)[name]
     words = _worded(outcome, of_name)
     word = _word(found)
@@ -585,4 +585,7 @@ def _outside(found: Sequence[Promise]) -> str:
     missing, most = (
         sum(each) for each in zip(*((mix.missing, math.floor(mix.border)) for mix in short), strict=True)
     )
-    return f"{missing:,} missing in {wording.plural(len(short), 'load level')}, where up to {most:,} may fall outside"
+    return (
+        f"{missing:,} missing in {wording.plural(len(short), 'load level')}; up to {most:,} may lie outside the "
+        "windows"
+    )

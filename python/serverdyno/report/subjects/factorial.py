@@ -107,10 +107,10 @@ def _table(found: Sequence[Effect], results: Results) -> Table:
         for effect in found
     )
     notes = (
-        "Effect: the ratio of the average over all load levels with a setting to that with the first setting, "
-        "averaged over the settings of the other factors. Interaction: the square root of the ratio of one factor's "
-        "effects at the two settings of the other. Verdicts are corrected for all effects (Holm 1979); intervals are "
-        "not.",
+        "Effect: the average over all load levels with a setting, divided by that with the first setting, "
+        "and averaged over the settings of the other factors. Interaction: the square root of the ratio of "
+        "one factor's effects at the two settings of the other. Verdicts are corrected for all effects "
+        "(Holm 1979); intervals are not.",
         *(f"{_name(effect)} is not comparable: {_why(effect)}." for effect in found if effect.obstacles),
     )
     return Table("effects", 0, "Main effects and interactions", basis(results), columns, rows, notes)
@@ -121,7 +121,7 @@ def _chart(found: Sequence[Effect], results: Results) -> Figure:
         Series(_name(effect), 0, (Point(0, effect.percent, effect.low_percent, effect.high_percent),))
         for effect in found
     )
-    title, line = "Main effects and interactions", f"{basis(results)} Rules: 95 % intervals."
+    title, line = "Main effects and interactions", f"{basis(results)} Lines: 95 % intervals."
     panels = (Panel("", "", points),)
     return Figure("effects", 0, title, line, "effects", "Effect on the average, %", panels)
 

@@ -112,7 +112,7 @@ def sentences(source: Source, configuration: str) -> str:
     parts = "; ".join(
         f"{wording.plural(count, 'client')} with {_words(kind)}" for kind, count in found.items()
     )
-    return f"Negotiated, differing between sessions, summed over the load levels: {parts}.{more}"
+    return f"Sessions negotiated different terms (summed over the load levels): {parts}.{more}"
 
 
 def warnings(source: Source) -> list[str]:
@@ -177,9 +177,9 @@ def _cache_words(cache: ClientCache) -> str:
     )
     if cache.asks_for in (BY_RULES, WITH_DELEGATIONS):
         how = (
-            "The client caches files by close-to-open rules, as NFS clients do (each open asks the server, "
-            "attributes are "
-            "valid for 3 to 60 s and names for 30 to 60 s, a close writes back and commits)"
+            "The client caches files by close-to-open rules, as NFS clients do: each open asks the server, "
+            "attributes are valid for 3 to 60 s and names for 30 to 60 s, and a close writes back and "
+            "commits"
         )
         if cache.asks_for == WITH_DELEGATIONS:
             how += "; while it holds a read delegation for a file, it uses the cached data without asking the server"

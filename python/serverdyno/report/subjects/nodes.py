@@ -47,7 +47,7 @@ def build(results: Results) -> Part:
         key_columns=2,
     )
     count = len({row[1].text for row in rows})
-    text = f"{wording.plural(count, 'node')} made the load. Each node asked the server for its consent."
+    text = f"{wording.plural(count, 'node')} generated the load. Each node asked the server for its consent."
     return Part((Section("nodes", "The nodes", (text,), tables=(table,), appendix=True),))
 
 

@@ -226,7 +226,7 @@ def _hidden(peak: PeakNote) -> str:
 
 
 def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
-    """Return which configuration answers faster at equal rate; for a single one, the rates it kept up with."""
+    """Return which configuration answers faster at equal rate; for a single one, the rates that it kept up with."""
     counted = [result for result in results.configurations if any(mix.response for mix in result.finished)]
     if not results.mixes:
         return "There is no result: no load level finished."
@@ -253,7 +253,7 @@ def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
 
 
 def _gap(pair: TimesCompared, level: AtLevel) -> tuple[str, str, str]:
-    """Return who is faster, who is slower, and by how much the p99 of the faster is shorter."""
+    """Return the faster and the slower configuration, and by how much the p99 of the faster one is shorter."""
     percents = [level.percent, level.low_percent, level.high_percent]
     faster, slower = pair.other, pair.base
     if level.verdict is Verdict.SLOWER:

@@ -292,10 +292,10 @@ HANDLES = (
     Column("Calls sent again"),
 )
 HANDLES_NOTES = (
-    "Over all repetitions, ramps included. Asked: opens that asked for a handle that survives its connection. "
-    "Persistent: granted handles that also survive a restart of the server. Regained: reopened on another "
-    "connection, with the state that the server had kept. Calls sent again: calls without an answer when "
-    "the connection was lost.",
+    "All repetitions together, ramps included. Asked: opens that asked for a handle that survives its "
+    "connection. Persistent: granted handles that also survive a restart of the server. Regained: reopened "
+    "on another connection, with the state that the server had kept. Calls sent again: calls without an "
+    "answer when the connection was lost.",
 )
 
 
@@ -555,8 +555,8 @@ def _claim(each: OutageFigures) -> str:
 
 def _evidence(each: OutageFigures, tables: Labels) -> str:
     handles = (
-        f"{each.handles_regained:,} of {each.handles_granted:,} granted handles regained, "
-        f"{each.handles_asked:,} asked for; "
+        f"of {each.handles_asked:,} requested handles, {each.handles_granted:,} were granted and "
+        f"{each.handles_regained:,} of these regained; "
         if each.handles_asked
         else ""
     )

@@ -35,8 +35,8 @@ from serverdyno.report.subjects import curves, durability
 
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
-    "Below the cache: all bytes between clients and server in both directions, including framing and the "
-    "cache's own requests, for the window's operations of all clients. Throughput is counted above the "
+    "Below the cache: all bytes between clients and server in both directions, for the window's operations "
+    "of all clients. They include framing and the cache's own requests. Throughput is counted above the "
     "client's cache, which answers some operations itself."
 )
 FAIRNESS = (

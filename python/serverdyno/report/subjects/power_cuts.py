@@ -58,18 +58,19 @@ def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
 def _notes(source: Source) -> tuple[str, ...]:
     how = (
         "The same server and configuration ran in a guest whose disk cache is lost with the power. Clients "
-        "wrote files and flushed three out of four. At a random moment, guest and cache were killed; then "
+        "wrote files and flushed three out of four. At a random moment, guest and cache were killed. Then "
         "the guest was booted from the flushed disk contents, and each file was read through the server. A "
         "flushed file counts as lost if any byte covered by a successful flush differs from the written "
         "byte. Other files may be lost. Throughput comes from the runs under load, not from the guest."
     )
     if any(cuts.unit != FILE for cuts in source.power_cuts):
         how = (
-            "The same server and configuration ran in a guest whose disk cache is lost with the power. Clients put "
-            "objects. At a random moment, guest and cache were killed; then the guest was booted from what was on the "
-            "disk, and each object was read through the server. A PUT that was acknowledged before the cut counts as "
-            "lost if its object is missing, can't be read, or is torn: its bytes or its length differ. Other PUTs may "
-            "be lost. The bucket was on the disk before. Throughput comes from the runs under load, not from the guest."
+            "The same server and configuration ran in a guest whose disk cache is lost with the power. "
+            "Clients put objects. At a random moment, guest and cache were killed. Then the guest was "
+            "booted from the remaining disk contents, and each object was read through the server. A PUT "
+            "acknowledged before the cut counts as lost if its object is missing, can't be read, or is "
+            "torn (its bytes or its length differ). Other PUTs may be lost. The bucket was already on the "
+            "disk. Throughput comes from the runs under load, not from the guest."
         )
     each = (
         f"{cuts.configuration}: {cuts.version}, kernel {cuts.kernel}, {cuts.clients} clients, seed {cuts.seed}, "

@@ -23,7 +23,7 @@ REQUESTS = (
     f"page; {wording.NOTHING} if it has none."
 )
 REQUESTS_OF_FILES = (
-    "Requests of the protocol, including those in ramps and for workspaces. Failures are counted per "
+    "Requests of the protocol, including those in ramps and those for workspaces. Failures are counted per "
     "operation, not per request, and are shown under errors. The server's count: from its own counters; "
     f"{wording.NOTHING} if it has none."
 )

@@ -79,8 +79,8 @@ def speeds(source: Source, steps: Sequence[Step]) -> tuple[Figure, ...]:
                     f"speed-{place}-{first // MOST_STEPS + 1}",
                     0,
                     f"Speed of {other} against {base}, step by step",
-                    "Speed is 1 / elapsed time. Rules: 95 % intervals. Verdicts are corrected for all steps and "
-                    "pairs, so an interval without zero can still be unproven.",
+                    "Speed is 1 / elapsed time. Lines: 95 % intervals. Verdicts are corrected for all "
+                    "steps and pairs, so an interval without zero can still be unproven.",
                     "effects",
                     f"Faster than {base}, %",
                     (Panel("", "", tuple(rows[first : first + MOST_STEPS])),),

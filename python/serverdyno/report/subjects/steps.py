@@ -120,8 +120,8 @@ def sure(source: Source, steps: Sequence[Step]) -> str:
     plan, claims = source.head.plan, sum(len(step.gaps) for step in steps)
     return (
         f"{wording.plural(_fewest(steps), 'repetition')} of each, {plan.order}. Brackets contain 95 % "
-        f"intervals of individual comparisons. The risk that any of {claims} comparisons claims a false "
-        "lead is at most 5 %."
+        f"intervals of individual comparisons. The chance of a false lead among the {claims} comparisons is "
+        "at most 5 %."
     )
 
 

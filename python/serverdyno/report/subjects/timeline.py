@@ -24,8 +24,8 @@ MOST_PANELS = 6
 MOST_POINTS = 400
 """The most points of a line.
 
-Longer levels are drawn in steps of whole seconds, each at the second with the fewest operations, so that a stop of one
-second always shows.
+Longer levels are drawn in steps of whole seconds. Each step shows its second with the fewest operations, so that a stop
+of one second is always visible.
 """
 
 WHOLE_BASIS = (

@@ -90,9 +90,9 @@ def warnings(source: Source) -> Iterator[str]:
     fresh = [name for name, each in secure.items() if not each.resumed]
     if fresh and _offers_resumption(source):
         yield (
-            f"No TLS session was resumed, although connections offered it: {wording.listing(fresh)}. The figures are "
-            "of full handshakes. The server keeps no sessions (nginx: ssl_session_tickets, ssl_session_cache; Apache: "
-            "SSLSessionTickets, SSLSessionCache)."
+            f"No TLS session was resumed, although connections offered it: {wording.listing(fresh)}. All "
+            "handshakes were full ones. The server keeps no sessions (nginx: ssl_session_tickets, "
+            "ssl_session_cache; Apache: SSLSessionTickets, SSLSessionCache)."
         )
     if secure and _keys_logged(source):
         yield (

@@ -18,6 +18,8 @@ from serverdyno.report.views.shared import shared
 
 MOST_INLINED_ROWS = 5_000
 """The most rows of a table in the page; longer tables are only files in the folder, so that the page loads quickly."""
+MOST_OPEN_WORDS = 40
+"""The most words of a table's notes that are shown at once; longer notes, which explain the method, are collapsed."""
 
 
 def page(report: Report, drawings: Mapping[str, str]) -> str:
@@ -30,6 +32,7 @@ def page(report: Report, drawings: Mapping[str, str]) -> str:
         drawings={key: themed(drawing) for key, drawing in drawings.items()},
         downloads=downloads,
         shared=shared(report),
+        most_open_words=MOST_OPEN_WORDS,
         topics=[(topic, list(found)) for topic, found in groupby(report.findings, attrgetter("topic"))],
         palette_css=css(),
     )

@@ -80,7 +80,7 @@ def _image_package() -> str:
     done = _run(["apt-cache", "depends", "--important", KERNEL_PACKAGE])
     if (found := re.search(r"Depends: (linux-image-\S+)", done)) is None:
         raise UserError(
-            f"apt knows no package {KERNEL_PACKAGE}", hint="A guest needs Debian's packages: apt-get update"
+            f"apt has no package {KERNEL_PACKAGE}", hint="A guest needs Debian's packages: apt-get update"
         )
     return found[1]
 

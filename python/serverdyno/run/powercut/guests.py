@@ -179,7 +179,7 @@ def _objects(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
         settings.get("mount_options", ""),
         server.access(),
         {**{port: port for port in server.outer_ports()}, free_port(): SYNC_PORT},
-        [f"address {ADDRESS} (in place of {LOOPBACK})"],
+        [f"address {ADDRESS} (instead of {LOOPBACK})"],
         SYNC_PORT,
     )
 

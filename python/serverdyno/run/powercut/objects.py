@@ -26,7 +26,7 @@ from serverdyno.store.powercut import Cut
 
 SIZES_BYTES = (1024, 4096, 65_536, 262_144)
 READ_PATIENCE_S = 60.0
-"""Time for which a server may answer with errors after its start, until its parts know each other."""
+"""Time for which a server may answer with errors after its start, until its parts have found each other."""
 LEAST_READS = 2
 """Attempts to read an object, also after that time: one answer that was cut off is no loss."""
 ANSWER_TIMEOUT_S = 300.0

@@ -1,7 +1,7 @@
 """Cuts the power of a server's guest repeatedly, and compares the remaining data with the acknowledged data.
 
-Clients write files and flush three of four, or put objects (`objects.py`); this process keeps the journal of what was
-acknowledged. At a random moment the guest and its disk's cache are killed. The guest boots again from the flushed
+Clients write files and flush three of four, or put objects (`objects.py`); this process keeps a journal of the
+acknowledged data. At a random moment the guest and its disk's cache are killed. The guest boots again from the flushed
 data, and the same server reads every file. `machine.py` runs the guest.
 """
 
@@ -84,7 +84,7 @@ def cut_power(
 def _journal_of(
     server: LocalServer[Any], configuration: Configuration, suite: Suite, guest: InGuest, seed: int
 ) -> tuple[str, Callable[[], _Journal]]:
-    """Return the noun of what clients store, and how to create their journal once the guest runs."""
+    """Return the name of the stored items, and a function that creates their journal once the guest runs."""
     if not isinstance(server, ObjectServer):
         return "flushed file", lambda: _FileJournal(configuration, suite, guest, seed)
     sync_port = next(here for here, there in guest.ports.items() if there == guest.syncs_on)
@@ -117,7 +117,7 @@ class _Journal(Protocol):
         """End the clients, after the power was cut."""
 
     def compared(self, cut_after_s: float) -> Cut:
-        """Compare what was acknowledged in the last round with what is left."""
+        """Compare the data acknowledged in the last round with the remaining data."""
 
 
 class _FileJournal:

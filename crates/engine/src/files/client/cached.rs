@@ -4,7 +4,7 @@ use dyno_files::{Cache, Call, CallId, Counted, FileClient, Files, Handle, Reply}
 use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use std::collections::BTreeMap;
 
-/// Says how many bytes the server reads or writes at once.
+/// Table for the message that the server's transfers are too small; the code is their maximum size in bytes.
 static MOST_AT_ONCE: StatusTable = StatusTable {
     name: "bytes at once",
     write: |code, formatter| {

@@ -17,7 +17,7 @@ use std::sync::MutexGuard;
 
 const MOST_OWNER_BYTES: usize = 1024;
 const ACCESS: u32 = 3;
-/// Bits of the share access that tell which delegation the client wants.
+/// Bits of the share access that state which delegation the client wants.
 const WISHES: u32 = 0x0003_ff00;
 const NOT_WANTED: [u32; 2] = [0x0400, 0x0500];
 const READ: u32 = 1;

@@ -1,5 +1,5 @@
-//! Names in a directory, in the order of their creation. A name keeps its cookie as long as it exists, so
-//! that a listing that continues after changes neither repeats nor skips a name that stays.
+//! Names in a directory, in the order of their creation. A name keeps its cookie as long as it exists. So a
+//! listing that continues after changes neither repeats nor skips a remaining name.
 
 use super::PARENT_COOKIE;
 use std::collections::{BTreeMap, HashMap};
