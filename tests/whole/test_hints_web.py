@@ -391,6 +391,7 @@ def saying(answer: bytes) -> Iterator[int]:
             "leave out --proxy-protocol",
         ),
         ("server { listen 127.0.0.1:{port}; return 444; }", (), "ends connections without a complete answer"),
+        ("server { listen 127.0.0.1:{port}; return 444; }", (), "not one byte of it came"),
     ],
 )
 def test_another_protocol_than_the_servers_has_the_option_to_use(
@@ -398,6 +399,78 @@ def test_another_protocol_than_the_servers_has_the_option_to_use(
 ) -> None:
     with nginx(tmp_path, settings) as port:
         assert hint in told(home, f"http://127.0.0.1:{port}/", *options)
+
+
+UNKNOWN = """
+server { listen 127.0.0.1:{port} default_server%s; return 444; }
+server { listen 127.0.0.1:{port}%s; server_name shop.test; return 200 ok; }
+"""
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_server_that_drops_unknown_hosts_is_told_until_the_host_is_named(
+    secure: bool, home: Home, certified: Path
+) -> None:
+    tls = "ssl_certificate server.pem; ssl_certificate_key server.key;" if secure else ""
+    ssl = " ssl" if secure else ""
+    with nginx(certified, tls + UNKNOWN % (ssl, ssl)) as port:
+        url, trust = f"{'https' if secure else 'http'}://127.0.0.1:{port}/", ("-k",) if secure else ()
+        said = told(home, url, *trust)
+        assert "may drop requests for hosts that it does not know" in said and "-H 'Host: NAME'" in said
+        assert ("(SNI)" in said) == secure
+        named = home.here("load", url, *trust, "-H", "Host: shop.test", *SHORT)
+        assert named.returncode == 0, named.stderr
+        wrong = told(home, url, *trust, "-H", "Host: other.test")
+        assert "does not know" not in wrong and "not one byte of it came" in wrong
+
+
+def test_plain_http_in_answer_to_a_handshake_is_told_as_such(home: Home, tmp_path: Path) -> None:
+    with nginx(tmp_path, "server { listen 127.0.0.1:{port}; return 200; }") as port:
+        said = told(home, f"https://127.0.0.1:{port}/")
+        assert "it answers in plain HTTP" in said
+        assert "The port speaks plain HTTP: use http:// in place of https://." in said
+        assert "TCP load balancer" not in said
+
+
+def test_a_wrong_certificate_is_told_with_its_names(home: Home, certified: Path) -> None:
+    with nginx(certified, TLS % "") as port:
+        said = told(home, f"https://127.0.0.1:{port}/", "--ca-file", certified / "ca.pem")
+        assert "the server's certificate is for another name: it is for server.test" in said
+
+
+def test_a_post_that_meets_the_keep_alive_timeout_is_told_as_such(home: Home) -> None:
+    with closing_after_one() as port:
+        options = ("--data", "x=1", "--think", "0.6s", "--clients", "1", "--length", "3s")
+        said = home.here("load", f"http://127.0.0.1:{port}/", *options).stdout
+        assert "the server closed a kept connection while the next request was sent" in said
+        assert "it had been idle for " in said and "raise its keep-alive timeout" in said
+        assert "--no-keep-alive" in said
+
+
+@contextmanager
+def closing_after_one() -> Iterator[int]:
+    """Run a server that answers the first request on a connection, and closes it when the second comes."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer(connection: socket.socket) -> None:
+            with connection, suppress(OSError):
+                if connection.recv(65536):
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")
+                connection.recv(65536)
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield int(listening.getsockname()[1])
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 @pytest.mark.parametrize(
