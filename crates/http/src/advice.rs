@@ -69,6 +69,10 @@ struct Case {
     redirect: Redirect,
     /// Name of the table that the failure's detail refers to.
     table: &'static str,
+    /// Whether the body ended before its length.
+    is_cut: bool,
+    /// Error code of HTTP/2 (RFC 9113, section 7). 0 (NO_ERROR) means none.
+    http2_code: u32,
     /// Whether the failure names a broken rule of HTTP, which shows that the server speaks HTTP.
     names_rule: bool,
     is: Circumstances,
@@ -110,6 +114,8 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         redirect,
         alert: code_of("TLS alert"),
         table,
+        is_cut: failure.fault == Fault::ClosedEarly && matches!(failure.detail, Detail::Length { .. }),
+        http2_code: code_of("HTTP/2"),
         names_rule: table.ends_with("rules"),
         is: *is,
     };
@@ -273,6 +279,18 @@ const STATUS: &[Row] = &[
          or nothing answers at its socket.",
     ),
     (
+        |case| case.status == 400 && case.names_no_site() && !case.is.tls && !case.is.http2,
+        "If the port speaks TLS, use https:// in place of http://. If the server does not know the host (IIS: Invalid \
+         Hostname; Django: ALLOWED_HOSTS), use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: \
+         NAME'. Otherwise look at the request: curl -v shows what the server says against it.",
+    ),
+    (
+        |case| case.status == 400 && case.names_no_site(),
+        "If the server does not know the host (IIS: Invalid Hostname; Django: ALLOWED_HOSTS), use the site's name with \
+         --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. Otherwise look at the request: curl -v shows what the \
+         server says against it.",
+    ),
+    (
         |case| case.status == 400 && !case.is.tls && !case.is.http2,
         "If the port speaks TLS, use https:// in place of http://. Otherwise look at the request: curl -v shows \
          what the server says against it, such as an unknown Host or a header that is too long.",
@@ -335,6 +353,11 @@ const STATUS: &[Row] = &[
         "This is a proxy that asks for credentials: give the URL of the server itself.",
     ),
     (
+        |case| case.status == 408,
+        "The server did not get the whole request in time (nginx: client_header_timeout, client_body_timeout; Apache: \
+         RequestReadTimeout; HAProxy: timeout http-request): raise its limit, or send less at once.",
+    ),
+    (
         |case| case.status == 411,
         "The server wants a body with a length: give one with --data, or with --method POST and --data ''.",
     ),
@@ -374,7 +397,7 @@ const STATUS: &[Row] = &[
     (
         |case| case.status == 429,
         "The server limits the rate of requests: send fewer requests with --rate (or --max-rate), or raise its \
-         limit.",
+         limit. curl -i shows the limit, if the server tells it (Retry-After, RateLimit).",
     ),
     (
         |case| case.redirect == Redirect::LogIn,
@@ -440,6 +463,23 @@ const STATUS: &[Row] = &[
 
 const CONNECTION: &[Row] = &[
     (
+        // ENHANCE_YOUR_CALM
+        |case| case.http2_code == 11,
+        "The server takes so many requests for an attack, and ends the connection: use fewer --streams, or a lower \
+         --rate (or --max-rate), or raise its limits for one client.",
+    ),
+    (
+        // INADEQUATE_SECURITY
+        |case| case.http2_code == 12,
+        "The server refuses the TLS version or cipher for HTTP/2: use TLS 1.3 (--tls-min 1.3), or leave out --http2.",
+    ),
+    (
+        // HTTP_1_1_REQUIRED
+        |case| case.http2_code == 13,
+        "The server serves this URL over HTTP/1.1 alone, as IIS does with Windows log-on: leave out --http2 (version \
+         = \"2\" in a suite).",
+    ),
+    (
         |case| matches!(case.fault, Fault::StreamReset | Fault::StreamRefused | Fault::GoingAway),
         "Look at the server's log: it ends this request without a complete answer. curl --http2-prior-knowledge (or \
          --http2 for https://) shows whether another client gets one.",
@@ -489,6 +529,23 @@ const CONNECTION: &[Row] = &[
          this port, use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol. A TCP \
          load balancer or tunnel there (HAProxy, ssh -L) may have no backend that runs. Otherwise look at its log: \
          it ends connections without a complete answer.",
+    ),
+    (
+        |case| case.is_cut,
+        "The connection ends before the body has its Content-Length: look at the server's log. A worker may have \
+         ended (out of memory, a time limit), a proxy may have a full disk, or the length is wrong, as after a \
+         filter or a compression that keeps it.",
+    ),
+    (
+        |case| {
+            let ended = matches!(
+                case.fault,
+                Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated
+            );
+            ended && case.is.tls
+        },
+        "Look at the server's log: it ends connections without a complete answer. A TCP load balancer or tunnel there \
+         (HAProxy, ssh -L) may have no backend that runs.",
     ),
     (
         |case| matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset),

@@ -321,7 +321,14 @@ impl ResponseReader {
                     _ => self.end(body),
                 }
             }
-            _ => Err(Fault::ClosedEarly.into()),
+            State::Length { rest } => Err(Failure {
+                fault: Fault::ClosedEarly,
+                detail: Detail::Length {
+                    expected: self.body_bytes().saturating_add(rest),
+                    got: self.body_bytes(),
+                },
+            }),
+            State::Chunked(_) => Err(Fault::ClosedEarly.into()),
         }
     }
 

@@ -50,9 +50,9 @@ fn password_with_user(options: &Options) -> bool {
 }
 
 const WRONG_USER: &str =
-    "The user's name or the password (from DYNO_SMB_PASSWORD, or the variable that `password_variable` of the plan \
-     names) is wrong: check both with smbclient //HOST/SHARE -U USER. Some servers have passwords of their own: on \
-     Samba, smbpasswd -a USER sets one. Write a domain's user as DOMAIN\\user.";
+    "The user's name or password is wrong (the password comes from DYNO_SMB_PASSWORD, or the variable that \
+     `password_variable` of the plan names): check both with smbclient //HOST/SHARE -U USER. Samba has passwords of its \
+     own: smbpasswd -a USER sets one there. Write a domain's user as DOMAIN\\user.";
 const EXPIRED_TICKET: &str = "Get a new ticket with kinit. It must last until the end of the run.";
 const CLOCKS: &str =
     "The clocks of this machine, the KDC and the server differ by more than Kerberos allows, which is 5 minutes: set them.";
