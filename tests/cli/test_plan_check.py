@@ -63,19 +63,33 @@ def test_a_load_file_may_begin_with_a_byte_order_mark(home: Home, tmp_path: Path
     assert done.returncode == 0, done.stderr
 
 
-def test_what_is_not_there_on_this_machine_is_a_note(home: Home, tmp_path: Path) -> None:
+def test_what_is_not_there_on_this_machine_is_a_problem_of_this_machine(home: Home, tmp_path: Path) -> None:
     user = 'server = "external-smb"\nurl = "smb://127.0.0.1/"\nsettings = { shares = ["a"], user = "me" }'
     done = home.here("plan", "check", plan(tmp_path, "quick-files", user))
-    assert done.returncode == 0
-    assert (
-        "note: dyno run refuses this plan here: external-smb: the password of me is missing: the variable "
-        "DYNO_SMB_PASSWORD is not set" in done.stdout
-    )
+    assert done.returncode == 1
+    first, second = done.stdout.splitlines()[:2]
+    assert first.endswith(": no mistakes, but dyno run refuses it here: 1 problem")
+    assert second.startswith("  external-smb: the password of me is missing: the variable DYNO_SMB_PASSWORD ")
+    assert "note: your servers are not asked" in done.stdout
     small = f"{OURS}\nsettings = {{ capacity_mib = 16 }}"
     done = home.here("plan", "check", plan(tmp_path, "bonnie", small), "--scale", "0.1")
     assert (done.returncode, "note: " in done.stdout) == (0, False), done.stdout  # 10 MiB of 100
     done = home.here("plan", "check", plan(tmp_path, "quick-files", small))
-    assert "note: dyno run refuses this plan here: too little space for the files of " in done.stdout
+    assert done.returncode == 1 and "  too little space for the files of " in done.stdout
+
+
+def test_a_directory_of_this_machine_is_looked_at(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "a b").mkdir()
+    for name, told in (
+        ("absent", "there is no directory "),
+        ("file", " is not a directory"),
+        ("a%20b", None),
+    ):
+        server = f'server = "external"\nname = "dir"\nurl = "file://{tmp_path}/{name}"'
+        done = home.here("plan", "check", plan(tmp_path, "quick-files", server))
+        assert done.returncode == (0 if told is None else 1), done.stdout + done.stderr
+        assert told is None or ("dir: " in done.stdout and told in done.stdout)
 
 
 def test_the_time_of_workspaces_is_that_of_the_links_that_they_go_over(home: Home, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_a_name_of_this_machine_is_found_by_a_look_up(home: Home) -> None:
         ("nowhere.invalid", "nowhere.invalid has no address"),
         ("http//127.0.0.1", "URL: the colon is missing: http://127.0.0.1"),
         ("b\u00fccher.invalid", "write the host as xn--bcher-kva.invalid"),
-        ("127.0.0.1/\u00fc", "write it as %XX"),
+        ("127.0.0.1/a b", "write http://127.0.0.1/a%20b"),
     ):
         done = home.here("load", f"http://{host}:9/", *SHORT)
         assert "--max-rate" not in done.stderr, done.stderr

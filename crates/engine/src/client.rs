@@ -251,6 +251,7 @@ fn costs_no_time(fault: Fault) -> bool {
         Fault::ConnectionRefused
             | Fault::ConnectionReset
             | Fault::ClosedEarly
+            | Fault::IdleClose
             | Fault::Unreachable
             | Fault::NoPorts
             | Fault::NoFiles

@@ -9,8 +9,8 @@ use crate::recent::p99_ns;
 use crate::stall::StallWatch;
 use crate::start::Start;
 use crate::tally::MixTally;
-use dyno_measure::{monotonic_ns, thread_cpu, NS_PER_S};
-use dyno_net::{pin_to, run_delay_ns, wake_on_time};
+use dyno_measure::{monotonic_ns, thread_cpu, Failure, Fault, NS_PER_S};
+use dyno_net::{pin_to, run_delay_ns, wake_on_time, LocalPorts};
 use merge::Merge;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use serde::Serialize;
@@ -35,6 +35,9 @@ pub enum LoadError {
         needed: u64,
         limit: u64,
     },
+    /// The machine has too few local ports.
+    #[error("{needed} connections to one server need as many local ports, but this machine has {}: use fewer clients, a wider net.ipv4.ip_local_port_range (sysctl; now {} to {}), or several machines (--fleet)", range.count(), range.first, range.last)]
+    Ports { needed: u64, range: LocalPorts },
     /// A system call failed.
     #[error("the load could not be set up: {0}")]
     System(#[from] rustix::io::Errno),
@@ -91,11 +94,14 @@ impl Load {
     /// Starts a level on its own threads. The level begins when all clients are ready, or at the time that `go` sets.
     ///
     /// # Errors
-    /// Too few file descriptors.
+    /// Too few file descriptors or local ports.
     pub fn start(prepared: &PreparedMix) -> Result<Self, LoadError> {
         let mix = prepared.mix();
         let connections = prepared.work().connections(mix.part.clients, mix.threads);
         raise_file_limit(connections as u64)?;
+        if !prepared.is_loopback() {
+            check_ports(connections as u64)?;
+        }
         let threads = mix.threads_here();
         let (sender, parts) = channel();
         let shared = Arc::new(Shared {
@@ -227,6 +233,34 @@ fn raise_file_limit(connections: u64) -> Result<(), LoadError> {
     Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
+fn check_ports(connections: u64) -> Result<(), LoadError> {
+    match LocalPorts::here() {
+        Some(range) if connections > range.count() => Err(LoadError::Ports {
+            needed: connections,
+            range,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns a hint for a failure for which a limit of this machine is the cause.
+fn advice_on_limits(failure: &Failure) -> Option<String> {
+    match failure.fault {
+        Fault::NoPorts => {
+            let range = LocalPorts::here();
+            let now = range.map_or(String::new(), |range| {
+                format!("; now {} to {}", range.first, range.last)
+            });
+            Some(format!(
+                "Use fewer clients, a wider net.ipv4.ip_local_port_range (sysctl{now}), or several machines \
+                 (--fleet). A closed connection keeps its port for a minute (TIME_WAIT)."
+            ))
+        }
+        Fault::NoFiles => Some("Raise the limit of open files (ulimit -n), or use fewer clients.".to_owned()),
+        _ => None,
+    }
+}
+
 fn pin(shared: &Shared, number: usize) -> Result<(), LoadError> {
     let cpus = &shared.mix.cpus;
     if cpus.is_empty() {
@@ -253,6 +287,9 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
     let first = &thread.first_answer;
     tally.set_server(first.server.get().cloned());
     Ok(tally.finish(source_addresses, |failure| {
+        if let Some(advice) = advice_on_limits(failure) {
+            return Some(advice);
+        }
         let location = first.location.get().filter(|_| dyno_http::redirects(failure));
         let advice = shared.work.advice(failure, location.map(String::as_str))?;
         Some(location.map_or(advice.to_owned(), |location| {

@@ -132,6 +132,7 @@ impl OpenTarget {
 #[derive(Debug, Clone)]
 pub struct PreparedMix {
     mix: Arc<Mix>,
+    is_loopback: bool,
     work: Arc<dyn Work>,
 }
 
@@ -177,7 +178,17 @@ impl PreparedMix {
             client: &spec.client,
         };
         let work = target.inner.prepare(&mix, sections, material, &mut problems);
-        problems.none_or(work.map(|work| Self { mix, work }))
+        let is_loopback = target.is_loopback();
+        problems.none_or(work.map(|work| Self {
+            mix,
+            is_loopback,
+            work,
+        }))
+    }
+
+    /// Returns whether the target is this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.is_loopback
     }
 
     pub(crate) fn mix(&self) -> &Arc<Mix> {

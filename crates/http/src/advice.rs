@@ -4,7 +4,9 @@
 use crate::coding::asks_coding;
 use crate::head::{is_redirect, status_of, Redirect};
 use crate::request::Shape;
+use crate::response::SILENCE;
 use dyno_measure::{Detail, Failure, Fault};
+use dyno_net::tls::IN_PLAIN_HTTP;
 
 /// Circumstances of a client that the hints depend on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub struct Circumstances {
     pub has_certificate: bool,
     /// The URL's host is an IP address, so the TLS handshake carries no server name (RFC 6066, section 3).
     pub is_address: bool,
+    /// The URL's host is localhost.
+    pub is_localhost: bool,
     /// The client sends a PROXY protocol header.
     pub proxy_protocol: bool,
     /// The server redirects to the URL that was requested.
@@ -35,6 +39,8 @@ pub struct Asking {
     pub has_credentials: bool,
     /// The user set the headers Accept and User-Agent.
     pub like_browser: bool,
+    /// The user set the header Host.
+    pub has_host: bool,
 }
 
 impl Asking {
@@ -49,6 +55,7 @@ impl Asking {
             for_coding: asks_coding(&shape.fields),
             has_credentials: has("authorization"),
             like_browser: has("accept") && has("user-agent"),
+            has_host: has("host"),
         }
     }
 }
@@ -62,9 +69,25 @@ struct Case {
     redirect: Redirect,
     /// Name of the table that the failure's detail refers to.
     table: &'static str,
+    /// Whether the body ended before its length.
+    is_cut: bool,
+    /// Error code of HTTP/2 (RFC 9113, section 7). 0 (NO_ERROR) means none.
+    http2_code: u32,
     /// Whether the failure names a broken rule of HTTP, which shows that the server speaks HTTP.
     names_rule: bool,
     is: Circumstances,
+}
+
+impl Case {
+    /// Returns whether the requests name no site, so that the server may not know their host.
+    fn names_no_site(&self) -> bool {
+        (self.is.is_address || self.is.is_localhost) && !self.is.asking.has_host
+    }
+
+    /// Returns whether the connection ended without one byte of an answer.
+    fn ends_silently(&self) -> bool {
+        self.table == SILENCE || self.fault == Fault::ConnectionReset
+    }
 }
 
 /// Returns whether a failure is a redirect. Its Location header then explains more.
@@ -91,6 +114,8 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         redirect,
         alert: code_of("TLS alert"),
         table,
+        is_cut: failure.fault == Fault::ClosedEarly && matches!(failure.detail, Detail::Length { .. }),
+        http2_code: code_of("HTTP/2"),
         names_rule: table.ends_with("rules"),
         is: *is,
     };
@@ -167,6 +192,10 @@ const TLS: &[Row] = &[
     (
         |case| case.is.proxy_protocol && (case.fault == Fault::MalformedRecord || case.status == 400),
         "The server may not expect the PROXY protocol: leave out --proxy-protocol, or switch it on in the server.",
+    ),
+    (
+        |case| case.table == IN_PLAIN_HTTP,
+        "The port speaks plain HTTP: use http:// in place of https://.",
     ),
     (
         |case| matches!(case.fault, Fault::HandshakeTimeout | Fault::HandshakeRefused | Fault::MalformedRecord),
@@ -250,6 +279,18 @@ const STATUS: &[Row] = &[
          or nothing answers at its socket.",
     ),
     (
+        |case| case.status == 400 && case.names_no_site() && !case.is.tls && !case.is.http2,
+        "If the port speaks TLS, use https:// in place of http://. If the server does not know the host (IIS: Invalid \
+         Hostname; Django: ALLOWED_HOSTS), use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: \
+         NAME'. Otherwise look at the request: curl -v shows what the server says against it.",
+    ),
+    (
+        |case| case.status == 400 && case.names_no_site(),
+        "If the server does not know the host (IIS: Invalid Hostname; Django: ALLOWED_HOSTS), use the site's name with \
+         --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. Otherwise look at the request: curl -v shows what the \
+         server says against it.",
+    ),
+    (
         |case| case.status == 400 && !case.is.tls && !case.is.http2,
         "If the port speaks TLS, use https:// in place of http://. Otherwise look at the request: curl -v shows \
          what the server says against it, such as an unknown Host or a header that is too long.",
@@ -289,6 +330,12 @@ const STATUS: &[Row] = &[
          without an index page gives 403, too. If the status is right, use --expect-status 403.",
     ),
     (
+        |case| case.status == 404 && case.names_no_site(),
+        "Check the URL with curl -i: it names no site, and the server may answer for another one than you mean. Use \
+         the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If the status is right, use \
+         --expect-status 404.",
+    ),
+    (
         |case| matches!(case.status, 404 | 410),
         "Check the URL with curl -i. If the status is right, use --expect-status 404 (or 410).",
     ),
@@ -304,6 +351,11 @@ const STATUS: &[Row] = &[
     (
         |case| case.status == 407,
         "This is a proxy that asks for credentials: give the URL of the server itself.",
+    ),
+    (
+        |case| case.status == 408,
+        "The server did not get the whole request in time (nginx: client_header_timeout, client_body_timeout; Apache: \
+         RequestReadTimeout; HAProxy: timeout http-request): raise its limit, or send less at once.",
     ),
     (
         |case| case.status == 411,
@@ -345,7 +397,7 @@ const STATUS: &[Row] = &[
     (
         |case| case.status == 429,
         "The server limits the rate of requests: send fewer requests with --rate (or --max-rate), or raise its \
-         limit.",
+         limit. curl -i shows the limit, if the server tells it (Retry-After, RateLimit).",
     ),
     (
         |case| case.redirect == Redirect::LogIn,
@@ -411,6 +463,23 @@ const STATUS: &[Row] = &[
 
 const CONNECTION: &[Row] = &[
     (
+        // ENHANCE_YOUR_CALM
+        |case| case.http2_code == 11,
+        "The server takes so many requests for an attack, and ends the connection: use fewer --streams, or a lower \
+         --rate (or --max-rate), or raise its limits for one client.",
+    ),
+    (
+        // INADEQUATE_SECURITY
+        |case| case.http2_code == 12,
+        "The server refuses the TLS version or cipher for HTTP/2: use TLS 1.3 (--tls-min 1.3), or leave out --http2.",
+    ),
+    (
+        // HTTP_1_1_REQUIRED
+        |case| case.http2_code == 13,
+        "The server serves this URL over HTTP/1.1 alone, as IIS does with Windows log-on: leave out --http2 (version \
+         = \"2\" in a suite).",
+    ),
+    (
         |case| matches!(case.fault, Fault::StreamReset | Fault::StreamRefused | Fault::GoingAway),
         "Look at the server's log: it ends this request without a complete answer. curl --http2-prior-knowledge (or \
          --http2 for https://) shows whether another client gets one.",
@@ -429,9 +498,54 @@ const CONNECTION: &[Row] = &[
          another URL. Otherwise --timeout gives it longer.",
     ),
     (
+        |case| case.fault == Fault::ResponseTimeout && case.names_no_site(),
+        "Look at the server's log: it accepts connections and does not answer in time. --timeout gives it longer. \
+         If it drops requests for unknown hosts (HAProxy: silent-drop), use the site's name with --resolve \
+         NAME:PORT:ADDRESS, or give -H 'Host: NAME'. Something else than a web server may also listen there.",
+    ),
+    (
         |case| case.fault == Fault::ResponseTimeout,
         "Look at the server's log: it accepts connections and does not answer in time. --timeout gives it longer. \
          Something else than a web server may also listen there.",
+    ),
+    (
+        |case| case.fault == Fault::IdleClose,
+        "The server closes idle connections before the clients use them again: raise its keep-alive timeout above \
+         their pauses (nginx: keepalive_timeout; Apache: KeepAliveTimeout; Node: server.keepAliveTimeout), or use \
+         --no-keep-alive (keep_alive = false in a suite). Such a request is not sent again, because the server may \
+         have carried it out.",
+    ),
+    (
+        |case| case.ends_silently() && case.names_no_site() && case.is.tls,
+        "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL names no \
+         site: use the site's name with --resolve NAME:PORT:ADDRESS, which also sends it in the handshake (SNI), or \
+         give -H 'Host: NAME'. Otherwise look at the server's log: it ends connections without an answer. A TCP load \
+         balancer or tunnel there (HAProxy, ssh -L) may have no backend that runs.",
+    ),
+    (
+        |case| case.ends_silently() && case.names_no_site(),
+        "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL names no \
+         site: use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If it speaks TLS on \
+         this port, use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol. A TCP \
+         load balancer or tunnel there (HAProxy, ssh -L) may have no backend that runs. Otherwise look at its log: \
+         it ends connections without a complete answer.",
+    ),
+    (
+        |case| case.is_cut,
+        "The connection ends before the body has its Content-Length: look at the server's log. A worker may have \
+         ended (out of memory, a time limit), a proxy may have a full disk, or the length is wrong, as after a \
+         filter or a compression that keeps it.",
+    ),
+    (
+        |case| {
+            let ended = matches!(
+                case.fault,
+                Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated
+            );
+            ended && case.is.tls
+        },
+        "Look at the server's log: it ends connections without a complete answer. A TCP load balancer or tunnel there \
+         (HAProxy, ssh -L) may have no backend that runs.",
     ),
     (
         |case| matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset),

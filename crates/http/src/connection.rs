@@ -2,9 +2,9 @@
 
 use crate::coding::Decoded;
 use crate::head::Head;
-use crate::response::{begun_and_late, Body, Limits, Progress, ResponseReader};
+use crate::response::{begun_and_late, idle_close, silent, Body, Limits, Progress, ResponseReader};
 use crate::stream::{Handshake, PlainTcp, Received, Stream, Transport};
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use dyno_net::{Dialer, Executor, Idle};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,6 +12,9 @@ use std::rc::Rc;
 /// Number of receive calls after which a task yields although more bytes are available. Otherwise a body that
 /// arrives as fast as it is read would block all other clients of the loop and their deadlines.
 const RECEIVES_IN_A_TURN: u32 = 16;
+
+/// Idle time from which a close by the server is its keep-alive timeout. Servers state it in whole seconds.
+const LEAST_IDLE_NS: u64 = NS_PER_S / 2;
 
 /// How the clients of a level use connections.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +81,10 @@ pub struct Connection<T: Transport = PlainTcp> {
     /// between.
     buffer: Rc<RefCell<Box<[u8]>>>,
     stream: Option<T::Stream>,
+    /// Whether some requests must not be repeated, so that the end of the last exchange is noted.
+    notes_end: bool,
+    /// End of the last exchange, in nanoseconds of the monotonic clock; 0: not noted.
+    ended_ns: u64,
     reader: ResponseReader,
 }
 
@@ -112,6 +119,8 @@ impl<T: Transport> Connection<T> {
             at_once: false,
             buffer,
             stream: None,
+            notes_end: !connecting.repeat,
+            ended_ns: 0,
             reader: ResponseReader::new(limits),
         }
     }
@@ -126,6 +135,7 @@ impl<T: Transport> Connection<T> {
     /// Sets whether further requests may be repeated on a new connection (`Connecting::repeat`).
     pub fn may_repeat(&mut self, repeat: bool) {
         self.connecting.repeat = repeat;
+        self.notes_end |= !repeat;
     }
 
     /// Sends `request`, reads the whole response and passes its body to `body`.
@@ -158,21 +168,26 @@ impl<T: Transport> Connection<T> {
         cost.reconnected = self.drop_ended_connection()?;
         let reused = self.stream.is_some();
         let mut result = self.attempt(request, start_ns, body, cost).await;
-        if reused
-            && self.connecting.repeat
-            && result.as_ref().is_err_and(|failure| self.was_idle_close(failure))
-        {
-            // A server may close an idle connection. A request without any response byte is sent again on a
-            // new connection (RFC 9112, section 9.3.1).
-            cost.reconnected = true;
-            result = self.attempt(request, monotonic_ns(), body, cost).await;
+        if reused && result.as_ref().is_err_and(|failure| self.was_idle_close(failure)) {
+            if self.connecting.repeat {
+                // A server may close an idle connection. A request without any response byte is sent again on
+                // a new connection (RFC 9112, section 9.3.1).
+                cost.reconnected = true;
+                result = self.attempt(request, monotonic_ns(), body, cost).await;
+            } else if self.ended_ns > 0 {
+                let idle_ns = monotonic_ns().saturating_sub(self.ended_ns);
+                result = result.map_err(|failure| match idle_ns >= LEAST_IDLE_NS {
+                    true => idle_close(idle_ns),
+                    false => failure,
+                });
+            }
         }
         cost.received_bytes += self.reader.received_bytes();
         cost.body_bytes = self.reader.body_bytes();
         let begun = self.reader.head().is_some();
         result.map_err(|failure| match failure.fault {
             Fault::ResponseTimeout if begun => begun_and_late(cost.body_bytes),
-            _ => failure,
+            _ => silent(failure, self.reader.received_bytes()),
         })
     }
 
@@ -241,6 +256,9 @@ impl<T: Transport> Connection<T> {
         };
         if self.connecting.keep_alive && head.leaves_connection_open() {
             self.stream = Some(stream);
+            if self.notes_end {
+                self.ended_ns = monotonic_ns();
+            }
         } else if self.connecting.reset {
             stream.reset_on_close()?;
         } else {

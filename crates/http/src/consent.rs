@@ -166,6 +166,7 @@ impl Target {
                 .trim_matches(['[', ']'])
                 .parse::<IpAddr>()
                 .is_ok(),
+            is_localhost: self.server_name().eq_ignore_ascii_case("localhost"),
             proxy_protocol: self.proxy_protocol.is_some(),
             redirects_to_itself: false,
             asking: Asking::default(),

@@ -5,7 +5,7 @@ use crate::consent::Target;
 use crate::conversation::Conversation;
 use crate::h2::{self, RequestMaker};
 use crate::request::{RequestStyle, Shape, Version};
-use crate::response::{Body, Limits, Progress, ResponseReader};
+use crate::response::{silent, Body, Limits, Progress, ResponseReader};
 use crate::stream::{PlainTcp, Received, Stream, Transport};
 use crate::tls::{EvenShare, TlsOverTcp};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -151,14 +151,17 @@ async fn ask_http1(
     let mut reader = ResponseReader::new(Limits::default());
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
-        let arrival = stream.receive(&mut buffer, &mut |data| reader.feed(data, &mut beginning))?;
+        let arrival = stream
+            .receive(&mut buffer, &mut |data| reader.feed(data, &mut beginning))
+            .map_err(|failure| silent(failure, reader.received_bytes()))?;
         let progress = match arrival {
             Received::Nothing => {
                 stream.readable().await?;
                 Progress::More
             }
             Received::End => {
-                reader.end(&mut beginning)?;
+                let ended = reader.end(&mut beginning);
+                ended.map_err(|failure| silent(failure, reader.received_bytes()))?;
                 Progress::Done
             }
             Received::Some(progress) => progress,

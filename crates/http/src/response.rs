@@ -4,7 +4,7 @@
 //! stored.
 
 use crate::head::{each_field, parse_head, Framing, Head};
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable, NS_PER_S};
 
 /// Maximum size of a chunk's size line with extensions, or of a trailer section.
 const MAX_CHUNK_LINE_BYTES: usize = 4096;
@@ -64,6 +64,49 @@ pub(crate) fn begun_and_late(body_bytes: u64) -> Failure {
         detail: Detail::Status(ProtocolStatus {
             code: u32::try_from(body_bytes).unwrap_or(u32::MAX),
             table: &BEGUN,
+        }),
+    }
+}
+
+/// Detail of a connection that was closed without a response.
+static SILENT: StatusTable = StatusTable {
+    name: SILENCE,
+    write: |_, formatter| formatter.write_str("not one byte of it came"),
+};
+pub(crate) const SILENCE: &str = "HTTP silence";
+
+/// Adds to a failure that not one byte of the response came, if it is the end of the connection.
+pub(crate) fn silent(failure: Failure, received_bytes: u64) -> Failure {
+    let ended = matches!(failure.fault, Fault::ClosedEarly | Fault::Truncated);
+    if !ended || received_bytes > 0 || failure.detail != Detail::None {
+        return failure;
+    }
+    let detail = Detail::Status(ProtocolStatus {
+        code: 0,
+        table: &SILENT,
+    });
+    Failure { detail, ..failure }
+}
+
+/// Detail of a kept connection that the server closed: how long it had been idle, in milliseconds.
+static IDLE: StatusTable = StatusTable {
+    name: "HTTP idle",
+    write: |code, formatter| {
+        write!(
+            formatter,
+            "it had been idle for {:.1} s",
+            f64::from(code) / 1000.0
+        )
+    },
+};
+
+/// Returns the failure of a request on a connection that the server closed after this idle time.
+pub(crate) fn idle_close(idle_ns: u64) -> Failure {
+    Failure {
+        fault: Fault::IdleClose,
+        detail: Detail::Status(ProtocolStatus {
+            code: u32::try_from(idle_ns / (NS_PER_S / 1000)).unwrap_or(u32::MAX),
+            table: &IDLE,
         }),
     }
 }
@@ -278,7 +321,14 @@ impl ResponseReader {
                     _ => self.end(body),
                 }
             }
-            _ => Err(Fault::ClosedEarly.into()),
+            State::Length { rest } => Err(Failure {
+                fault: Fault::ClosedEarly,
+                detail: Detail::Length {
+                    expected: self.body_bytes().saturating_add(rest),
+                    got: self.body_bytes(),
+                },
+            }),
+            State::Chunked(_) => Err(Fault::ClosedEarly.into()),
         }
     }
 

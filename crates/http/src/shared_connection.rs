@@ -7,7 +7,7 @@
 use crate::connection::{Connecting, Exchange};
 use crate::conversation::{Conversation, Ended};
 use crate::head::Head;
-use crate::response::{Limits, Progress};
+use crate::response::{silent, Limits, Progress};
 use crate::room::RoomQueue;
 use crate::stream::{Handshake, Received, Stream, Transport};
 use dyno_measure::{Failure, Fault};
@@ -442,7 +442,10 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
             _ if closed_idly => Again::Once,
             _ => Again::Never,
         };
-        (ended.result.map(Head::of_status), again)
+        let result = ended
+            .result
+            .map_err(|failure| silent(failure, ended.received_bytes));
+        (result.map(Head::of_status), again)
     }
 
     fn poll_begin(

@@ -54,6 +54,7 @@ named_enum! {
         BrokenCompression "broken_compression" "the compression of headers (HPACK) breaks its rules"
         WindowExceeded "window_exceeded" "the server breaks the flow control of HTTP/2"
         FrameFlood "frame_flood" "the server keeps sending frames that are not part of a response"
+        IdleClose "idle_close" "the server closed a kept connection while the next request was sent"
         StreamReset "stream_reset" "the server reset the stream"
         StreamRefused "stream_refused" "the server kept refusing the request, although it allows this many \
         streams"
@@ -129,6 +130,7 @@ impl Fault {
             | Self::BrokenCompression
             | Self::WindowExceeded
             | Self::FrameFlood
+            | Self::IdleClose
             | Self::StreamReset
             | Self::StreamRefused
             | Self::GoingAway

@@ -21,7 +21,9 @@ pub(crate) fn poisoned<T>(_: T) -> PyErr {
 fn load_error(error: &LoadError) -> PyErr {
     match error {
         LoadError::Running | LoadError::Lost => PyRuntimeError::new_err(error.to_string()),
-        LoadError::Files { .. } | LoadError::System(_) => PyOSError::new_err(error.to_string()),
+        LoadError::Files { .. } | LoadError::Ports { .. } | LoadError::System(_) => {
+            PyOSError::new_err(error.to_string())
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! `dyno_smb::SmbTarget`).
 
 mod executor;
+mod local_ports;
 mod readiness;
 mod ready_work;
 mod socket;
@@ -19,6 +20,7 @@ pub mod tls;
 mod wake;
 
 pub use executor::{system_failure, Executor};
+pub use local_ports::LocalPorts;
 pub use ready_work::{ReadyWork, ReadyWorkMeter};
 pub use socket::datagrams::{Datagrams, MOST_DATAGRAM_BYTES};
 pub use socket::{Dialer, Idle, Listener, Peer, Preamble, Socket};

@@ -66,6 +66,7 @@ const HINTS: &[Row] = &[
 
     Row::refused(Refusal::NoPortmapper, &[], "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048. A server that only speaks NFSv4 has neither: check its port, and measure it with ?vers=4.1."),
     Row::refused(Refusal::NoNfs, &[], "Enable version 3 over TCP on the server, or measure it with NFSv4.1: ?vers=4.1."),
+    Row::refused(Refusal::NoServer, &[], "Start the NFS service on the server: systemctl start nfs-server, or nfs-ganesha. `rpcinfo -p HOST` lists what its portmapper knows."),
     Row::refused(Refusal::NoUdp, &[], "Enable UDP (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure over TCP: leave out proto=udp."),
     Row::refused(Refusal::NoMountService, &[], "Start mountd with version 3 on the server, or name its port: ?mountport=20048."),
     Row::refused(Refusal::NotRpc, &[], "Check the port: another kind of server listens there. The usual one of NFS is 2049.").when(by_version_4),
@@ -80,6 +81,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Export, &[], "Look in the server's log for why it refused the export."),
     Row::refused(Refusal::Flavor, &[Denied::TooWeak as u32], LOW_PORT),
     Row::refused(Refusal::Flavor, &[], "Allow sec=sys on the export: Kerberos is not supported."),
+    Row::refused(Refusal::NoFlavor, &[], "Allow sec=sys on the export: Kerberos is not supported. A server whose Kerberos is not set up names no flavor for an export with sec=krb5 alone (Ganesha: SecType = sys)."),
     Row::refused(Refusal::NotNfs, &[], "Check the port: it belongs to another service, such as mountd. The usual one is 2049.").when(by_version_4),
     Row::refused(Refusal::NotNfs, &[], "Check the port: it belongs to another kind of server, or to one that only speaks NFSv4."),
     Row::refused(Refusal::OnlyNfs4, &[], "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL."),

@@ -142,6 +142,7 @@ fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         certificate_asked: false,
         has_certificate: false,
         is_address: false,
+        is_localhost: false,
         proxy_protocol: false,
         redirects_to_itself: false,
         asking: Asking::default(),

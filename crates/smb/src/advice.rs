@@ -49,6 +49,10 @@ fn password_with_user(options: &Options) -> bool {
     options.user.contains(['%', ':'])
 }
 
+const WRONG_USER: &str =
+    "The user's name or password is wrong (the password comes from DYNO_SMB_PASSWORD, or the variable that \
+     `password_variable` of the plan names): check both with smbclient //HOST/SHARE -U USER. Samba has passwords of its \
+     own: smbpasswd -a USER sets one there. Write a domain's user as DOMAIN\\user.";
 const EXPIRED_TICKET: &str = "Get a new ticket with kinit. It must last until the end of the run.";
 const CLOCKS: &str =
     "The clocks of this machine, the KDC and the server differ by more than Kerberos allows, which is 5 minutes: set them.";
@@ -107,11 +111,11 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER, ACCOUNT_RESTRICTION], "The password is empty: export DYNO_SMB_PASSWORD (or the variable that `password_variable` of the plan names) with the user's password.").when(empty_password),
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The password begins or ends with a blank or a line end, as a file's content does: export DYNO_SMB_PASSWORD=\"$(cat FILE)\" takes line ends away. If the blank belongs to it, the user's name or the password is wrong.").when(padded_password),
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The password stands in quotation marks within the variable, which a file of variables (docker --env-file) does not take away: leave them out of DYNO_SMB_PASSWORD.").when(quoted_password),
-    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The user's name or password is wrong: check both; write a domain's user as DOMAIN\\user."),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], WRONG_USER),
     Row::refused(Refusal::LogOn, &[ACCOUNT_LOCKED_OUT], "The account is locked after too many wrong passwords: have it unlocked on the server."),
     Row::refused(Refusal::LogOn, &[ACCOUNT_DISABLED], "The account is disabled: have it enabled on the server, or name another user."),
     Row::refused(Refusal::LogOn, &[ACCOUNT_EXPIRED], "The account has expired: have it extended on the server, or name another user."),
-    Row::refused(Refusal::LogOn, &[PASSWORD_EXPIRED, PASSWORD_MUST_CHANGE], "The password has expired: set a new one on the server, which can't be done from here."),
+    Row::refused(Refusal::LogOn, &[PASSWORD_EXPIRED, PASSWORD_MUST_CHANGE], "The password has expired: set a new one, on the server or with smbpasswd -r HOST -U USER (Samba)."),
     Row::refused(Refusal::LogOn, &[ACCOUNT_RESTRICTION, INVALID_LOGON_HOURS, LOGON_TYPE_NOT_GRANTED], KEPT_OUT),
     Row::refused(Refusal::LogOn, &[NTLM_BLOCKED], "The server accepts only Kerberos, not NTLM: get a ticket with kinit, and use the server's full name in the URL. Set authentication = \"kerberos\" for the server in a plan, or --authentication kerberos on the command line."),
     Row::refused(Refusal::LogOn, &[NO_LOGON_SERVERS], "The server can't reach its domain controller: correct this on the server."),
@@ -138,6 +142,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or requires encryption: give the user access to it on the server, or set encryption = \"auto\" with max_dialect 3.0 or newer. Otherwise, the server's log says why.").when(unencrypted),
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or this machine: give access to it on the server (Samba: valid users, invalid users, hosts allow, hosts deny). Otherwise, the server's log says why: a command that it runs first may have failed (Samba: root preexec, preexec)."),
     Row::refused(Refusal::Share, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES, INSUFFICIENT_RESOURCES], "The share accepts no more connections: its limit is reached (Samba: max connections). Each client needs one, in Bonnie each seeker: raise the limit, or use fewer clients (-c) or seekers (--seekers)."),
+    Row::refused(Refusal::ReadOnly, &[], "Let the user write there: on Samba, read only = no, or the user in write list; on Windows, the share's permissions."),
     Row::refused(Refusal::Share, &[], "Look in the server's log for why it refused the share."),
 ];
 

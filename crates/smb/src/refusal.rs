@@ -33,6 +33,7 @@ named_enum! {
         Guest "guest" "the server has no such user, and accepted the log-on as a guest"
         GuestUnprotected "guest_unprotected" "a guest's session can't be signed or encrypted as requested"
         Share "share" "the share was refused"
+        ReadOnly "read_only" "the share is read-only for this user"
         NoFiles "no_files" "the share is not for files, but for a printer or pipes"
         ShareEncryption "share_encryption" "the share requires encryption, which was not requested"
         NoChannels "no_channels" "several connections per session were requested, but only one is possible: \

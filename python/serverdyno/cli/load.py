@@ -40,7 +40,12 @@ def _fields() -> Mapping[str, FieldInfo]:
 
 
 def load(
-    url: Annotated[str, typer.Argument(help="The URL: http[s]://host[:port]/path")],
+    url: Annotated[
+        str,
+        typer.Argument(
+            help="The URL: http[s]://host[:port]/path. Letters outside ASCII are sent percent-encoded, in UTF-8."
+        ),
+    ],
     given: dict[str, Any],
     http2: Annotated[bool, typer.Option("--http2", help="The same as --http 2.")] = False,
     fleet: Fleet = None,

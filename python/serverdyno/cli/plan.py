@@ -27,18 +27,23 @@ def check(
     scale: Annotated[float | None, typer.Option(help="As for `dyno run`.")] = None,
     suite_file: Annotated[Path | None, typer.Option("--suite", help="As for `dyno run`.")] = None,
 ) -> None:
-    """List all problems of a plan, or show its runs and how long they take."""
+    """List all problems of a plan, or show its runs and how long they take.
+
+    The exit status is 1 if the plan has no mistakes, but can't be run on this machine.
+    """
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
     from serverdyno.cli.run import check_published  # noqa: PLC0415
+    from serverdyno.errors import ServerError  # noqa: PLC0415
     from serverdyno.plan.expand import as_run, levels_of  # noqa: PLC0415
     from serverdyno.plan.load import load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
+    from serverdyno.run.ask import check_installed  # noqa: PLC0415
     from serverdyno.run.placed import placed  # noqa: PLC0415
     from serverdyno.run.refusals import refusals_here  # noqa: PLC0415
     from serverdyno.run.remarks import remarks  # noqa: PLC0415
     from serverdyno.run.room import needed  # noqa: PLC0415
     from serverdyno.run.time_left import time_left  # noqa: PLC0415
-    from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
+    from serverdyno.servers.registry import settings_types  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
     loaded = load_plan(plan, settings_types(), scale, suite_file)
@@ -52,8 +57,15 @@ def check(
     refusals = [
         found for suite in suites for found in refusals_here(suite, levels_of([suite], checked.scale), levels)
     ]
+    try:
+        check_installed(levels)
+    except ServerError as error:
+        refusals.insert(0, f"{error}")
     console = standard_output()
-    say(console, f"{plan}: no problems")
+    verdict = f"no mistakes, but dyno run refuses it here: {wording.plural(len(refusals), 'problem')}"
+    say(console, f"{plan}: {verdict if refusals else 'no problems'}")
+    for refusal in refusals:
+        say(console, f"  {refusal}")
     takes = f": about {format_duration_s(left.total_s())}, including {format_duration_s(left.load_s)} of load"
     say(console, f"{len(runs)} runs of {len(planned)} levels{takes if left.load_s else ''}")
     for each in suites:
@@ -71,12 +83,11 @@ def check(
         say(console, f"  {run.folder}")
     for remark in remarks(levels):
         say(console, f"note: {remark}")
-    for name in sorted({level.server for level in levels}):
-        if driver_type(name).installed() is None:
-            say(console, f"note: {name} is not installed here (see: dyno servers)")
-    for refusal in refusals:
-        say(console, f"note: dyno run refuses this plan here: {refusal}")
+    if any(level.url is not None for level in levels):
+        say(console, "note: your servers are not asked; dyno run does so before the load")
     say(console, f"to run it: dyno run {shlex.quote(str(plan))}")
+    if refusals:
+        raise typer.Exit(1)
 
 
 def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> str:

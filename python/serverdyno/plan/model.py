@@ -387,7 +387,7 @@ class ServerPlan(Model):
     url: Annotated[str, AfterValidator(protocols.normal_url)] | None = Field(
         default=None,
         description="URL of a server that you run; required for such a server, and only for it. The scheme "
-        "is the protocol.",
+        "is the protocol. In http[s]:// URLs, letters outside ASCII are sent percent-encoded, in UTF-8.",
     )
     bounds: Bounds | None = Field(
         default=None,

@@ -47,7 +47,7 @@ class HttpOptions(Model):
     urls: Path | None = Field(
         default=None,
         description="A file of paths to request, one per line: /path, or /path WEIGHT. Also a list of URLs, "
-        "the output of uniq -c, or an access log.",
+        "the output of uniq -c, or an access log. Letters outside ASCII are sent percent-encoded, in UTF-8.",
     )
     session: Path | None = Field(
         default=None,

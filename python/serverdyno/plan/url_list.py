@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.protocols.documents import MOST_PATHS
+from serverdyno.plan.protocols.escapes import fully_escaped
 
 MOST_BYTES = 64 << 20
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -189,8 +190,7 @@ def _path(target: str, url: str) -> str:
     if not target.startswith("/"):
         target = _below(target, url)
     path = target.partition("#")[0]  # a fragment is never sent
-    # `%` is safe, so characters that are already escaped stay escaped.
-    return quote(path, safe="".join(map(chr, range(0x21, 0x7F))))
+    return fully_escaped(path)
 
 
 def _below(target: str, url: str) -> str:

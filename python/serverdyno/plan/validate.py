@@ -35,6 +35,7 @@ from serverdyno.plan.model import (
     Suite,
 )
 from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.escapes import fully_escaped
 from serverdyno.plan.protocols.work import Cut
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
@@ -219,7 +220,7 @@ def _written_otherwise(url: str) -> str:
         host = urlsplit(url).hostname or ""
         if host.isprintable() and not host.isascii():
             return f"write the host as {host.encode('idna').decode()}"
-    return "write it as %XX"
+    return f"write {fully_escaped(url)}"
 
 
 def _place_problem(url: str, parts: SplitResult) -> str | None:

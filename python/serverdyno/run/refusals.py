@@ -11,6 +11,7 @@ from pathlib import Path
 
 from serverdyno.errors import DynoError
 from serverdyno.plan.model import Configuration, Mix, Suite
+from serverdyno.plan.protocols.posix import POSIX, directory_problem
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.run.room import check_room
 from serverdyno.servers.registry import create
@@ -19,7 +20,7 @@ from serverdyno.servers.registry import create
 def refusals_here(
     suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]
 ) -> Iterator[str]:
-    """Yield the reasons: missing room, passwords or files.
+    """Yield the reasons: missing room, passwords, files or directories.
 
     Raises UserError for a user's server that can't be reached in any case.
     """
@@ -36,6 +37,9 @@ def refusals_here(
             driver.ready()
         except DynoError as error:
             yield f"{configuration.name}: {error}"
+        scheme = configuration.url.partition(":")[0]
+        if scheme in POSIX.schemes and (wrong := directory_problem(configuration.url)) is not None:
+            yield f"{configuration.name}: {wrong}"
     for protocol in protocols_of(configurations, suite):
         try:
             protocol.client_section(suite.settings(protocol))

@@ -85,7 +85,7 @@ def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked) -> str:
         (Asked("veto"), "hides or removes it (Samba: veto files"),
         (Asked("links", "links/elsewhere"), "a DFS link to another server"),
         (Asked("links", "links/absent"), "create the directory that the URL names"),
-        (Asked("read-only"), "may be read-only (Samba: read only, write list)"),
+        (Asked("read-only"), "the share is read-only for this user"),
         (Asked("not-entered"), "chmod o+x the directory and all above it"),
         (Asked("removed"), "its directory may have been removed"),
         (Asked("absent"), "no share of this name: check shares against `smbclient -L"),
@@ -93,7 +93,13 @@ def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked) -> str:
         (Asked("a-command-first"), "(Samba: root preexec, preexec)"),
         (Asked("other-machines"), "or this machine: give access to it on the server"),
         (Asked("with space", user=""), "accepts no guests: name a user (`user` in a plan, --user"),
-        (Asked("with space", user="nobody-there"), "name or password is wrong"),
+        (Asked("read-only"), "on Samba, read only = no, or the user in write list"),
+        (
+            Asked("with space", user="nobody-there"),
+            "name or password is wrong (the password comes from DYNO_SMB",
+        ),
+        (Asked("with space", user="nobody-there"), "smbclient //HOST/SHARE -U USER"),
+        (Asked("with space", user="nobody-there"), "smbpasswd -a USER sets one there"),
     ],
 )
 def test_an_error_has_the_hint_of_its_cause(
@@ -146,6 +152,7 @@ def test_a_url_of_a_file_is_told(home: Home, server: UsersSmbd) -> None:
     [
         ("ntlm auth = disabled", (), "The server accepts only Kerberos, not NTLM"),
         ("", ("-d",), "The account is disabled: have it enabled"),
+        ("", ("-expired",), "smbpasswd -r HOST -U USER"),
         (
             "map to guest = Bad Password\n  guest account = nobody",
             ("-a", "else"),
@@ -161,6 +168,9 @@ def test_a_server_that_lets_nobody_in_has_the_hint_of_its_cause(
     if command == ("-d",):
         configured = ["smbpasswd", "-c", str(at / "smb.conf"), "-d", USER]
         subprocess.run(configured, check=True, capture_output=True, timeout=PATIENCE_S)
+    if command == ("-expired",):
+        now = ["net", "-s", str(at / "smb.conf"), "sam", "set", "pwdmustchangenow", USER, "yes"]
+        subprocess.run(now, check=True, capture_output=True, timeout=PATIENCE_S)
     running.start()
     try:
         password = "wrong" if "Bad Password" in settings else PASSWORD
@@ -178,7 +188,7 @@ def test_a_server_that_lets_nobody_in_has_the_hint_of_its_cause(
         (USER, "", "The password is empty: export DYNO_SMB_PASSWORD"),
         (USER, f"{PASSWORD}\n", 'DYNO_SMB_PASSWORD="$(cat FILE)"'),
         (USER, f'"{PASSWORD}"', "leave them out of DYNO_SMB_PASSWORD"),
-        (USER, "wrong", "check both; write a domain's user as DOMAIN\\user"),
+        (USER, "wrong", "Write a domain's user as DOMAIN\\user"),
     ],
 )
 def test_a_log_on_that_is_written_wrongly_is_told(

@@ -156,6 +156,34 @@ def test_another_service_at_the_port_is_told(tmp_path: Path) -> None:
         assert "another service, such as mountd" in (look["advice"] or "")
 
 
+def test_an_export_that_names_no_flavor_is_told_as_such(tmp_path: Path) -> None:
+    """Ganesha without Kerberos names no flavor for an export that requires it."""
+    with altered(tmp_path / "g", "3", KERBEROS, (r"\Z", "\nNFS_KRB5 { Active_krb5 = false; }\n")) as server:
+        said = first_hint(server)
+        assert "names no security flavor" in said and "Allow sec=sys on the export" in said
+
+
+class WithoutNfs(Altered):
+    """A network with rpcbind alone: the NFS service is not started."""
+
+    def _script(self) -> str:
+        text = super()._script()
+        return f"{text[: text.index('exec ')]}exec sleep infinity\n"
+
+    def answers_as_ours(self) -> bool:
+        return True
+
+
+def test_a_portmapper_without_nfs_is_told_as_a_service_that_is_not_started(tmp_path: Path) -> None:
+    with (
+        altered(tmp_path / "g", "3", kind=WithoutNfs) as server,
+        pytest.raises(_native.SessionError) as caught,
+    ):
+        target(server, url="nfs://127.0.0.1/export", shares=[])
+    assert "no NFS server runs there: the portmapper knows none" in caught.value.args[0]
+    assert "systemctl start nfs-server, or nfs-ganesha" in caught.value.args[1]
+
+
 SILENT = "import socket; s = socket.create_server(('127.0.0.1', 111)); print(flush=True); input()"
 """A portmapper that answers as little as one behind a firewall that drops packets."""
 

@@ -24,7 +24,7 @@ impl<'a> Patience<'a> {
     pub(crate) async fn wait_after(&mut self, failure: Failure) -> Result<(), Failure> {
         self.attempt += 1;
         let may_pass = match failure.fault {
-            Fault::SlowDown | Fault::ClosedEarly | Fault::ConnectionReset => true,
+            Fault::SlowDown | Fault::ClosedEarly | Fault::IdleClose | Fault::ConnectionReset => true,
             Fault::ErrorStatus => dyno_s3::is_of_server(&failure),
             _ => false,
         };

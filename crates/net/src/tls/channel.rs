@@ -3,7 +3,7 @@
 //!
 //! rustls limits what a peer can make us keep: 16 KiB per record and 64 KiB per handshake message.
 
-use crate::tls::failure::{failure_of, Moment};
+use crate::tls::failure::{failure_of, failure_of_first, Moment};
 use crate::tls::side::Side;
 use crate::{Idle, Socket};
 use dyno_measure::{Failure, Fault};
@@ -349,7 +349,11 @@ impl<S: Side> Channel<S> {
                 Ok(_) => return (used, Ok(Pumped::Dry)),
                 Err(error) => {
                     self.take_alert();
-                    return (used, Err(failure_of(&error, Moment::of(was_handshaking))));
+                    let failure = match was_handshaking {
+                        true => failure_of_first(&error, input),
+                        false => failure_of(&error, Moment::Session),
+                    };
+                    return (used, Err(failure));
                 }
             }
         }

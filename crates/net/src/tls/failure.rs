@@ -4,6 +4,7 @@ use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
 use std::fmt;
+use std::sync::Mutex;
 use time::OffsetDateTime;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +86,77 @@ static NAMES: StatusTable = StatusTable {
     write: |_, formatter| formatter.write_str("it has no subjectAltName"),
 };
 
+/// Names in certificates that were for another name; the number is the place in `OTHER_NAMES`.
+static FOR_NAMES: StatusTable = StatusTable {
+    name: "certificate for names",
+    write: |code, formatter| {
+        let lists = OTHER_NAMES.lock();
+        match lists.as_ref().ok().and_then(|lists| lists.get(code as usize)) {
+            Some(names) => write!(formatter, "it is for {names}"),
+            None => formatter.write_str("its names are not kept"),
+        }
+    },
+};
+static OTHER_NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Bounds for what servers send.
+const MOST_LISTS: usize = 100;
+const MOST_NAMES: usize = 5;
+const MOST_NAME_BYTES: usize = 100;
+
+/// Keeps the names of a certificate for the text of a failure; returns their place.
+fn keep_names(presented: &[String]) -> u32 {
+    let mut names: Vec<String> = presented
+        .iter()
+        .take(MOST_NAMES)
+        .map(|name| plain_name(name))
+        .collect();
+    if presented.len() > MOST_NAMES {
+        names.push(format!("{} more", presented.len() - MOST_NAMES));
+    }
+    let names = names.join(", ");
+    let Ok(mut lists) = OTHER_NAMES.lock() else {
+        return u32::MAX;
+    };
+    let place = lists.iter().position(|list| *list == names).unwrap_or_else(|| {
+        if lists.len() < MOST_LISTS {
+            lists.push(names);
+            lists.len() - 1
+        } else {
+            MOST_LISTS
+        }
+    });
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+/// Returns the name in a text such as `DnsName("server.test")`, by which webpki tells it.
+fn plain_name(told: &str) -> String {
+    let inner = told.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    let inner = inner.unwrap_or(told).trim_matches('"');
+    let is_plain = |letter: &char| letter.is_ascii_graphic();
+    inner.chars().filter(is_plain).take(MOST_NAME_BYTES).collect()
+}
+
+/// What came in place of TLS.
+static NOT_TLS: StatusTable = StatusTable {
+    name: IN_PLAIN_HTTP,
+    write: |_, formatter| formatter.write_str("it answers in plain HTTP"),
+};
+/// Name of the table in the detail of a failure where the server answered a handshake in plain HTTP.
+pub const IN_PLAIN_HTTP: &str = "plain HTTP";
+
+/// Returns the failure of a handshake for which rustls returned `error` on these first bytes.
+pub(crate) fn failure_of_first(error: &Error, first: &[u8]) -> Failure {
+    let failure = failure_of(error, Moment::Handshake);
+    if failure.fault != Fault::MalformedRecord || !first.starts_with(b"HTTP/") {
+        return failure;
+    }
+    let detail = Detail::Status(ProtocolStatus {
+        code: 0,
+        table: &NOT_TLS,
+    });
+    Failure { detail, ..failure }
+}
+
 fn write_moment(words: &str, code: u32, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (moment, now) = (utc(code.into()), utc(UnixTime::now().as_secs()));
     write!(formatter, "{words} {moment}; this machine's clock says {now}")
@@ -106,6 +178,7 @@ fn failure_of_certificate(error: &CertificateError) -> Failure {
         CertificateError::NotValidYetContext { not_before, .. } => (of(not_before), &NOT_BEFORE),
         CertificateError::ExpiredContext { not_after, .. } => (of(not_after), &NOT_AFTER),
         CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => (0, &NAMES),
+        CertificateError::NotValidForNameContext { presented, .. } => (keep_names(presented), &FOR_NAMES),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => (0, &PURPOSE),
         _ => return fault_of_certificate(error).into(),
     };
@@ -131,7 +204,18 @@ fn fault_of_certificate(error: &CertificateError) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::utc;
+    use super::{plain_name, utc};
+
+    #[test]
+    fn a_name_of_a_certificate_is_told_without_its_kind() {
+        for (told, name) in [
+            (r#"DnsName("server.test")"#, "server.test"),
+            ("IpAddress(127.0.0.1)", "127.0.0.1"),
+            ("DnsName(\"a\u{1b}[2Jb\")", "a[2Jb"),
+        ] {
+            assert_eq!(plain_name(told), name);
+        }
+    }
 
     #[test]
     fn a_moment_is_written_in_utc() {

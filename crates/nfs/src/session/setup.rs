@@ -5,7 +5,7 @@ use super::datagrams;
 use super::options::TransferSizes;
 use super::Session;
 use crate::refusal::Refusal;
-use crate::status::{self, Status};
+use crate::status::{self, Denied, Status};
 use crate::v4::NFS4;
 use crate::wire::{
     mount, parse_fs_info, parse_mount, parse_port, port_of, unmount, Body, FileHandle, Message, Procedure,
@@ -103,11 +103,39 @@ pub(crate) async fn ask_ports(
     let asked = ask_both(executor, (server, transport)).await;
     executor.set_deadline(deadline_ns);
     match asked {
-        Err(_) if transport == Transport::Tcp && speaks(executor, server, NFS4).await => {
-            Err(Refusal::OnlyNfs4.failure(None))
-        }
+        Err(failure) => Err(explained(executor, server, transport, failure).await),
         asked => asked,
     }
+}
+
+/// Returns why the portmapper named no ports, as far as the port of NFS tells.
+async fn explained(
+    executor: &Executor,
+    server: SocketAddr,
+    transport: Transport,
+    failure: Failure,
+) -> Failure {
+    if transport == Transport::Tcp && speaks(executor, server, NFS4).await {
+        return Refusal::OnlyNfs4.failure(None);
+    }
+    let says_none = [Refusal::NoNfs, Refusal::NoUdp].map(|refusal| refusal.failure(None));
+    if !says_none.contains(&failure) || !refuses(executor, server).await {
+        return failure;
+    }
+    let no_nfs4 = Refusal::NoServer.failure(None);
+    match ask_port(executor, (server, Transport::Tcp), NFS4, Refusal::NoServer).await {
+        Err(why) if why == no_nfs4 => no_nfs4,
+        _ => failure,
+    }
+}
+
+/// Returns whether nothing listens at this address.
+async fn refuses(executor: &Executor, server: SocketAddr) -> bool {
+    let asked = match Dialer::new(executor.clone(), server, 0).dial(None) {
+        Ok(socket) => socket.send_first(&[]).await.map(|_| ()),
+        Err(failure) => Err(failure),
+    };
+    asked.is_err_and(|failure| failure.fault == Fault::ConnectionRefused)
 }
 
 /// Returns whether the server at this address executes calls of `program`.
@@ -161,9 +189,15 @@ impl Session {
         if self.options.version.is_four() {
             return self.establish4().await;
         }
-        let root = self.mount().await?;
+        let (root, names_flavors) = self.mount().await?;
         self.dial()?;
-        let agreed = self.settle(root).await?;
+        let agreed = self.settle(root).await.map_err(|failure| {
+            if failure == too_weak() && !names_flavors {
+                Refusal::NoFlavor.failure(None)
+            } else {
+                failure
+            }
+        })?;
         self.conversation.establish(root, agreed);
         let most_bytes = agreed.max_read_bytes.max(agreed.listing_bytes) as usize;
         self.records
@@ -183,7 +217,8 @@ impl Session {
         ask(&self.executor, service, &message, xid, &mut self.traffic).await
     }
 
-    async fn mount(&mut self) -> Result<FileHandle, Failure> {
+    /// Mounts the export. Returns its root, and whether the server names security flavors.
+    async fn mount(&mut self) -> Result<(FileHandle, bool), Failure> {
         let asked = self.ask_mount_service(|session, message, xid| {
             mount(message, xid, &session.export, &session.options.credential);
         });
@@ -195,7 +230,9 @@ impl Session {
         };
         match parse_mount(answer.results(at))? {
             Err(refused) => Err(Refusal::Export.failure(Some(status::of_mount(refused)))),
-            Ok(mounted) if takes_auth_sys(&mounted.flavors) => Ok(mounted.root),
+            Ok(mounted) if takes_auth_sys(&mounted.flavors) => {
+                Ok((mounted.root, !mounted.flavors.is_empty()))
+            }
             Ok(_) => Err(Refusal::Flavor.failure(None)),
         }
     }
@@ -237,6 +274,11 @@ impl Session {
         });
         asked.await.map(|_| ())
     }
+}
+
+/// Returns the failure of a call that the server denied for its flavor.
+fn too_weak() -> Failure {
+    Refusal::denied(Some(Denied::TooWeak as u32))
 }
 
 /// Returns whether an export with these flavors accepts AUTH_SYS. A server that lists AUTH_NONE ignores

@@ -113,6 +113,9 @@ impl Session {
         if !tree.disk {
             return Err(Refusal::NoFiles.failure(0));
         }
+        if tree.read_only {
+            return Err(Refusal::ReadOnly.failure(0));
+        }
         if tree.encrypt && !self.conversation.protection.encrypt() {
             return Err(Refusal::ShareEncryption.failure(0));
         }

@@ -80,7 +80,13 @@ pub struct TreeConnect {
     pub encrypt: bool,
     /// Whether handles of the share may be persistent.
     pub continuously_available: bool,
+    /// Whether the user's maximal access to the share has the right to read, but none to write or append.
+    pub read_only: bool,
 }
+
+/// Rights in an access mask (MS-SMB2 2.2.13.1.1).
+const READ_DATA: u32 = 1;
+const WRITE_OR_APPEND_DATA: u32 = 2 | 4;
 
 /// Parses a response to TREE_CONNECT.
 ///
@@ -88,7 +94,9 @@ pub struct TreeConnect {
 /// The response is malformed.
 pub fn parse_tree_connect(message: &[u8]) -> Parsed<TreeConnect> {
     parse_structure(message, 16)?;
+    let access = u32_at(message, BODY + 12)?;
     Ok(TreeConnect {
+        read_only: access & READ_DATA != 0 && access & WRITE_OR_APPEND_DATA == 0,
         disk: u8_at(message, BODY + 2)? == 1,
         encrypt: u32_at(message, BODY + 4)? & 0x8000 != 0,
         continuously_available: u32_at(message, BODY + 8)? & 0x10 != 0,

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from serverdyno import units, wording
+from serverdyno.plan.protocols.escapes import escaped
 from serverdyno.plan.protocols.model import SectionModel
 from serverdyno.plan.protocols.steps import MOST_STEPS, Step, checked, described, sections
 from serverdyno.plan.protocols.work import Fact, MixCounts, Terms, Work
@@ -47,8 +48,8 @@ class DocumentsSettings(SectionModel):
     paths: list[str] = Field(
         default=[],
         max_length=MOST_PATHS,
-        description="For the workload url: the requested paths, each `/path` or `/path weight`. Default: "
-        "the URL's path.",
+        description="For the workload url: the requested paths, each `/path` or `/path weight`. Letters "
+        "outside ASCII are sent percent-encoded, in UTF-8. Default: the URL's path.",
     )
 
     steps: list[Step] = Field(
@@ -96,9 +97,13 @@ class DocumentsSettings(SectionModel):
     @field_validator("paths")
     @classmethod
     def are_paths(cls, paths: list[str]) -> list[str]:
-        """Check that each entry is a path with an optional weight."""
+        """Check that each entry is a path with an optional weight, and percent-encode it."""
+        paths = [escaped(path) for path in paths]
         if wrong := [path for path in paths if not PATH_AND_WEIGHT.fullmatch(path)]:
-            raise ValueError(f"not /path or /path weight: {', '.join(map(repr, wrong))}")
+            raise ValueError(
+                f"not /path or /path weight: {', '.join(map(repr, wrong))}; a path begins with /, has no fragment "
+                "(#...), and a blank in it is written %20"
+            )
         if paths and not any(weight for _, weight in weighted(paths)):
             raise ValueError("every weight is zero")
         if sum(weight for _, weight in weighted(paths)) >= 1 << 32:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 from pathlib import Path
@@ -96,6 +97,18 @@ class Posix(Protocol[PosixSettings]):
 
 def directory_of(url: str) -> str:
     return unquote(urlsplit(url).path).rstrip("/") or "/"
+
+
+def directory_problem(url: str) -> str | None:
+    """Return why clients can't work in the directory of a URL; None: they can, as far as its mode tells."""
+    directory = Path(directory_of(url))
+    if not directory.exists():
+        return f"there is no directory {directory}"
+    if not directory.is_dir():
+        return f"{directory} is not a directory"
+    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        return f"{directory} can't be read and written by this user"
+    return None
 
 
 POSIX = Posix()

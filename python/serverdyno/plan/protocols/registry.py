@@ -7,6 +7,7 @@ from typing import Any
 
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.documents import DOCUMENTS
+from serverdyno.plan.protocols.escapes import escaped
 from serverdyno.plan.protocols.files import FILES
 from serverdyno.plan.protocols.http import HTTP
 from serverdyno.plan.protocols.model import HasSettings
@@ -45,7 +46,8 @@ def normal_url(url: str) -> str:
     """Return a URL as requests and records have it. Text that is not a URL is returned unchanged.
 
     The scheme is in lower case, an empty port is removed, and a path precedes the query (RFC 3986, 6.2.3). In paths
-    of files, repeated slashes are merged. In paths of documents they stay, because a web server may distinguish them.
+    of files, repeated slashes are merged. In paths of documents they stay, because a web server may distinguish them,
+    and letters outside ASCII are percent-encoded.
     """
     found = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", url, re.DOTALL)
     if found is None:
@@ -58,6 +60,8 @@ def normal_url(url: str) -> str:
     if has_host(scheme):
         host = host.removesuffix(":")
         rest = f"/{rest}" if rest.startswith("?") else rest
+    if protocol is not None and protocol.work.uses_documents:
+        rest = escaped(rest)
     return f"{scheme}://{host}{rest}"
 
 

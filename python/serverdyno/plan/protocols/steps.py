@@ -6,11 +6,12 @@ The data plane (`crates/engine/src/web/script.rs`) validates templates and regul
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from serverdyno import _native
+from serverdyno.plan.protocols.escapes import escaped
 from serverdyno.plan.protocols.http_request import Headers, Statuses, header_pairs
 from serverdyno.plan.protocols.model import Model
 
@@ -58,7 +59,9 @@ class Step(Model):
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
         default="GET", description="The method."
     )
-    path: str = Field(description="The path on the server, with its query.")
+    path: Annotated[str, AfterValidator(escaped)] = Field(
+        description="The path on the server, with its query. Letters outside ASCII are sent percent-encoded, in UTF-8."
+    )
     headers: Headers = Field(default=[], description="Further headers, each `Name: value`.")
     body: str | None = Field(default=None, description="The body, as text.")
     think_s: float = Field(

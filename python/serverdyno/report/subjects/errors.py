@@ -30,6 +30,8 @@ REFUSALS = {
     ),
 }
 """Advice on an error, by the last words of its message."""
+ADVISED = ("idle_close", "no_ports", "no_files")
+"""Errors whose cause is a setting of the server's connections, or of this machine."""
 
 
 applies = always
@@ -124,7 +126,8 @@ def _errors(results: Results, tables: Labels) -> Finding:
     mixes_run = wording.plural(len(results.used), "load level")
     evidence = f"{done:,} successful {results.terms.operations} in {mixes_run}, ramps included"
     further = "".join(
-        told(results) for told in (_wrong_in, _always_failed_in, _never_began_in, _unanswered_in, _starved_in)
+        told(results)
+        for told in (_advised_in, _wrong_in, _always_failed_in, _never_began_in, _unanswered_in, _starved_in)
     )
     if not total and not left:
         failed = sum(note.state == "failed" for note in notes.values())
@@ -136,6 +139,17 @@ def _errors(results: Results, tables: Labels) -> Finding:
     counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
     claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left early.{further}"
     return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
+
+
+def _advised_in(results: Results) -> str:
+    """Return the first example and the remedy of each kind of error that is hardly the server's fault."""
+    counts, first = Counter[str](), dict[str, str]()
+    for record in results.used:
+        for row in record.failed:
+            if row.fault in ADVISED and row.advice:
+                counts[row.fault] += row.count
+                first.setdefault(row.fault, f"{clean.quoted(row.example)}. {clean.quoted(row.advice)}")
+    return "".join(f" {count:,} of them: {first[fault]}" for fault, count in counts.most_common())
 
 
 def _wrong_in(results: Results) -> str:

@@ -1,0 +1,23 @@
+"""Percent-encode what a request line can't contain (RFC 3986, 2.1), in one way for all paths and URLs."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+_GRAPHIC = "".join(map(chr, range(0x21, 0x7F)))
+
+
+def escaped(text: str) -> str:
+    """Return `text` with its letters outside ASCII as browsers send them: in UTF-8, each byte as %XX.
+
+    What is escaped already stays, and so do blanks and control characters, which are mostly mistakes.
+    """
+    return re.sub(
+        r"[^\x00-\x7f]", lambda found: quote(found[0]) if found[0].isprintable() else found[0], text
+    )
+
+
+def fully_escaped(text: str) -> str:
+    """Return the spelling to use for text with any characters."""
+    return quote(text, safe=_GRAPHIC)
