@@ -90,6 +90,43 @@ def test_a_server_that_the_work_can_not_be_carried_out_over_is_told_with_its_lin
     assert [problem[: len(expected)] for problem in caught.value.problems] == [expected]
 
 
+@pytest.mark.parametrize(
+    ("suite", "server", "expected"),
+    [
+        (
+            "quick-contention",
+            'server = "external"\nurl = "nfs://127.0.0.1/exp"',
+            "line 6: servers[0].url: clients share files in this suite, but over NFSv3 locks are local to each client "
+            "(as in a mount with nolock): end the URL with ?vers=4.1",
+        ),
+        (
+            "quick-contention",
+            'server = "reference-nfs"',
+            "line 4: servers[0].settings: clients share files in this suite, but over NFSv3 locks are local to each "
+            'client (as in a mount with nolock): set nfs_version = "4.1"',
+        ),
+        ("quick-contention", 'server = "external"\nurl = "nfs://127.0.0.1/exp?vers=4.1"', None),
+        (
+            "quick-failover-connections",
+            'server = "external"\nurl = "file:///tmp"',
+            "line 6: servers[0].url: the suite measures an outage of the server, but a directory has no server: use "
+            "smb:// or nfs://",
+        ),
+    ],
+)
+def test_a_suite_that_a_protocol_can_not_carry_out_is_told_with_the_line_of_the_server(
+    suite: str, server: str, expected: str | None
+) -> None:
+    # `plan check` once found no problem, and `run` ended in a traceback.
+    text = HEAD.replace("quick-files", suite) + f"[[servers]]\n{server}\n"
+    if expected is None:
+        parse_plan(text, "p.toml", settings_types())
+        return
+    with pytest.raises(PlanError) as caught:
+        parse_plan(text, "p.toml", settings_types())
+    assert list(caught.value.problems) == [expected]
+
+
 def test_an_experiment_from_before_protocols_were_noted_has_the_one_there_was() -> None:
     suite = suites.load("quick-files")
     text = HEAD + '[[servers]]\nserver = "samba"\n'

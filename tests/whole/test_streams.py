@@ -243,4 +243,26 @@ def test_a_server_that_takes_less_at_once_than_a_block_is_told_with_its_limit(ho
     finally:
         server.stop()
     assert done.returncode == 1 and "reads or writes at most 65536 bytes at once" in done.stderr, done.stderr
-    assert "is writable" not in done.stderr
+    assert "is writable" not in done.stderr and "the right to create" not in done.stderr
+    assert (
+        "hint: Raise the server's limit (Samba: smb2 max read, smb2 max write; Ganesha: MaxRead, MaxWrite)"
+        in done.stderr
+    )
+
+
+def test_a_suite_with_blocks_larger_than_the_server_takes_is_told_the_same(
+    home: Home, tmp_path: Path
+) -> None:
+    server = start_nfs(max_transfer_bytes=8192)
+    try:
+        url = f"nfs://127.0.0.1:{server.port}/volume1?nfsport={server.port}&mountport={server.port}"
+        plan = tmp_path / "p.toml"
+        plan.write_text(
+            f'name = "p"\nsuite = "quick-streams"\nrepetitions = 1\n[[servers]]\nserver = "external"\nurl = "{url}"\n'
+        )
+        done = home.here("run", plan, "--scale", "0.2", "--into", tmp_path / "e")
+    finally:
+        server.stop()
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and "reads or writes at most 8192 bytes at once" in said, said
+    assert "Raise the server's limit" in said and "the right to create" not in said

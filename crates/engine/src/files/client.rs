@@ -24,6 +24,7 @@ mod shared;
 mod whole_file;
 
 use answers::{expect, leaves_session};
+pub(in crate::files) use cached::advice_on_size;
 pub(crate) use cached::CachedClient;
 pub(crate) use outages::Outage;
 use outages::Outages;

@@ -1,6 +1,7 @@
 //! Target of file protocols: prepares levels in the same way for all of them.
 
 use super::bounded::Limits;
+use super::client::advice_on_size;
 use super::job::Job;
 use super::sessions::KeptBy;
 use super::workload::FilesWorkload;
@@ -78,7 +79,7 @@ impl<S: Sessions + Clone> Target for S {
     }
 
     fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
-        self.advice(failure)
+        advice_on_size(failure).or_else(|| self.advice(failure))
     }
 
     /// Parses the document's sections about the work and prepares the clients.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
@@ -13,7 +14,7 @@ from pydantic import Field
 from serverdyno import _native
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.base import Protocol
-from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY, FILES
+from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY, FILES, FilesSettings
 from serverdyno.plan.protocols.look import Look
 from serverdyno.plan.protocols.model import SectionModel
 
@@ -113,6 +114,21 @@ class Nfs(Protocol[NfsSettings]):
             "network_namespace": access.network_namespace,
             **settings.parameters(),
         }
+
+    def server_problem(
+        self,
+        settings: NfsSettings,
+        work_settings: FilesSettings,
+        url: str | None,
+        server_settings: Mapping[str, Any],
+    ) -> str | None:
+        """Return a problem if clients would share files with a version whose locks are local to each client."""
+        del settings
+        version = version_of(url) if url is not None else server_settings.get("nfs_version", "3")
+        if work_settings.contention is None or version != "3":
+            return None
+        needed = "end the URL with ?vers=4.1" if url is not None else 'set nfs_version = "4.1"'
+        return f"clients share files in this suite, but over NFSv3 {LOCKS['3']}: {needed}"
 
     def described(self, settings: NfsSettings, timeout: str) -> str:
         """Describe version, transport and authentication."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -13,7 +14,7 @@ from pydantic import Field
 
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.base import Protocol
-from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY, FILES
+from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY, FILES, FilesSettings
 from serverdyno.plan.protocols.look import Look
 from serverdyno.plan.protocols.model import SectionModel
 
@@ -66,6 +67,21 @@ class Posix(Protocol[PosixSettings]):
 
     def target_section(self, access: Access, settings: PosixSettings) -> dict[str, Any]:
         return {"url": access.url, **settings.model_dump()}
+
+    def server_problem(
+        self,
+        settings: PosixSettings,
+        work_settings: FilesSettings,
+        url: str | None,
+        server_settings: Mapping[str, Any],
+    ) -> str | None:
+        """Return a problem if the suite measures the outage of a server."""
+        del settings, url, server_settings
+        if work_settings.failover is None:
+            return None
+        return (
+            "the suite measures an outage of the server, but a directory has no server: use smb:// or nfs://"
+        )
 
     def described(self, settings: PosixSettings, timeout: str) -> str:
         """Describe the system calls, the caches, and what has no time limit."""

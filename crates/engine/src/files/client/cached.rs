@@ -10,11 +10,21 @@ static MOST_AT_ONCE: StatusTable = StatusTable {
     write: |code, formatter| {
         write!(
             formatter,
-            "the server reads or writes at most {code} bytes at once, less than a block of the workload (SMB 2.0.2: \
-             65536; Samba: smb2 max read, smb2 max write; Ganesha: MaxRead, MaxWrite; NFS over UDP: 32768)"
+            "the server reads or writes at most {code} bytes at once, less than a block of the workload"
         )
     },
 };
+
+/// Returns a remedy if a failure says that the server's transfers are too small for the workload.
+pub(in crate::files) fn advice_on_size(failure: &Failure) -> Option<&'static str> {
+    match failure.detail {
+        Detail::Refused { step, .. } if std::ptr::eq(step.table, &MOST_AT_ONCE) => Some(
+            "Raise the server's limit (Samba: smb2 max read, smb2 max write; Ganesha: MaxRead, MaxWrite), or give the suite \
+             smaller blocks (block_bytes). SMB 2.0.2 allows 65,536 bytes at most, NFS over UDP 32,768.",
+        ),
+        _ => None,
+    }
+}
 
 /// A session with or without the client cache.
 pub(crate) enum CachedClient<C> {
