@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// S3 nests at most five elements.
 const MOST_DEPTH: usize = 8;
 const MOST_NAME_BYTES: usize = 128;
-/// A key has at most 1024 bytes, each of which may be escaped.
+/// Maximum size of a text: a key has at most 1024 bytes, each of which may be escaped.
 const MOST_TEXT_BYTES: usize = 16 * 1024;
 
 /// The document is not the XML that S3 describes, or exceeds a limit.

@@ -218,7 +218,7 @@ def weights(nodes: Sequence[DaskNode], stated: Mapping[str, int]) -> list[int]:
         return [len(node.facts["cpus"]) for node in nodes]
     if sorted(stated) != sorted(names):
         raise UserError(
-            f"generator.weights names {', '.join(sorted(stated))}, but {', '.join(sorted(names))} make the "
+            f"generator.weights names {', '.join(sorted(stated))}, but {', '.join(sorted(names))} generate the "
             "load",
             hint="Give a weight to each of these nodes, or to none.",
         )

@@ -50,7 +50,6 @@ const MOST_DIRECTORIES: usize = 256;
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
 
-/// An open file.
 #[derive(Debug)]
 struct OpenFile {
     file: OwnedFd,

@@ -77,7 +77,7 @@ class _Step(Model):
 
 
 class MakeTree(_Step):
-    """Unpack an archive: directories, files with contents."""
+    """Unpack an archive: create its directories, and its files with their contents."""
 
     do: Literal["make-tree"] = Field(description="What is done.")
     tree: str = Field(description="Of `trees`.")

@@ -152,7 +152,7 @@ def _could_have_found(improvement: Improvement) -> list[str]:
     if improvement.found_percent is None:
         return []
     found = wording.change(improvement.found_percent)
-    words = f"such an experiment detects a difference of {found} in the average in 4 of 5 cases"
+    words = f"4 of 5 such experiments detect a difference of {found} in the average"
     if improvement.repetitions_needed is None:
         return [words]
     return [f"{words}, and 5{wording.NO_BREAK}% with {improvement.repetitions_needed:,} repetitions"]

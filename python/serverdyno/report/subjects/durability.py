@@ -292,8 +292,8 @@ def _notes(found: Sequence[Promise], word: Words) -> Iterator[str]:
         f"can't distinguish these cases. Without any: at most {wording.share(STRAY_SHARE)} of them."
     )
     yield (
-        "The disk's own fsync: measured before any load and after the last load level, on a file in the "
-        "server's data directory that grows by 4 KiB each time."
+        "The disk's own fsync: measured before any load and after the last load level. A file in the "
+        "server's data directory grows by 4 KiB each time."
     )
     if any(promise.unstable for promise in found):
         yield (

@@ -71,7 +71,7 @@ def _seconds(results: Results) -> Iterator[Figure]:
 
 
 def _whole_test(results: Results) -> Iterator[Figure]:
-    """Yield charts of all levels by the time at which they ran, in which drift over the experiment is a slope."""
+    """Yield charts of all levels by the time at which they ran; a drift over the experiment appears as a slope."""
     began = min((record.started_unix_s for record in results.used), default=0.0)
     for suffix, group in groups(results):
         records = [record for result in group for record in results.records(result.name)]
