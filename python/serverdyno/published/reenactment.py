@@ -43,7 +43,7 @@ class Today(Model):
     value: Scalar
     servers: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    settings: dict[str, Scalar | bool] = {}
+    settings: dict[str, Scalar | bool] = Field(default_factory=dict)
     suites: tuple[str, ...] = ()
     absent: str = ""
     note: str = ""
@@ -61,7 +61,7 @@ class Shown(Model):
     figures: tuple[str, ...] = Field(min_length=1)
     title: str
     shows: Shows | None = None
-    of: Where = {}
+    of: Where = Field(default_factory=dict)
     series: tuple[Where, ...] = ()
     phases: tuple[str, ...] = ()
     same_as: str = ""
@@ -101,7 +101,7 @@ class Reenactment(Model):
     `curve`: one row for each number of clients, so that the mean is the average and the highest the peak.
     """
 
-    figures_of: dict[str, Literal["peak", "overall average", "curve"]] = {}
+    figures_of: dict[str, Literal["peak", "overall average", "curve"]] = Field(default_factory=dict)
     today: tuple[Today, ...] = ()
     figures: tuple[Shown, ...] = Field(min_length=1)
     claims: tuple[Sides, ...] = ()
@@ -109,9 +109,10 @@ class Reenactment(Model):
 
 def load(report: PublishedReport) -> Reenactment:
     """Return the mapping of a published report. Raises UserError if it has none, PlanError with all problems."""
-    file = resources.files(published.__name__) / report.name / FILE
+    folder = resources.files(published.__name__)
+    file = folder / report.name / FILE
     if not file.is_file():
-        known = [name for name in published.names() if (file.parent.parent / name / FILE).is_file()]
+        known = [name for name in published.names() if (folder / name / FILE).is_file()]
         raise UserError(f"{report.name} can't be re-enacted", hint=f"These can: {', '.join(known)}")
     return parse(file.read_text(encoding="utf-8"), report)
 

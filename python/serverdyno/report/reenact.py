@@ -13,7 +13,8 @@ from statistics import fmean
 from serverdyno import clean, wording
 from serverdyno.plan.protocols.bonnie import PHASES
 from serverdyno.published import PublishedReport
-from serverdyno.published.reenactment import Place, Reenactment, Shown
+from serverdyno.published.model import Where
+from serverdyno.published.reenactment import Place, Reenactment, Shown, expanded
 from serverdyno.report.build import judged
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.steps import Step, bonnie_rates, compared, runs_of_bonnie
@@ -87,6 +88,13 @@ class Experiment:
             found.settings |= each.settings
             found.notes += [each.note] if each.note else []
         return found
+
+    def absent(self, where: Where) -> str:
+        """Return why nothing stands for one of the values; empty if something may."""
+        entries = (
+            self._today.get((column, str(value))) for one in expanded(where) for column, value in one.items()
+        )
+        return next((each.absent for each in entries if each is not None and each.absent), "")
 
     def find(self, wanted: Counterpart) -> list[Found]:
         """Return the timed configurations that fit, each with the results of its suite."""

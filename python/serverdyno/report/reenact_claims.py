@@ -28,6 +28,7 @@ from serverdyno.published.model import (
 )
 from serverdyno.published.printed import MOST_WORDS
 from serverdyno.published.reenactment import Place, expanded
+from serverdyno.published.tables import Cell
 from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.sides import sides
 from serverdyno.report.reenact import Experiment, Found, suite_of
@@ -35,8 +36,8 @@ from serverdyno.report.subjects import differences
 
 MOST_SHOWN = 6
 """The most comparisons shown of one claim."""
-ONE_FIGURE = "It is about one figure or about the method, and compares no two servers."
-ONE_LEVEL = "It is about single numbers of clients, for which the statistics give no verdict."
+ONE_FIGURE = "The claim does not compare two configurations in peak or overall average."
+ONE_LEVEL = "The claim is about single numbers of clients, for which there is no verdict."
 
 
 class Holds(StrEnum):
@@ -50,7 +51,7 @@ class Holds(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A comparison that a claim makes: `of` against `over` in `figure`; `why` if it can't be made."""
+    """A comparison that a claim makes: `of` against `over` in `figure`."""
 
     of: Place
     over: Place
@@ -105,20 +106,26 @@ def _asked(experiment: Experiment, claim: Claim) -> Iterator[Asked]:
         for other in rule.than:
             yield _pair(experiment, rule.of, other, "higher" if rule.kind == "greater" else "lower")
     elif isinstance(rule, PairedOrder):
+        if why := experiment.absent(rule.greater) or experiment.absent(rule.lower):
+            raise NotComparedError(why)
         figure = _metric(experiment, rule.table, "paired", {**rule.where, **dict.fromkeys(rule.pairs_by, 0)})
         for row in experiment.report.tables[rule.table].select(rule.where | rule.greater):
-            shared = {column: row[column] for column in rule.pairs_by if row[column] is not None}
-            where = {name: row[name] for name in rule.where if row[name] is not None}
-            of = {name: row[name] for name in rule.greater if row[name] is not None}
+            shared = _cells(row, (*rule.where, *rule.pairs_by))
             for over in expanded(rule.lower):
-                yield Asked({**where, **of, **shared}, {**where, **over, **shared}, figure, "higher")
+                yield Asked(_cells(row, rule.greater) | shared, over | shared, figure, "higher")
     else:
         raise NotComparedError(ONE_FIGURE)
+
+
+def _cells(row: Mapping[str, Cell], columns: Sequence[str] | Where) -> Place:
+    return {name: cell for name in columns if (cell := row[name]) is not None}
 
 
 def _pair(experiment: Experiment, of: Quantity, over: Quantity, expects: str) -> Asked:
     if not isinstance(of, Cells) or not isinstance(over, Cells):
         raise NotComparedError(ONE_FIGURE)
+    if why := experiment.absent(of.where) or experiment.absent(over.where):
+        raise NotComparedError(why)
     figure = _metric(experiment, of.table, of.kind, of.where)
     if figure is not _metric(experiment, over.table, over.kind, over.where):
         raise NotComparedError(ONE_FIGURE)
@@ -128,7 +135,7 @@ def _pair(experiment: Experiment, of: Quantity, over: Quantity, expects: str) ->
 def _single(where: Where) -> Place:
     found = list(expanded(where))
     if len(found) != 1:
-        raise NotComparedError("It combines several places of the tables.")
+        raise NotComparedError("The claim combines several configurations.")
     return found[0]
 
 
@@ -158,13 +165,15 @@ def _matched(experiment: Experiment, asked: Asked) -> Iterator[tuple[Asked, Foun
             yield experiment.why_not(wanted)
             return
     free = [key for key in FACTORS if key not in of.settings.keys() | over.settings.keys()]
-    pairs_found = [
+    matched = [
         (asked, one, other)
         for one in found
         for other in others
         if one[0] is other[0] and one[1] is not other[1] and _agree(experiment, one, other, free)
     ]
-    yield from pairs_found or ["The two sides are not in one suite, so they were not compared."]
+    yield from matched
+    if not matched:
+        yield "The two sides are not in one suite, so they were not compared."
 
 
 FACTORS = ("processors", "volumes", "strict_sync", "oplocks", "dynamic", "tls")
@@ -207,7 +216,9 @@ def _answer(
     places: Sequence[tuple[Asked, Found, Found] | str],
     compared: Mapping[Pair, tuple[Comparison, Results]],
 ) -> Answered:
-    verdicts, found, why = [], {}, {}
+    verdicts: list[Holds] = []
+    found: dict[str, None] = {}
+    why: dict[str, None] = {}
     for each in places:
         if isinstance(each, str):
             why[each] = None
