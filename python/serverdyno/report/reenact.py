@@ -14,6 +14,7 @@ from serverdyno import clean, wording
 from serverdyno.plan.protocols.bonnie import PHASES
 from serverdyno.published import PublishedReport
 from serverdyno.published.model import Where
+from serverdyno.published.pictures import named
 from serverdyno.published.reenactment import Place, Reenactment, Shown, expanded
 from serverdyno.report.build import judged
 from serverdyno.report.figures.results import ConfigurationResult, Results
@@ -118,9 +119,8 @@ class Experiment:
             return wanted.absent
         here = {suite_of(results) for results in self.results}
         if wanted.suites is not None and not here & wanted.suites:
-            return (
-                f"This experiment has no levels of {_either(sorted(wanted.suites)) or 'a suite with both'}."
-            )
+            suites = " or ".join(sorted(wanted.suites))
+            return f"This experiment did not run the suite {suites}." if suites else "No suite has both."
         needs = [*sorted(wanted.names or wanted.servers or ()), *map(setting_words, wanted.settings.items())]
         return f"This experiment has no finished configuration with {', '.join(needs)}."
 
@@ -137,17 +137,20 @@ class Experiment:
         found: dict[tuple[str, str], Found] = {}
         without: dict[str, list[str]] = {}
         notes: dict[str, None] = {}
-        for one in shown.places():
+        places = list(shown.places())
+        shared = set.intersection(*(set(one.items()) for one in places)) if places else set()
+        for one in places:
             wanted = self.counterpart(one)
             if fitting := self.find(wanted):
                 found |= {(suite_of(each[0]), each[1].name): each for each in fitting}
                 notes |= dict.fromkeys(wanted.notes)
             else:
-                without.setdefault(self.why_not(wanted), []).append(
-                    ", ".join(map(setting_words, one.items()))
-                )
+                name = ", ".join(named(*pair) for pair in one.items() if pair not in shared)
+                without.setdefault(self.why_not(wanted), []).append(name)
         drawn = list(_timed(key, shown, list(found.values())))
-        lacking = [f"{why} Without: {_few(names)}." for why, names in without.items()]
+        lacking = [
+            f"Not measured: {_few(names)}. {why}" if any(names) else why for why, names in without.items()
+        ]
         if len(drawn) > MOST_FIGURES:
             lacking.append(f"{len(drawn) - MOST_FIGURES:,} more figures are left out.")
         return Reenacted(shown, tuple(drawn[:MOST_FIGURES]), tuple(lacking), tuple(notes))
@@ -175,10 +178,6 @@ def _both(one: set[str] | None, other: Sequence[str]) -> set[str] | None:
     if not other:
         return one
     return set(other) if one is None else one & set(other)
-
-
-def _either(names: Sequence[str]) -> str:
-    return " or ".join(names)
 
 
 def setting_words(pair: tuple[str, object]) -> str:

@@ -36,6 +36,8 @@ from serverdyno.report.subjects import differences
 
 MOST_SHOWN = 6
 """The most comparisons shown of one claim."""
+MOST_FITTING = 16
+"""The most configurations that may fit one side of a comparison."""
 ONE_FIGURE = "The claim does not compare two configurations in peak or overall average."
 ONE_LEVEL = "The claim is about single numbers of clients, for which there is no verdict."
 
@@ -163,6 +165,9 @@ def _matched(experiment: Experiment, asked: Asked) -> Iterator[tuple[Asked, Foun
     for wanted, of_it in ((of, found), (over, others)):
         if not of_it:
             yield experiment.why_not(wanted)
+            return
+        if len(of_it) > MOST_FITTING:
+            yield f"More than {MOST_FITTING} configurations fit one side."
             return
     free = [key for key in FACTORS if key not in of.settings.keys() | over.settings.keys()]
     matched = [

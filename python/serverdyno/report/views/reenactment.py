@@ -13,9 +13,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from serverdyno import wording
 from serverdyno.published.model import Claim
+from serverdyno.published.pictures import named
 from serverdyno.published.reenactment import Today
 from serverdyno.report.model import Figure, Report
-from serverdyno.report.reenact import Experiment, Reenacted, setting_words
+from serverdyno.report.reenact import Experiment, setting_words
 from serverdyno.report.reenact_claims import Answered, Holds, answers
 from serverdyno.report.views import charts
 from serverdyno.report.views.palette import themed
@@ -23,6 +24,9 @@ from serverdyno.report.views.palette import themed
 Drawn = tuple[Figure, str]
 """A figure and its SVG."""
 NO_NUMBERS = "Published as a chart without numbers, so it can't be drawn here."
+TOO_LARGE = "Ours is left out, because the page would be too large. The ordinary report has it."
+MOST_BYTES = 900_000
+"""The most bytes of our drawings in a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def page(
         ],
         verdict=_verdict(judged),
         summary=_summary(experiment, entries, judged),
-        warnings=built.warnings,
+        warnings=[caveat.claim for caveat in built.answer.caveats],
         judged=[each for each in judged if each.found],
         unjudged=_by_reason(judged),
         today=[_row(each) for each in experiment.mapping.today],
@@ -115,43 +119,42 @@ def _by_reason(judged: Sequence[Answered]) -> dict[str, list[Claim]]:
 def _row(today: Today) -> tuple[str, str, str]:
     parts = [*today.servers, *today.names, *map(setting_words, today.settings.items())]
     counterpart = ", ".join(parts) or ("none" if today.absent else " or ".join(today.suites))
-    return f"{today.column.replace('_', ' ')} {today.value}", counterpart, today.absent or today.note
+    return named(today.column, today.value), counterpart, today.absent or today.note
 
 
 def _entries(experiment: Experiment, published: Sequence[tuple[Sequence[str], Figure]]) -> list[Entry]:
+    found = experiment.figures()
+    alike: dict[str, set[str]] = {}
+    for each in found:
+        alike.setdefault(each.shown.same_as or each.shown.figures[0], set()).update(each.shown.figures)
     entries: list[Entry] = []
     drawn: dict[int, Entry] = {}
     by_figure: dict[str, Entry] = {}
-    for place, each in enumerate(experiment.figures()):
+    left = MOST_BYTES
+    for place, each in enumerate(found):
         shown = each.shown
-        here = [at for at, (numbers, _) in enumerate(published) if set(numbers) & set(shown.figures)]
-        new = [published[at][1] for at in here if at not in drawn]
+        wanted = set(shown.figures) | alike.get(shown.figures[0], set())
+        here = [at for at, (numbers, _) in enumerate(published) if wanted & set(numbers)]
+        ours = [(replace(figure, title=f"Ours: {figure.title}"), _svg(figure)) for figure in each.ours]
+        size = sum(len(svg) for _, svg in ours)
+        left -= size
+        lines = each.lacking if left >= 0 else (*each.lacking, TOO_LARGE)
+        see = by_figure.get(shown.same_as) or next((drawn[at] for at in here if at in drawn), None)
         entry = Entry(
             key=f"entry-{place + 1}",
             label=_label(shown.figures),
             title=shown.title,
-            published=tuple((figure, _svg(figure)) for figure in new),
-            ours=tuple(
-                (replace(figure, title=f"Ours: {figure.title}"), _svg(figure)) for figure in each.ours
-            ),
-            lines=_lines(each, drawable=bool(here)),
+            published=tuple((published[at][1], _svg(published[at][1])) for at in here if at not in drawn),
+            ours=tuple(ours) if left >= 0 else (),
+            lines=(shown.why,) if shown.why else lines if here or see else (NO_NUMBERS, *lines),
             notes=each.notes,
-            see=by_figure[shown.same_as]
-            if shown.same_as
-            else next((drawn[at] for at in here if at in drawn), None),
+            see=see,
         )
+        left += size if left < 0 else 0
         entries.append(entry)
         by_figure |= dict.fromkeys(shown.figures, entry)
         drawn = dict.fromkeys(here, entry) | drawn
     return entries
-
-
-def _lines(each: Reenacted, *, drawable: bool) -> tuple[str, ...]:
-    if each.shown.why:
-        return (each.shown.why,)
-    if each.shown.same_as:
-        return () if drawable else (NO_NUMBERS,)
-    return (*(() if drawable else (NO_NUMBERS,)), *each.lacking)
 
 
 def _label(figures: Sequence[str]) -> str:
