@@ -33,6 +33,15 @@ def report(
             "2003-veritest-iis:4. The two are not comparable.",
         ),
     ] = None,
+    as_published: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="NAME",
+            help="Also write a page as-NAME.html with the figures of this published report in its order, "
+            "the experiment's below each, and which of its claims hold today.",
+        ),
+    ] = None,
 ) -> None:
     """Write the report from an experiment's records, and show its table.
 
@@ -46,6 +55,11 @@ def report(
         extras.require("pdf")
     asked = {"report.pdf": pdf, "report.md": markdown, "report.json": as_json}
     views = [name for name, wanted in asked.items() if wanted]
-    if not carry_out.show_and_write(Experiment.open(experiment), views, beside):
+    opened = Experiment.open(experiment)
+    if not carry_out.show_and_write(opened, views, beside):
         again = f"dyno resume {shlex.quote(str(experiment))}"
         raise UserError(f"{experiment} has no finished load level yet", hint=f"To continue it: {again}")
+    if as_published is not None:
+        from serverdyno.cli import reenactment  # noqa: PLC0415
+
+        reenactment.write(opened, as_published)
