@@ -96,6 +96,8 @@ def test_a_refused_put_is_counted_and_a_server_that_refuses_all_is_given_up() ->
     with written(30, fault="slow-down=3") as (journal, _):
         cut = journal.compared(0.5)
     assert cut.lost_files == 0 and cut.refused_puts and cut.refused_puts <= cut.unflushed_files
+    assert "PUTs refused, the first with" in said(cut, "acknowledged PUT")
+    assert "SlowDown" in said(cut, "acknowledged PUT")
     with pytest.raises(ServerError, match=r"refuses every PUT.*SlowDown"), written(1000, fault="slow-down=1"):
         pass
 

@@ -39,6 +39,8 @@ class Cut(Part):
     unflushed_files: Count
     kept_unflushed_files: Count
     refused_puts: Count | None = None
+    first_refusal: str | None = None
+    """Status and answer of the first refused PUT; None: there was none, or it was not kept."""
 
 
 class PowerCuts(Part):
