@@ -81,7 +81,7 @@ def test_objects_that_are_missing_or_torn_are_counted_apart() -> None:
     assert lost.lost_bytes > 0
     with written(40, fault="torn-put=3") as (journal, _):
         torn = journal.compared(0.5)
-    assert torn.lost_files == torn.torn_files > 0
+    assert torn.torn_files and torn.lost_files == torn.torn_files
 
 
 def test_the_loss_of_what_was_synced_before_is_no_verdict_but_an_error() -> None:
@@ -95,7 +95,9 @@ def test_the_loss_of_what_was_synced_before_is_no_verdict_but_an_error() -> None
 def test_a_refused_put_is_counted_and_a_server_that_refuses_all_is_given_up() -> None:
     with written(30, fault="slow-down=3") as (journal, _):
         cut = journal.compared(0.5)
-    assert cut.lost_files == 0 and 0 < cut.refused_puts <= cut.unflushed_files
+    assert cut.lost_files == 0 and cut.refused_puts and cut.refused_puts <= cut.unflushed_files
+    assert "PUTs refused, the first with" in said(cut, "acknowledged PUT")
+    assert "SlowDown" in said(cut, "acknowledged PUT")
     with pytest.raises(ServerError, match=r"refuses every PUT.*SlowDown"), written(1000, fault="slow-down=1"):
         pass
 
@@ -192,6 +194,19 @@ def test_cuts_are_told_in_words_and_a_report_warns_of_lost_objects() -> None:
     ]
     [warning] = [text for text in report.warnings if "power cut" in text]
     assert warning.startswith("A power cut lost acknowledged objects. samba-lax: 31 of 200 ")
+
+
+def test_refused_puts_that_a_record_does_not_count_are_not_zero() -> None:
+    stored = of("samba-strict", 0, 0).model_dump(mode="json")
+    [cut] = stored["cuts"]
+    counted = [{**cut, "refused_puts": count} for count in (0, 3)]
+    del cut["refused_puts"], cut["torn_files"]
+    old, new = (PowerCuts.model_validate({**stored, "cuts": cuts}) for cuts in ([cut, counted[0]], counted))
+    assert (old.refused_puts, old.torn_files, new.refused_puts, new.torn_files) == (None, None, 3, 0)
+    report = report_of(replace(experiment(STRICT), power_cuts=[old, new]))
+    found = table(report, "power-cuts")
+    place = next(place for place, each in enumerate(found.columns) if each.unit == "refused")
+    assert [row[place].text for row in found.rows] == ["not counted", "3"]
 
 
 def test_a_guest_gets_the_object_server_that_is_loaded_but_for_its_address() -> None:

@@ -15,13 +15,13 @@ from xml.etree import ElementTree
 import pytest
 
 from serverdyno import _native
-from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
-from serverdyno.plan.protocols.objects import ObjectsSettings, Size
+from serverdyno.plan.model import Plan, ServerPlan
 from serverdyno.report.build import build_from, source_of
 from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home, wait_for_line, wait_until
 from support.experiments import Listener, carried_out
+from support.object_experiments import created, tiny
 from support.reference_servers import start_s3
 from support.s3_proxy import Answer, Asked, s3_proxy
 
@@ -121,34 +121,6 @@ def test_every_generator_process_gets_the_key(tmp_path: Path) -> None:
         assert record.operations and not record.errors, record.errors
         assert len(record.nodes) == 2
     assert not any(SECRET.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
-
-
-def tiny(clients: list[int], length_s: float = 0.6, **settings: Any) -> Suite:
-    objects = ObjectsSettings(size=Size(fixed=2000), objects=8, **settings)
-    return Suite(
-        name="tiny",
-        source="a test",
-        workload="objects",
-        clients=clients,
-        length_s=length_s,
-        leave_after_errors=None,
-        sections={"objects": objects},
-    )
-
-
-def created(
-    folder: Path, url: str, clients: list[int], processes: int = 1, length_s: float = 0.6, **settings: Any
-) -> None:
-    suite = tiny(clients, length_s, **settings)
-    plan = Plan(
-        name="tiny",
-        suite="tiny",
-        repetitions=1,
-        generator=GeneratorPlan(processes=processes),
-        servers=[ServerPlan(server="external", name="bucket", url=url)],
-    )
-    with create_experiment(folder, "# made by a test\n", plan, [suite]):
-        pass
 
 
 def test_open_load_accounts_for_every_operation_that_was_due(home: Home, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ class Minio(ObjectServer[ObjectSettings]):
 
     def acknowledged(self) -> str:
         return (
-            "A PUT is acknowledged after one fdatasync, probably of its file; directories are probably not synced "
-            "(inferred from counted syncs, not tested). Power cuts lost acknowledged PUTs."
+            "A PUT is acknowledged once each file of the object is synced and renamed. No directory is synced (seen "
+            "with strace), so a power cut can lose it. Files of up to 4 KiB are opened with O_DSYNC in place of an "
+            "fdatasync, which the count of syncs does not include."
         )

@@ -5,6 +5,8 @@ The file contains no figures of speed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import BaseModel, ConfigDict
 
 from serverdyno.store.note import Count, Figure
@@ -23,7 +25,8 @@ class Cut(Part):
     `kept_unflushed_files`: other files that are complete up to their last acknowledged byte.
 
     An object server's files are objects, flushed if their PUT was acknowledged. `torn_files` among the lost ones are
-    there with other bytes or another length. `refused_puts` among the unflushed ones were answered with an error.
+    there with other bytes or another length. `refused_puts` among the unflushed ones were answered with an error. None:
+    not counted.
     """
 
     cut_after_s: Figure
@@ -32,10 +35,12 @@ class Cut(Part):
     lost_files: Count
     lost_bytes: Count
     unreadable_files: Count
-    torn_files: Count = 0
+    torn_files: Count | None = None
     unflushed_files: Count
     kept_unflushed_files: Count
-    refused_puts: Count = 0
+    refused_puts: Count | None = None
+    first_refusal: str | None = None
+    """Status and answer of the first refused PUT; None: there was none, or it was not kept."""
 
 
 class PowerCuts(Part):
@@ -61,10 +66,25 @@ class PowerCuts(Part):
         return sum(cut.lost_files for cut in self.cuts)
 
     @property
-    def torn_files(self) -> int:
-        return sum(cut.torn_files for cut in self.cuts)
+    def torn_files(self) -> int | None:
+        """Return the number of torn files; None if a cut did not count them."""
+        return _sum(cut.torn_files for cut in self.cuts)
+
+    @property
+    def refused_puts(self) -> int | None:
+        """Return the number of refused PUTs; None if a cut did not count them."""
+        return _sum(cut.refused_puts for cut in self.cuts)
 
     @property
     def cuts_with_loss(self) -> int:
         """Return the number of cuts that lost flushed data."""
         return sum(1 for cut in self.cuts if cut.lost_files)
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total

@@ -13,6 +13,7 @@ from serverdyno.report.source import Source
 from serverdyno.store.powercut import PowerCuts
 
 FILE = "flushed file"
+NOT_COUNTED = "not counted"
 
 
 def table(results: Results) -> Table:
@@ -27,6 +28,7 @@ def table(results: Results) -> Table:
         Column("Acknowledged MB" if puts else "Flushed MB", "lost"),
         Column(other),
         Column(other, "complete"),
+        *((Column(other, "refused"),) if puts else ()),
         Column("Verdict", numeric=False),
         Column("Highest throughput", results.terms.unit),
     )
@@ -36,12 +38,13 @@ def table(results: Results) -> Table:
         if result.peak
     }
     found = results.source.power_cuts
-    rows = tuple(_row(cuts, heights.get(cuts.configuration, wording.NOTHING)) for cuts in found)
+    rows = tuple(_row(cuts, heights.get(cuts.configuration, wording.NOTHING), puts=puts) for cuts in found)
     return Table("power-cuts", 0, "Results of the power cuts", "", columns, rows, _notes(results.source))
 
 
-def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
+def _row(cuts: PowerCuts, height: str, *, puts: bool) -> tuple[Cell, ...]:
     lost_bytes = sum(cut.lost_bytes for cut in cuts.cuts)
+    refused = NOT_COUNTED if cuts.refused_puts is None else wording.whole(cuts.refused_puts)
     return (
         Cell(cuts.configuration),
         Cell(wording.whole(len(cuts.cuts))),
@@ -50,6 +53,7 @@ def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
         Cell(wording.significant(lost_bytes / 1e6) if lost_bytes else "0"),
         Cell(wording.whole(sum(cut.unflushed_files for cut in cuts.cuts))),
         Cell(wording.whole(sum(cut.kept_unflushed_files for cut in cuts.cuts))),
+        *((Cell(refused),) if puts else ()),
         Cell(_losses(cuts)),
         Cell(height),
     )

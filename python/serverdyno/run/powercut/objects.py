@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Literal
 
+from serverdyno import clean
 from serverdyno.errors import ServerError
 from serverdyno.servers import waiting
 from serverdyno.servers.object_server import BUCKET, ObjectServer
@@ -168,6 +169,7 @@ class ObjectJournal:
             unflushed_files=len(others),
             kept_unflushed_files=kept,
             refused_puts=len(self._refused),
+            first_refusal=clean.line(self._refused[0]) if self._refused else None,
         )
 
     def _left(self, client: ObjectClient, puts: list[Put], deadline: float) -> Iterator[Left]:

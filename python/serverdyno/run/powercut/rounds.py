@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from serverdyno import _native, wording
+from serverdyno import _native, clean, wording
 from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet.consent import open_target
 from serverdyno.plan.model import Configuration, Suite
@@ -255,4 +255,6 @@ def said(cut: Cut, unit: str) -> str:
     """Return the losses of a cut in words, such as `0 of 212 flushed files lost`."""
     torn = f", {cut.torn_files:,} of them torn" if cut.torn_files else ""
     refused = f"; {wording.plural(cut.refused_puts, 'PUT')} refused" if cut.refused_puts else ""
+    if cut.first_refusal is not None:
+        refused += f", the first with {clean.quoted(cut.first_refusal)}"
     return f"{cut.lost_files:,} of {wording.plural(cut.flushed_files, unit)} lost{torn}{refused}"
