@@ -1,8 +1,8 @@
 //! S3 client for load: builds and signs requests, sends them over a connection of `dyno_http`, and reads the responses.
 //!
 //! `sign` has Signature Version 4, `framing` the aws-chunked coding with a trailing checksum. `xml` and `documents` read
-//! what servers send, within limits, and are fuzzed. `client` performs one operation at a time, `target` proves that
-//! load is welcome, `advice` has hints. Nothing here retries: an error is an error. The engine checks the contents.
+//! what servers send, within limits, and are fuzzed. `client` performs one operation at a time, `place` makes clients,
+//! `target` proves that load is welcome, `advice` has hints. Nothing here retries: an error is an error. The engine checks the contents.
 
 mod advice;
 mod answer;
@@ -13,6 +13,7 @@ mod date;
 mod documents;
 mod encode;
 mod framing;
+mod place;
 mod sign;
 mod target;
 mod xml;
@@ -22,6 +23,7 @@ pub use checksum::Checksum;
 pub use client::{Call, Client, Fetched, Payload, Settings, MOST_KEYS_PER_DELETE, MOST_KEYS_PER_PAGE};
 pub use code::{is_of_server, may_act_later, was_refused};
 pub use date::AmzTime;
-pub use documents::{fuzz_documents, Deleted, Entry, Page, UploadsPage};
+pub use documents::{fuzz_documents, Deleted, Entry, Page, Upload, UploadsPage};
+pub use place::Place;
 pub use sign::{Credentials, RequestHead, Signer, EMPTY_SHA256, UNSIGNED};
 pub use target::{Addressing, S3Options, S3Target};
