@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -39,7 +40,7 @@ def kill_a_worker() -> None:
 
 @pytest.mark.parametrize("objects", [{}, PARTS], ids=["whole", "in parts"])
 def test_a_killed_generator_process_fails_its_run_and_nothing_of_its_clients_is_left(
-    tmp_path: Path, server: _native.ReferenceS3, objects: dict[str, object]
+    tmp_path: Path, server: _native.ReferenceS3, objects: dict[str, Any]
 ) -> None:
     folder = created(tmp_path / "e", url_of(server), clients=[2, 4], processes=2, **objects)
     breaker = Breaker(kill_a_worker)
