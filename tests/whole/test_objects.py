@@ -10,18 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
 from serverdyno import _native
-from serverdyno.plan.model import Plan, ServerPlan
+from serverdyno.plan.model import ServerPlan
 from serverdyno.report.build import build_from, source_of
-from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home, wait_for_line, wait_until
 from support.experiments import Listener, carried_out
-from support.object_experiments import created, tiny
+from support.objects import created, keys, planned, tiny
 from support.reference_servers import start_s3
 from support.s3_proxy import Answer, Asked, s3_proxy
 
@@ -62,13 +60,6 @@ def locked(**options: Any) -> Iterator[str]:
     """Yield the URL of a bucket that only the test's access key opens."""
     with serving(access_key_id=KEY_ID, secret=SECRET, **options) as server:
         yield f"s3://127.0.0.1:{server.port}/volume1"
-
-
-def keys(port: int) -> list[str]:
-    """Return the keys in the bucket of a server without an access key."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/volume1?list-type=2", timeout=60) as answer:
-        found = ElementTree.fromstring(answer.read())
-    return [f"{each.text}" for each in found.iter() if each.tag.endswith("Key")]
 
 
 @pytest.mark.parametrize("payload", ["unsigned", "signed", "chunked"])
@@ -307,11 +298,7 @@ def test_large_objects_are_put_in_parts_and_no_upload_is_left(home: Home, tmp_pa
 
 def test_the_requests_are_as_many_as_the_server_counted(tmp_path: Path) -> None:
     folder = tmp_path / "e"
-    plan = Plan(
-        name="tiny", suite="tiny", repetitions=1, servers=[ServerPlan(server="reference-s3", name="bucket")]
-    )
-    with create_experiment(folder, "# made by a test\n", plan, [tiny([1, 3])]):
-        pass
+    planned(folder, tiny([1, 3]), [ServerPlan(server="reference-s3", name="bucket")])
     assert carried_out(folder)
     [note] = Experiment.open(folder).run_notes().values()
     assert note.requests_answered == note.requests_by_server_count

@@ -12,7 +12,7 @@ from serverdyno.plan.model import Mix, RunKey
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import MixRecord
 from support.experiments import Listener, carried_out
-from support.object_experiments import created
+from support.objects import created
 from support.reference_servers import start_s3
 
 pytestmark = pytest.mark.usefixtures("short_windows")

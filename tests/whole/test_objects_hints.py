@@ -12,14 +12,19 @@ from typing import Any
 import pytest
 
 from serverdyno import _native
+from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home
+from support.objects import keys
 from support.reference_servers import start_http, start_s3
 from support.s3_proxy import Answer, Asked, s3_proxy
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 KEY_ID, SECRET = "AKIDTEST", "a-secret/that+nobody=shows"
 SHORT = ("--clients", "1", "--length", "0.5s", "--size", "1000", "--objects", "2")
-LATE_S = 20 * 60
+OFF_S = 20 * 60
+MILLION = 1_000_000
+CHANGING = ("Put", "Delete", "Copy", "Create", "Upload", "Complete")
+MINE = {"mine": b"of the user"}
 CLOCK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,7 +32,7 @@ CLOCK = """
 int clock_gettime(clockid_t id, struct timespec *at) {
   int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
   int status = real(id, at);
-  if (id == CLOCK_REALTIME) at->tv_sec -= %d;
+  if (id == CLOCK_REALTIME) at->tv_sec += %d;
   return status;
 }
 """
@@ -41,7 +46,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[_native.ReferenceS3]:
-    running = start_s3(access_key_id=KEY_ID, secret=SECRET, objects={"mine": b"of the user"})
+    running = start_s3(access_key_id=KEY_ID, secret=SECRET, objects=MINE)
     yield running
     running.stop()
 
@@ -81,6 +86,13 @@ def test_what_the_server_refuses_is_told_before_the_load_with_what_to_try(
     told = refused(home.here("objects", url, *SHORT, "--into", folder, **changed))
     assert all(words in told for words in expected), told
     assert SECRET not in told and not folder.exists()
+    assert_unchanged(server)
+
+
+def assert_unchanged(server: _native.ReferenceS3) -> None:
+    """Check that nobody ever asked the server to change anything."""
+    changes = {name: count for name, count in server.requests().items() if name.startswith(CHANGING)}
+    assert not any(changes.values()), changes
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
@@ -97,15 +109,17 @@ def test_requests_without_a_key_are_told_to_be_anonymous(
     url = f"s3://127.0.0.1:{server.port}/volume1"
     told = refused(home.here("objects", url, *SHORT, "--into", tmp_path / "e"))
     assert "AccessDenied" in told and "not signed: give an access key" in told
+    assert_unchanged(server)
 
 
-def test_a_clock_that_is_twenty_minutes_late_is_named(
-    home: Home, tmp_path: Path, server: _native.ReferenceS3
+@pytest.mark.parametrize("off_s", [-OFF_S, OFF_S], ids=["late", "early"])
+def test_a_clock_that_is_twenty_minutes_off_is_named(
+    home: Home, tmp_path: Path, server: _native.ReferenceS3, off_s: int
 ) -> None:
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("gcc is not installed")
-    (tmp_path / "clock.c").write_text(CLOCK % LATE_S)
+    (tmp_path / "clock.c").write_text(CLOCK % off_s)
     library = tmp_path / "clock.so"
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-o", library, tmp_path / "clock.c", "-ldl"], check=True, timeout=60
@@ -114,12 +128,13 @@ def test_a_clock_that_is_twenty_minutes_late_is_named(
     options = ("--clients", "1", "--length", "1.2s", "--into", tmp_path / "e")
     told = refused(home.dyno("objects", url, *options, LD_PRELOAD=str(library)))
     assert "RequestTimeTooSkewed" in told and "differ by more than 15 minutes" in told
+    assert_unchanged(server)
 
 
 def test_a_bucket_that_is_full_fails_with_the_reason_and_keeps_the_users_objects(
     home: Home, tmp_path: Path
 ) -> None:
-    options: dict[str, Any] = {"objects": {"mine": b"of the user"}, "capacity_mib": 1}
+    options: dict[str, Any] = {"objects": MINE, "capacity_mib": 1}
     small = start_s3(**options)
     try:
         url = f"s3://127.0.0.1:{small.port}/volume1"
@@ -127,8 +142,30 @@ def test_a_bucket_that_is_full_fails_with_the_reason_and_keeps_the_users_objects
         told = refused(home.here("objects", url, *size, "--into", tmp_path / "e"))
         assert "no space left, or the bucket's quota is used up" in told
         assert set(small.requests()) >= {"PutObject"}
+        assert keys(small.port) == ["mine"]
     finally:
         small.stop()
+
+
+@pytest.mark.long
+def test_a_million_other_objects_are_neither_listed_nor_touched(home: Home, tmp_path: Path) -> None:
+    others = {f"other/{number:07}": b"" for number in range(MILLION)}
+    crowded = start_s3(objects=others)
+    try:
+        url = f"s3://127.0.0.1:{crowded.port}/volume1"
+        done = home.here("objects", url, *SHORT, "--mix", "put=1,list=1,delete=1", "--into", tmp_path / "e")
+        assert done.returncode == 0, done.stderr
+        pages = crowded.requests()["ListObjects"]
+        assert pages < MILLION / 1000
+        found, after = 0, ""
+        while page := keys(crowded.port, f"list-type=2&start-after={after}"):
+            assert all(key.startswith("other/") for key in page)
+            found, after = found + len(page), page[-1]
+        assert found == MILLION
+    finally:
+        crowded.stop()
+    [record] = Experiment.open(tmp_path / "e").mixes()
+    assert record.operations and not record.errors
 
 
 def test_a_web_server_is_told_from_an_s3_server(home: Home, tmp_path: Path) -> None:
@@ -143,23 +180,60 @@ def test_a_web_server_is_told_from_an_s3_server(home: Home, tmp_path: Path) -> N
         web.stop()
 
 
+XML = {"Content-Type": "application/xml"}
 DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied.</Message></Error>"
 
 
 def forbid_deletes(asked: Asked) -> Answer:
     """Pass all requests on but those that delete, which are refused as S3 does."""
     if asked.method == "DELETE" or "?delete" in asked.path:
-        return 403, {"Content-Type": "application/xml"}, DENIED
+        return 403, XML, DENIED
     return asked.passed_on()
 
 
 def test_a_key_that_may_not_delete_is_told_and_what_stays_is_named(home: Home, tmp_path: Path) -> None:
-    open_to_all = start_s3()
+    open_to_all = start_s3(objects=MINE)
     try:
         with s3_proxy(open_to_all.port, forbid_deletes) as port:
             url, options = f"s3://127.0.0.1:{port}/volume1", (*SHORT, "--mix", "put=1,delete=2")
             told = refused(home.here("objects", url, *options, "--into", tmp_path / "e"))
+            left = [key for key in keys(open_to_all.port) if key != "mine"]
+        assert len(left) < len(keys(open_to_all.port))
     finally:
         open_to_all.stop()
     assert "AccessDenied" in told and "permissions to put, get, list and delete objects" in told, told
-    assert "some workspaces could not be removed" in told and "s3 rm --recursive s3://volume1/" in told
+    assert "some workspaces could not be removed" in told
+    [below] = {key.partition("/")[0] for key in left}
+    assert f"s3 rm --recursive s3://volume1/{below}/" in told, told
+
+
+class Quota:
+    """Accepts some objects, and then refuses each as a server does whose bucket has a quota."""
+
+    def __init__(self, code: str, status: int, objects: int) -> None:
+        self.refusal = status, XML, f"<Error><Code>{code}</Code></Error>".encode()
+        self.objects = objects
+
+    def answered(self, asked: Asked) -> Answer:
+        if asked.method != "PUT":
+            return asked.passed_on()
+        self.objects -= 1
+        return asked.passed_on() if self.objects >= 0 else self.refusal
+
+
+@pytest.mark.parametrize(("code", "status"), [("QuotaExceeded", 403), ("XMinioStorageFull", 507)])
+def test_a_quota_that_is_used_up_under_load_is_told_and_what_was_put_is_removed(
+    home: Home, tmp_path: Path, code: str, status: int
+) -> None:
+    open_to_all, quota = start_s3(objects=MINE), Quota(code, status, objects=20)
+    try:
+        with s3_proxy(open_to_all.port, quota.answered) as port:
+            url, options = f"s3://127.0.0.1:{port}/volume1", ("--mix", "put=1", "--report", "--length", "3s")
+            done = home.here("objects", url, *SHORT, *options, "--into", tmp_path / "e")
+        assert keys(open_to_all.port) == ["mine"]
+    finally:
+        open_to_all.stop()
+    assert quota.objects < 0 and "Traceback" not in done.stderr
+    assert code in done.stdout + done.stderr, done.stderr
+    [record] = Experiment.open(tmp_path / "e").mixes()
+    assert {row.fault: row.side for row in record.errors} == {"no_space": "server"}

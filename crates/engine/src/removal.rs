@@ -1,9 +1,12 @@
-//! Removal of workspaces, on its own thread. `files/removal.rs` removes one workspace.
+//! Removal of workspaces, on its own thread. `files/removal.rs` and `objects/removal.rs` remove one workspace.
 
 use crate::workspaces::Workspaces;
-use dyno_measure::{monotonic_ns, Failure};
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_net::Executor;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,9 +14,41 @@ use std::time::Duration;
 
 /// Number of attempts to remove a workspace: a server may keep files of lost clients open for a moment, or refuse some
 /// requests.
-pub(crate) const ATTEMPTS: u32 = 6;
+const ATTEMPTS: u32 = 6;
 /// Pause after the first attempt. The pause doubles each time; all pauses together take three seconds.
-pub(crate) const FIRST_PAUSE_NS: u64 = 100_000_000;
+const FIRST_PAUSE_NS: u64 = 100_000_000;
+
+/// Repetitions of one request or removal outside of the measured load.
+pub(crate) struct Patience<'a> {
+    executor: &'a Executor,
+    /// Whether a failure may pass, so that another attempt is not useless.
+    may_pass: fn(&Failure) -> bool,
+    attempt: u32,
+}
+
+impl<'a> Patience<'a> {
+    pub(crate) fn new(executor: &'a Executor, may_pass: fn(&Failure) -> bool) -> Self {
+        Self {
+            executor,
+            may_pass,
+            attempt: 0,
+        }
+    }
+
+    /// Waits before the next attempt.
+    ///
+    /// # Errors
+    /// The failure, if another attempt would be useless or one too many.
+    pub(crate) async fn wait_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        self.attempt += 1;
+        if self.attempt == ATTEMPTS || !(self.may_pass)(&failure) {
+            return Err(failure);
+        }
+        let pause_ns = FIRST_PAUSE_NS << (self.attempt - 1);
+        self.executor.sleep_until(monotonic_ns() + pause_ns).await;
+        Ok(())
+    }
+}
 
 /// A workspace that still exists.
 #[derive(Debug, Clone, Serialize)]
@@ -41,6 +76,62 @@ impl Progress {
     pub(crate) fn note(&self, client: usize, failure: Failure) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.insert(client, failure);
+    }
+}
+
+/// The workspaces that are removed on one event loop.
+#[derive(Clone)]
+pub(crate) struct Waiting {
+    pub workspaces: Workspaces,
+    pub executor: Executor,
+    pub progress: Arc<Progress>,
+    pub until_ns: u64,
+    /// Maximum number of concurrent removals.
+    pub at_once: usize,
+    pub may_pass: fn(&Failure) -> bool,
+}
+
+impl Waiting {
+    /// Removes each workspace with `remove`, and repeats what failed.
+    pub(crate) fn remove(
+        &self,
+        remove: impl AsyncFn(usize) -> Result<(), Failure> + 'static,
+    ) -> Result<(), Failure> {
+        let standing: VecDeque<_> = self.workspaces.standing().into();
+        let tasks = self.at_once.min(standing.len());
+        let shared = Rc::new((self.clone(), remove, RefCell::new(standing)));
+        for _ in 0..tasks {
+            let shared = shared.clone();
+            self.executor.spawn(async move {
+                let (this, remove, waiting) = &*shared;
+                loop {
+                    let next = waiting.borrow_mut().pop_front();
+                    let Some(number) = next else { return };
+                    this.remove_one(number, remove).await;
+                }
+            });
+        }
+        self.run()
+    }
+
+    async fn remove_one(&self, number: usize, remove: &impl AsyncFn(usize) -> Result<(), Failure>) {
+        let mut patience = Patience::new(&self.executor, self.may_pass);
+        loop {
+            self.executor.set_deadline(self.until_ns);
+            let Err(failure) = remove(number).await else {
+                return self.workspaces.gone(number);
+            };
+            self.progress.note(number, failure);
+            if patience.wait_after(failure).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Runs the tasks of the event loop until they end, the time is over or the removal is stopped.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let over = || self.progress.stopped() || monotonic_ns() >= self.until_ns;
+        self.executor.run(over).map_err(|_| Fault::OtherIo.into())
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::answer::{Answer, Content, Tag};
 use crate::checksum::Checksum;
 use crate::code::{failure, Broken};
-use crate::documents::{self, Deleted, Page, UploadsPage};
+use crate::documents::{self, Deleted, Page, Upload, UploadsPage};
 use crate::encode::{decimal, escape, escape_xml};
 use crate::framing::{body_hash, payload_hash, Frames, SIGNED_TRAILER, UNSIGNED_TRAILER};
 use crate::sign::{RequestHead, Signer, EMPTY_SHA256, UNSIGNED};
@@ -373,13 +373,27 @@ impl<T: Transport> Client<T> {
         self.ask(&request, &Sent::Nothing, call).await
     }
 
-    /// Lists a page of the uploads under way whose keys begin with `prefix`.
+    /// Lists a page of the uploads under way whose keys begin with `prefix`. `from`: where the page before it ended.
     ///
     /// # Errors
     /// Why there is no page.
-    pub async fn list_uploads(&mut self, prefix: &str, call: &mut Call) -> Result<UploadsPage, Failure> {
+    pub async fn list_uploads(
+        &mut self,
+        prefix: &str,
+        from: Option<&Upload>,
+        call: &mut Call,
+    ) -> Result<UploadsPage, Failure> {
+        let first = [("prefix", prefix), ("uploads", "")];
+        let further = from.map(|(key, upload)| {
+            [
+                ("key-marker", key.as_str()),
+                ("prefix", prefix),
+                ("upload-id-marker", upload),
+                ("uploads", ""),
+            ]
+        });
         let request = Request {
-            query: &[("prefix", prefix), ("uploads", "")],
+            query: further.as_ref().map_or(&first, |query| query.as_slice()),
             ..Request::new("GET", "")
         };
         self.ask(&request, &Sent::Nothing, call).await?;

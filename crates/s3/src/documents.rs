@@ -23,12 +23,15 @@ pub struct Page {
     pub next: Option<String>,
 }
 
+/// An upload under way: its key and its identity.
+pub type Upload = (String, String);
+
 /// A page of the uploads under way.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UploadsPage {
-    /// Key and identity of each upload.
-    pub uploads: Vec<(String, String)>,
-    pub is_truncated: bool,
+    pub uploads: Vec<Upload>,
+    /// The markers after which the next page begins; None: this is the last one.
+    pub next: Option<Upload>,
 }
 
 /// Result of a request that deletes several objects.
@@ -83,6 +86,7 @@ pub(crate) fn page(document: &[u8]) -> Result<Page, Malformed> {
 pub(crate) fn uploads(document: &[u8]) -> Result<UploadsPage, Malformed> {
     let mut page = UploadsPage::default();
     let (mut key, mut upload, mut is_list) = (None, None, false);
+    let (mut truncated, mut next) = (false, Upload::default());
     read(document, &mut |path, end| {
         match (path, end) {
             (["ListMultipartUploadsResult", "Upload", "Key"], End::Text(text)) => {
@@ -99,13 +103,22 @@ pub(crate) fn uploads(document: &[u8]) -> Result<UploadsPage, Malformed> {
                 page.uploads.push(pair);
             }
             (["ListMultipartUploadsResult", "IsTruncated"], End::Text(text)) => {
-                page.is_truncated = boolean(&text)?;
+                truncated = boolean(&text)?;
+            }
+            (["ListMultipartUploadsResult", "NextKeyMarker"], End::Text(text)) => next.0 = text.into_owned(),
+            (["ListMultipartUploadsResult", "NextUploadIdMarker"], End::Text(text)) => {
+                next.1 = text.into_owned();
             }
             (["ListMultipartUploadsResult"], _) => is_list = true,
             _ => {}
         }
         Ok(())
     })?;
+    page.next = match (truncated, next.0.is_empty()) {
+        (true, true) => return Err(Malformed),
+        (true, false) => Some(next),
+        (false, _) => None,
+    };
     is_list.then_some(page).ok_or(Malformed)
 }
 
@@ -226,6 +239,29 @@ mod tests {
         ] {
             assert_eq!(page(wrong.as_bytes()), Err(Malformed), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_page_of_uploads_has_its_entries_and_where_the_next_begins() {
+        let list = |rest: &str| {
+            let upload = "<Upload><Key>a</Key><UploadId>1</UploadId></Upload>";
+            format!("<ListMultipartUploadsResult>{upload}{rest}</ListMultipartUploadsResult>")
+        };
+        let more = "<IsTruncated>true</IsTruncated><NextKeyMarker>a</NextKeyMarker>";
+        let pair = |key: &str, upload: &str| (key.to_owned(), upload.to_owned());
+        for (rest, next) in [
+            (String::new(), None),
+            (
+                format!("{more}<NextUploadIdMarker>1</NextUploadIdMarker>"),
+                Some(pair("a", "1")),
+            ),
+            (more.to_owned(), Some(pair("a", ""))),
+        ] {
+            let found = uploads(list(&rest).as_bytes()).expect("a page");
+            assert_eq!((found.uploads, found.next), (vec![pair("a", "1")], next));
+        }
+        let endless = list("<IsTruncated>true</IsTruncated>");
+        assert_eq!(uploads(endless.as_bytes()), Err(Malformed));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! `sign` has Signature Version 4, `framing` the aws-chunked coding with a trailing checksum. `xml` and
 //! `documents` read what servers send, within limits, and are fuzzed. `client` performs one operation at a
-//! time, `target` proves that load is welcome, `advice` has hints. This crate never retries. The engine
-//! checks the contents.
+//! time, `place` makes clients, `target` proves that load is welcome, `advice` has hints. This crate never
+//! retries. The engine checks the contents.
 
 mod advice;
 mod answer;
@@ -14,6 +14,7 @@ mod date;
 mod documents;
 mod encode;
 mod framing;
+mod place;
 mod sign;
 mod target;
 mod xml;
@@ -23,6 +24,7 @@ pub use checksum::Checksum;
 pub use client::{Call, Client, Fetched, Payload, Settings, MOST_KEYS_PER_DELETE, MOST_KEYS_PER_PAGE};
 pub use code::{is_of_server, may_act_later, was_refused};
 pub use date::AmzTime;
-pub use documents::{fuzz_documents, Deleted, Entry, Page, UploadsPage};
+pub use documents::{fuzz_documents, Deleted, Entry, Page, Upload, UploadsPage};
+pub use place::Place;
 pub use sign::{Credentials, RequestHead, Signer, EMPTY_SHA256, UNSIGNED};
 pub use target::{Addressing, S3Options, S3Target};

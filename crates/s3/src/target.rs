@@ -8,9 +8,9 @@
 use crate::advice::{advice, Circumstances};
 use crate::checksum::Checksum;
 use crate::client::{Call, Client, Payload, Settings};
-use crate::documents::Page;
+use crate::place::Place;
 use crate::sign::{Credentials, Signer};
-use dyno_http::{Connecting, Connection, EvenShare, Limits, PlainTcp, TlsOverTcp, Trusting};
+use dyno_http::{PlainTcp, TlsOverTcp, Transport, Trusting};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use dyno_net::tls::{can_be_certified, ClientOptions, TlsClient, Version, Versions};
 use dyno_net::{is_loopback, name_and_port, resolve, system_failure, Consent, Dialer, Executor, TargetError};
@@ -150,7 +150,7 @@ impl S3Target {
         Dialer::new(executor.clone(), self.address, number)
     }
 
-    /// Lists the first object under a name that load uses, without load. Returns whether there is one.
+    /// Returns whether there is an object or an unfinished upload under a name that load uses. Asks without load.
     ///
     /// # Errors
     /// Why the bucket can't be listed.
@@ -159,17 +159,7 @@ impl S3Target {
         let prefix = format!("{}{name}", self.prefix);
         self.alone(deadline_ns, |mut client| async move {
             // One call, so that all pages together have one deadline.
-            let (mut from, mut call) = (None, Call::new(monotonic_ns()));
-            loop {
-                let page = client.list_one(&prefix, from.as_deref(), &mut call).await?;
-                if page.entries.iter().any(|entry| entry.key.starts_with(&prefix)) {
-                    return Ok(true);
-                }
-                match page.next {
-                    Some(next) => from = Some(next),
-                    None => return Ok(false),
-                }
-            }
+            client.is_used(&prefix, &mut Call::new(monotonic_ns())).await
         })
     }
 
@@ -216,31 +206,30 @@ impl S3Target {
         slot.replace(Err(Fault::ResponseTimeout.into()))
     }
 
+    /// Makes the shared state of clients on `executor`, which connect with `dialer`.
+    #[must_use]
+    pub fn place(
+        &self,
+        executor: &Executor,
+        dialer: Rc<Dialer>,
+        (buffer_bytes, timeout_ns): (usize, u64),
+    ) -> Place {
+        Place {
+            executor: executor.clone(),
+            dialer,
+            buffer: Rc::new(RefCell::new(vec![0; buffer_bytes].into_boxed_slice())),
+            settings: Rc::new(self.settings.clone()),
+            signer: Rc::new(RefCell::new(self.signer())),
+            timeout_ns,
+        }
+    }
+
     fn client(&self, executor: &Executor, timeout_ns: u64) -> AnyClient {
         let dialer = Rc::new(self.dialer(executor, 0));
-        let connecting = Connecting {
-            keep_alive: true,
-            reset: false,
-            repeat: false,
-            timeout_ns,
-        };
-        let buffer = Rc::new(RefCell::new(vec![0; BUFFER_BYTES].into_boxed_slice()));
-        let (settings, signer) = (
-            Rc::new(self.settings.clone()),
-            Rc::new(RefCell::new(self.signer())),
-        );
-        let limits = Limits::default();
+        let place = self.place(executor, dialer, (BUFFER_BYTES, timeout_ns));
         match &self.tls {
-            None => {
-                let transport = PlainTcp::new(dialer);
-                let connection = Connection::over(transport, executor.clone(), connecting, buffer, limits);
-                AnyClient::Plain(Client::new(connection, settings, signer))
-            }
-            Some(tls) => {
-                let transport = TlsOverTcp::new(dialer, tls.connector(), EvenShare::new(0.0), buffer.clone());
-                let connection = Connection::over(transport, executor.clone(), connecting, buffer, limits);
-                AnyClient::Secure(Client::new(connection, settings, signer))
-            }
+            None => AnyClient::Plain(place.plain()),
+            Some(tls) => AnyClient::Secure(place.secure(tls)),
         }
     }
 }
@@ -252,10 +241,10 @@ enum AnyClient {
 }
 
 impl AnyClient {
-    async fn list_one(&mut self, prefix: &str, from: Option<&str>, call: &mut Call) -> Result<Page, Failure> {
+    async fn is_used(&mut self, prefix: &str, call: &mut Call) -> Result<bool, Failure> {
         match self {
-            Self::Plain(client) => client.list(prefix, from, 1, call).await,
-            Self::Secure(client) => client.list(prefix, from, 1, call).await,
+            Self::Plain(client) => is_used(client, prefix, call).await,
+            Self::Secure(client) => is_used(client, prefix, call).await,
         }
     }
 
@@ -266,6 +255,36 @@ impl AnyClient {
         }
         .map(|_| ())
     }
+}
+
+async fn is_used<T: Transport>(
+    client: &mut Client<T>,
+    prefix: &str,
+    call: &mut Call,
+) -> Result<bool, Failure> {
+    let mut from = None;
+    loop {
+        let page = client.list(prefix, from.as_deref(), 1, call).await?;
+        if page.entries.iter().any(|entry| entry.key.starts_with(prefix)) {
+            return Ok(true);
+        }
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    let mut from = None;
+    // Not every server can list uploads, and not every access key may.
+    while let Ok(page) = client.list_uploads(prefix, from.as_ref(), call).await {
+        if page.uploads.iter().any(|(key, _)| key.starts_with(prefix)) {
+            return Ok(true);
+        }
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    Ok(false)
 }
 
 fn tls(host: &str, trusting: &Trusting) -> Result<TlsClient, TargetError> {

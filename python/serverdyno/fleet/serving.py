@@ -98,7 +98,9 @@ class NodeServer:
         self._number = told["number"]
         access = told["access"]
         _check_is_there(node, access, machine["address"])
-        self._access = Access(**{**access, "shares": tuple(access["shares"]), "consent_token": token})
+        # JSON has no tuples.
+        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in access.items()}
+        self._access = Access(**{**fields, "consent_token": token})
         described = Description(**told["description"])
         self._description = dataclasses.replace(
             described, notes=[f"Runs on {node.name} of the fleet.", *described.notes]

@@ -7,15 +7,13 @@
 use super::client::FilesClient;
 use super::sessions::{Place, Sessions};
 use super::{FilesWork, LOGGING_ON};
-use crate::removal::{Progress, Removal, ATTEMPTS, FIRST_PAUSE_NS};
+use crate::removal::{Progress, Removal, Waiting};
 use crate::sampling::Sampling;
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{Failure, Fault};
 use dyno_net::{Dialer, Executor};
 use dyno_workload::{FileAction, FileWorkload};
 use rand_xoshiro::rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -64,9 +62,6 @@ struct RemovalTask<S> {
     work: Arc<FilesWork<S>>,
     executor: Executor,
     dialer: Rc<Dialer>,
-    progress: Arc<Progress>,
-    until_ns: u64,
-    waiting: RefCell<VecDeque<usize>>,
 }
 
 fn remove_all<S: Sessions>(
@@ -80,47 +75,26 @@ fn remove_all<S: Sessions>(
         dialer: super::dialer(&executor, &work.sessions, 0),
         executor: executor.clone(),
         work: work.clone(),
+    });
+    let waiting = Waiting {
+        workspaces: work.workspaces.clone(),
+        executor: executor.clone(),
         progress: progress.clone(),
         until_ns,
-        waiting: RefCell::new(work.workspaces.standing().into()),
-    });
-    let over = || progress.stopped() || monotonic_ns() >= until_ns;
-    for _ in 0..LOGGING_ON.min(removal.waiting.borrow().len()) {
-        executor.spawn(remove_waiting(removal.clone()));
-    }
-    executor.run(over).map_err(|_| Fault::OtherIo)?;
+        at_once: LOGGING_ON,
+        may_pass: |_| true,
+    };
+    let task = removal.clone();
+    waiting.remove(async move |number| task.remove_one(number).await)?;
     // Clients are assigned to shares in turn, so the first ones cover all shares.
     for number in 0..work.sessions.shares().len() {
-        executor.spawn(remove_parents(removal.clone(), number));
+        executor.spawn(remove_parents(removal.clone(), number, until_ns));
     }
-    executor.run(over).map_err(|_| Fault::OtherIo.into())
+    waiting.run()
 }
 
-async fn remove_waiting<S: Sessions>(removal: Rc<RemovalTask<S>>) {
-    loop {
-        let next = removal.waiting.borrow_mut().pop_front();
-        let Some(number) = next else { return };
-        let mut pause_ns = FIRST_PAUSE_NS;
-        for attempt in 1..=ATTEMPTS {
-            removal.executor.set_deadline(removal.until_ns);
-            match removal.remove_one(number).await {
-                Ok(()) => {
-                    removal.work.workspaces.gone(number);
-                    break;
-                }
-                Err(failure) => removal.progress.note(number, failure),
-            }
-            if attempt < ATTEMPTS {
-                let due_ns = monotonic_ns().saturating_add(pause_ns);
-                removal.executor.sleep_until(due_ns).await;
-                pause_ns *= 2;
-            }
-        }
-    }
-}
-
-async fn remove_parents<S: Sessions>(removal: Rc<RemovalTask<S>>, number: usize) {
-    removal.executor.set_deadline(removal.until_ns);
+async fn remove_parents<S: Sessions>(removal: Rc<RemovalTask<S>>, number: usize, until_ns: u64) {
+    removal.executor.set_deadline(until_ns);
     let mut client = removal.client(number);
     if client.connect().await.is_ok() {
         // Keep directories that are not empty.

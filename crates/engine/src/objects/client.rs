@@ -2,11 +2,11 @@
 
 use super::listing::{self, fault_of};
 use super::names::Names;
-use super::patience::Patience;
 use super::transfer::{put, put_in_parts, Comparison, OpenUpload};
-use super::{ObjectsClientOptions, ObjectsWork};
+use super::{may_pass, ObjectsClientOptions, ObjectsWork};
 use crate::counting::ObjectCounts;
 use crate::protocol::{Performed, Protocol};
+use crate::removal::Patience;
 use crate::sampling::Sampling;
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Failure};
@@ -83,7 +83,7 @@ impl<T: Transport> ObjectsClient<T> {
     /// Puts every object that is not known to be there, with these sizes by number.
     pub(crate) async fn prepare(&mut self, executor: &Executor, sizes: &[u64]) -> Result<(), Failure> {
         for (object, bytes) in (0..).zip(sizes) {
-            let mut patience = Patience::new(executor);
+            let mut patience = Patience::new(executor, may_pass);
             while self.ledger.known(object).is_none() {
                 let mut call = Call::new(monotonic_ns());
                 let stored = self.put(object, *bytes, &mut call).await;
@@ -103,7 +103,7 @@ impl<T: Transport> ObjectsClient<T> {
             let Some(version) = shared.ledger.borrow().known(object) else {
                 continue;
             };
-            let mut patience = Patience::new(executor);
+            let mut patience = Patience::new(executor, may_pass);
             let tag = loop {
                 shared.names.write_key(object, 0, &mut self.key);
                 let mut call = Call::new(monotonic_ns());

@@ -100,9 +100,10 @@ async fn end_uploads<T: Transport>(
     until_ns: u64,
     sum: &mut Call,
 ) -> Result<(), Failure> {
+    let (mut from, mut is_clean) = (None, true);
     loop {
         let call = &mut Call::new(monotonic_ns());
-        let listed = client.list_uploads(prefix, call).await;
+        let listed = client.list_uploads(prefix, from.as_ref(), call).await;
         sum.merge(call);
         let page = listed?;
         if !page.uploads.iter().all(|(key, _)| key.starts_with(prefix)) {
@@ -114,8 +115,13 @@ async fn end_uploads<T: Transport>(
             sum.merge(call);
             ended?;
         }
-        if page.uploads.is_empty() || !page.is_truncated {
-            return Ok(());
+        is_clean &= page.uploads.is_empty();
+        from = page.next;
+        if from.is_none() {
+            if is_clean {
+                return Ok(());
+            }
+            is_clean = true;
         }
         in_time(until_ns)?;
     }

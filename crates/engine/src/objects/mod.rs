@@ -7,7 +7,6 @@ mod client;
 mod client_task;
 mod listing;
 mod names;
-mod patience;
 mod removal;
 mod transfer;
 
@@ -17,13 +16,11 @@ use crate::mix::Mix;
 use crate::removal::Removal;
 use crate::workspaces::Workspaces;
 use client_task::Queue;
-use dyno_http::{Connecting, Connection, EvenShare, Limits, PlainTcp, TlsOverTcp, Transport};
-use dyno_measure::Failure;
+use dyno_measure::{Failure, Fault};
 use dyno_net::{Dialer, Executor};
-use dyno_s3::{Client, S3Target, Settings, Signer};
+use dyno_s3::{Place, S3Target};
 use dyno_workload::{ObjectLedger, ObjectsOptions};
 use names::Names;
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
@@ -102,6 +99,12 @@ impl ObjectsWork {
         )
     }
 
+    /// Returns the shared state of clients on one event loop.
+    fn place(&self, executor: &Executor, dialer: Rc<Dialer>) -> Place {
+        let limits = (self.options.receive_buffer_bytes, self.timeout_ns);
+        self.target.place(executor, dialer, limits)
+    }
+
     fn names_of(&self, client: usize, thread: usize) -> Names {
         let prefix = format!("{}{thread}/", self.prefix_of(client));
         Names::new(prefix, self.workload.objects_per_prefix)
@@ -123,63 +126,6 @@ impl ObjectsWork {
     }
 }
 
-/// State shared by the clients of one engine thread or removal.
-pub(crate) struct Place {
-    pub executor: Executor,
-    dialer: Rc<Dialer>,
-    buffer: Rc<RefCell<Box<[u8]>>>,
-    settings: Rc<Settings>,
-    signer: Rc<RefCell<Signer>>,
-    timeout_ns: u64,
-}
-
-impl Place {
-    fn new(work: &ObjectsWork, executor: &Executor, dialer: Rc<Dialer>) -> Self {
-        Self {
-            executor: executor.clone(),
-            dialer,
-            buffer: Rc::new(RefCell::new(
-                vec![0; work.options.receive_buffer_bytes].into_boxed_slice(),
-            )),
-            settings: Rc::new(work.target.settings().clone()),
-            signer: Rc::new(RefCell::new(work.target.signer())),
-            timeout_ns: work.timeout_ns,
-        }
-    }
-
-    fn client<T: Transport>(&self, transport: T) -> Client<T> {
-        let connecting = Connecting {
-            keep_alive: true,
-            reset: false,
-            // A PUT that was not answered may have been carried out, so it is not sent again.
-            repeat: false,
-            timeout_ns: self.timeout_ns,
-        };
-        let connection = Connection::over(
-            transport,
-            self.executor.clone(),
-            connecting,
-            self.buffer.clone(),
-            Limits::default(),
-        );
-        Client::new(connection, self.settings.clone(), self.signer.clone())
-    }
-
-    fn plain(&self) -> Client<PlainTcp> {
-        self.client(PlainTcp::new(self.dialer.clone()))
-    }
-
-    fn secure(&self, tls: &dyno_net::tls::TlsClient) -> Client<TlsOverTcp> {
-        let share = EvenShare::new(0.0);
-        self.client(TlsOverTcp::new(
-            self.dialer.clone(),
-            tls.connector(),
-            share,
-            self.buffer.clone(),
-        ))
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct SharedObjectsWork(pub Arc<ObjectsWork>);
 
@@ -198,7 +144,7 @@ impl Work for SharedObjectsWork {
             .dialer
             .set(dialer.clone())
             .expect("clients are spawned once");
-        let place = Rc::new(Place::new(&self.0, &thread.executor, dialer));
+        let place = self.0.place(&thread.executor, dialer);
         match self.0.target.tls().cloned() {
             None => {
                 let connect = move || place.plain();
@@ -222,5 +168,15 @@ impl Work for SharedObjectsWork {
 
     fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {
         Some(removal::start(&self.0, most_ns))
+    }
+}
+
+/// Returns whether a failure outside of the measured load may pass. A server that limits the rate of requests refuses
+/// some, and nobody measures these.
+fn may_pass(failure: &Failure) -> bool {
+    match failure.fault {
+        Fault::SlowDown | Fault::ClosedEarly | Fault::IdleClose | Fault::ConnectionReset => true,
+        Fault::ErrorStatus => dyno_s3::is_of_server(failure),
+        _ => false,
     }
 }

@@ -152,7 +152,8 @@ impl Request<'_> {
 
     /// Verifies the server's proof; returns the session key.
     ///
-    /// # Errors `Kerberos` if the server sent a Kerberos error; `Unproven` if the server does not prove that
+    /// # Errors
+    /// `Kerberos` if the server sent a Kerberos error; `Unproven` if the server does not prove that
     /// it can read the ticket; another error if the token is invalid.
     pub fn session_key(self, answer: &[u8]) -> Result<Vec<u8>, AuthError> {
         let response = spnego::parse_response(answer, Mechanism::Kerberos)?;

@@ -1,0 +1,68 @@
+"""A short load on the objects of a bucket, and what that bucket has, for tests."""
+
+from __future__ import annotations
+
+import urllib.request
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
+from serverdyno.plan.protocols.objects import ObjectsSettings, Size
+from serverdyno.run.create import create_experiment
+
+PARTS: dict[str, Any] = {
+    "size": Size(fixed=6_000_000),
+    "part_bytes": 5 << 20,
+    "objects": 1,
+    "weights": {"put": 1},
+}
+"""Objects that are put in two parts."""
+
+
+def keys(port: int, what: str = "list-type=2") -> list[str]:
+    """Return the keys in the bucket of a server without an access key; `uploads`: of unfinished uploads."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/volume1?{what}", timeout=60) as answer:
+        found = ElementTree.fromstring(answer.read())
+    return [f"{each.text}" for each in found.iter() if each.tag.endswith("}Key") or each.tag == "Key"]
+
+
+def tiny(
+    clients: list[int], length_s: float = 0.6, shape: dict[str, Any] | None = None, **settings: Any
+) -> Suite:
+    """Return a suite with shorter levels than a plan may have. `settings`: of the objects."""
+    objects = ObjectsSettings(**{"size": Size(fixed=2000), "objects": 8, **settings})
+    return Suite.model_validate(
+        {
+            "name": "tiny",
+            "source": "a test",
+            "workload": "objects",
+            "clients": clients,
+            "length_s": length_s,
+            "leave_after_errors": None,
+            "sections": {"objects": objects},
+            **(shape or {}),
+        }
+    )
+
+
+def bucket(url: str) -> ServerPlan:
+    """Return a bucket of the user's."""
+    return ServerPlan(server="external", name="bucket", url=url)
+
+
+def planned(folder: Path, suite: Suite, servers: list[ServerPlan], **generator: Any) -> Path:
+    """Create an experiment without starting it."""
+    plan = Plan(
+        name="tiny", suite="tiny", repetitions=1, servers=servers, generator=GeneratorPlan(**generator)
+    )
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
+        pass
+    return folder
+
+
+def created(
+    folder: Path, url: str, clients: list[int], processes: int = 1, length_s: float = 0.6, **settings: Any
+) -> Path:
+    """Create an experiment on one bucket without starting it."""
+    return planned(folder, tiny(clients, length_s, **settings), [bucket(url)], processes=processes)
