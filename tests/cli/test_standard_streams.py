@@ -44,7 +44,10 @@ def test_a_closed_standard_output_is_an_error_before_anything_is_done(home: Home
 def test_a_full_disk_behind_standard_output_is_an_error(home: Home, arguments: list[str]) -> None:
     done = dyno(home, ">/dev/full", *arguments)
     assert done.returncode == 1
-    assert "error: standard output can't be written: No space left on device\nhint: Free some space" in done.stderr
+    assert (
+        "error: standard output can't be written: No space left on device\nhint: Free some space"
+        in done.stderr
+    )
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
 
 
