@@ -72,7 +72,7 @@ def text_of(page: str) -> str:
 
 @pytest.fixture(scope="module")
 def scaled() -> Source:
-    """An experiment in which Apache gains by a second processor, and nginx loses."""
+    """Return an experiment in which Apache gains by a second processor, and nginx loses."""
     return as_of_2003(
         {
             "apache-processors-1": Shape(10_000),
@@ -92,9 +92,9 @@ def test_claims_hold_or_do_not_by_the_statistics_of_the_report(judged: dict[str,
     apache, tux = judged["summary-static-scaling-apache-2"], judged["summary-static-scaling-tux-2"]
     assert apache.holds is Holds.HOLDS
     assert re.search(
-        r"apache-processors-2 is faster than apache-processors-1 in peak: \+8\d", apache.found[0]
+        r"apache-processors-2 is faster than apache-processors-1 in peak: \+(?:79|80|81)", apache.found[0]
     )
-    assert "95\N{NO-BREAK SPACE}% interval" in apache.found[0]
+    assert "95 % interval" in apache.found[0]
     assert tux.holds is Holds.CONTRADICTED
     assert "nginx-for-tux-processors-2 is slower than nginx-for-tux-processors-1" in tux.found[0]
 
@@ -133,14 +133,15 @@ def test_the_page_has_the_published_figures_in_order_and_ours_below(scaled: Sour
     assert published_at < ours_at < first.rindex("[SVG]")
     assert "IIS runs on Windows only." in first
     assert "no finished configuration with nginx-for-tux, processors 4" in first
-    assert "See Figure 1." in text[text.index("Figure 2: ") : text.index("Figure 3: ")]
+    assert "See Figure 1 ." in text[text.index("Figure 2: ") : text.index("Figure 3: ")]
     assert "did not run the suite webbench-4.1-dynamic-cgi" in text
     # Our peaks are drawn in the unit of the published ones.
     entry = page[page.index('id="entry-1"') : page.index('id="entry-2"')]
     drawings = re.findall(r"<svg.*?</svg>", entry, flags=re.DOTALL)
     assert all("requests/s" in drawing for drawing in drawings[1:])
     assert "apache-processors-2" in drawings[-1]
-    assert "7 of 49 published figures" in text or "6 of 49 published figures" in text
+    # 1, 2, 13 and 14 (peaks), 16 and 17 (curves with one and two processors)
+    assert "6 of 49 published figures" in text
 
 
 def test_the_page_is_self_contained_and_small(scaled: Source) -> None:
