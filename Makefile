@@ -126,7 +126,7 @@ bench: setup servers-for-tests ## Measure Serverdyno itself against its peers; r
 	fi
 
 fuzz: ## Fuzz each parser of what others send for a minute (needs cargo-fuzz: cargo install cargo-fuzz).
-	for target in response content_coding h2_session smb_message nfs_message nfs4_message nfs_call tls_records; do \
+	for target in response content_coding h2_session smb_message nfs_message nfs4_message nfs_call s3_answer s3_request tls_records; do \
 		mkdir -p fuzz/corpus/$$target && \
 		RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
 			-max_total_time=60 -max_len=4096 || exit 1; \

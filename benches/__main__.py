@@ -120,13 +120,14 @@ def run_nfs(results: Results, places: Cpus, effort: Effort) -> None:
 
 
 def run_objects(results: Results, places: Cpus, effort: Effort) -> None:
-    """Compare our S3 client with minio-go and with plain HTTP."""
-    peer = None
-    try:
-        peer = peers.minio_loop()
-    except BenchError as error:
-        results.left_out.append(f"{objects.PEER}: {error}")
-    cases = objects.cases(objects.Sizes(), peer)
+    """Compare our S3 client with minio-go, s5cmd and plain HTTP."""
+    found: dict[str, Path] = {}
+    for name, build in ((objects.PEER, peers.minio_loop), (objects.S5CMD, peers.s5cmd)):
+        try:
+            found[name] = build()
+        except BenchError as error:
+            results.left_out.append(f"{name}: {error}")
+    cases = objects.cases(objects.Sizes(), found)
     results.file_cases = [*results.file_cases, *cases]
     _carry_out_files(cases, results, places, effort)
 

@@ -1,4 +1,4 @@
-"""The benchmarks of S3: our client against minio-go and against our own plain HTTP, and many clients in one process.
+"""The benchmarks of S3: our client against minio-go, s5cmd and our own plain HTTP, over TLS, and with many clients.
 
 All tools of a benchmark use one reference S3 server without an access key. So plain HTTP gets and puts the same objects
 on the same server, and its ratio to S3 is the cost of signatures, checksums and the ledger.
@@ -26,6 +26,7 @@ from benches.files import FileCase, Once
 from benches.ratios import Bound
 from benches.rounds import BenchError, Cpus, Run
 from benches.speed import Goal, ReadFigure
+from serverdyno import _native
 from serverdyno.servers.object_server import BUCKET
 from serverdyno.servers.reference_model import S3Process
 from serverdyno.servers.reference_s3 import ReferenceS3, ReferenceS3Settings
@@ -33,7 +34,10 @@ from serverdyno.servers.running import started
 from serverdyno.servers.signed_request import ObjectClient
 
 KIB, MIB = 1 << 10, 1 << 20
-OURS, UNCHECKED, PLAIN, PEER = "dyno", "dyno, unchecked", "dyno, plain HTTP", "minio-go"
+OURS, UNCHECKED, PLAIN = "dyno", "dyno, unchecked", "dyno, plain HTTP"
+PEER, S5CMD = "minio-go", "s5cmd"
+S5CMD_BYTES = 40 << 20  # that s5cmd moves at least
+S5CMD_OPERATIONS = 2_000  # at most, so that its start counts little
 CPU = "client CPU, us/operation"
 CLIENT_ROUNDS = 3
 FIGURES: dict[str, ReadFigure] = {
@@ -83,41 +87,82 @@ class BenchS3(ReferenceS3):
         """Do nothing: our client removes its objects, and the other tools overwrite theirs."""
 
 
+class SecureBenchS3(BenchS3):
+    """The same server over TLS, with a certificate of its own."""
+
+    @property
+    def url(self) -> str:
+        """Return the URL of the bucket over TLS."""
+        return super().url.replace("s3://", "s3s://")
+
+    def process_options(self, here: dict[str, Any]) -> S3Process:
+        certificate, key = _native.Authority().certify("ecdsa-p256", ["127.0.0.1"])
+        paths = {"tls_certificate": self.directory / "certificate.pem", "tls_key": self.directory / "key.pem"}
+        for path, text in zip(paths.values(), (certificate, key), strict=True):
+            path.write_text(text)
+        return super().process_options(here).model_copy(update=paths)
+
+    def answers_as_ours(self) -> bool:
+        """Return True: only the server's process listens on its port."""
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectCase(FileCase):
     """A benchmark on the reference S3 server."""
 
+    kind: type[BenchS3] = BenchS3
+
     @contextmanager
     def running(self, places: Cpus) -> Iterator[BenchServer]:
         directory = Path(tempfile.gettempdir()) / f"serverdyno-s3-{secrets.token_hex(8)}"
-        with started(BenchS3(ReferenceS3Settings(), directory, Path(os.devnull), [places.server])) as server:
-            yield server
+        server = self.kind(ReferenceS3Settings(), directory, Path(os.devnull), [places.server])
+        with started(server) as running:
+            yield running
 
 
-def cases(sizes: Sizes, peer: Path | None) -> list[FileCase]:
-    """Return the benchmarks in the order in which they run. `peer` is the program of minio-go, if there is one."""
-    compared = [
-        _compared(operation, amount, peer) for amount in sizes.amounts for operation in ("put", "get")
-    ]
-    return [*compared, _clients(sizes.clients)]
+def cases(sizes: Sizes, peers: Mapping[str, Path]) -> list[FileCase]:
+    """Return the benchmarks in the order in which they run. `peers` has the programs that are there, by name."""
+    both = [(operation, amount) for amount in sizes.amounts for operation in ("put", "get")]
+    compared = [_compared(operation, amount, peers) for operation, amount in both]
+    secure = [_secure(operation, amount, peers) for operation, amount in both]
+    return [*compared, *secure, _clients(sizes.clients)]
 
 
-def _compared(operation: str, amount: Amount, peer: Path | None) -> FileCase:
+def _secure(operation: str, amount: Amount, peers: Mapping[str, Path]) -> FileCase:
+    """Return the benchmark over TLS."""
+    tools: dict[str, Once] = {OURS: _once(ours(OURS, {operation: 1}, amount, {"trust": "anybody"}))}
+    if PEER in peers:
+        tools[PEER] = _once(minio_go(peers[PEER], operation, amount, secure=True))
+    goals = (Goal(OURS, (PEER,), CPU, Bound(0.5, at_least=False)),)
+    name, title = _named(operation, amount)
+    return ObjectCase(f"{name}-tls", f"{title}, over TLS", FIGURES, tools, goals, kind=SecureBenchS3)
+
+
+def _named(operation: str, amount: Amount) -> tuple[str, str]:
     size = (
         f"{amount.object_bytes // KIB} KiB"
         if amount.object_bytes < MIB
         else f"{amount.object_bytes // MIB} MiB"
     )
+    return (
+        f"objects-{operation}-{size.replace(' ', '').lower()}",
+        f"S3: {operation.upper()} of {size}, {amount.connections} connections",
+    )
+
+
+def _compared(operation: str, amount: Amount, peers: Mapping[str, Path]) -> FileCase:
     unchecked = {"verify_share": 0.0} if operation == "get" else {}
     checksum = {} if operation == "get" else {"checksum": "none"}
     tools: dict[str, Once] = {OURS: _once(ours(OURS, {operation: 1}, amount))}
-    if peer is not None:
-        tools[PEER] = _once(minio_go(peer, operation, amount))
+    if PEER in peers:
+        tools[PEER] = _once(minio_go(peers[PEER], operation, amount))
+    if S5CMD in peers:
+        tools[S5CMD] = _once(s5cmd(peers[S5CMD], operation, amount))
     tools[PLAIN] = partial(_plainly, operation, amount)
     tools[UNCHECKED] = _once(ours(UNCHECKED, {operation: 1}, amount, checksum, **unchecked))
     return ObjectCase(
-        f"objects-{operation}-{size.replace(' ', '').lower()}",
-        f"S3: {operation.upper()} of {size}, {amount.connections} connections",
+        *_named(operation, amount),
         FIGURES,
         tools,
         (
@@ -188,7 +233,34 @@ def _generator(name: str, clients: int, asked: Asked, **shape: Any) -> FileTool:
     return FileTool(name, sys.executable, clients, lambda _: command, request, lambda _: DynoListener(), True)
 
 
-def minio_go(program: Path, operation: str, amount: Amount) -> FileTool:
+def s5cmd(program: Path, operation: str, amount: Amount) -> FileTool:
+    """Return the other peer, a whole command with a fixed number of operations."""
+    operations = max(1, min(S5CMD_OPERATIONS, S5CMD_BYTES // amount.object_bytes))
+
+    def request(server: BenchServer, seconds: float) -> str:
+        del seconds
+        key = server.access().access_key
+        assert key is not None
+        return json.dumps(
+            {
+                "program": f"{program}",
+                "endpoint": f"http://127.0.0.1:{server.port}",
+                "bucket": BUCKET,
+                "key": key[:2],
+                "operation": operation,
+                "operations": operations,
+                "object_bytes": amount.object_bytes,
+                "connections": amount.connections,
+            }
+        )
+
+    command = [sys.executable, "-m", "benches.s5cmd_runner"]
+    return FileTool(
+        S5CMD, sys.executable, amount.connections, lambda _: command, request, lambda _: DynoListener(), True
+    )
+
+
+def minio_go(program: Path, operation: str, amount: Amount, *, secure: bool = False) -> FileTool:
     """Return the peer, a loop with minio-go on one connection per goroutine, which speaks as our generator does."""
 
     def request(server: BenchServer, seconds: float) -> str:
@@ -205,6 +277,7 @@ def minio_go(program: Path, operation: str, amount: Amount) -> FileTool:
                 "objects": amount.objects,
                 "connections": amount.connections,
                 "seconds": seconds,
+                "secure": secure,
             }
         )
 

@@ -18,7 +18,6 @@ PACKAGES = {
     "dbench": "dbench",
     "bonnie++": "bonnie++",
 }  # program: Debian package
-LOOP = Path(__file__).with_name("minio_loop")
 BUILD_S = 300.0
 
 
@@ -27,10 +26,11 @@ def install_missing() -> None:
 
     Only the load file of dbench is used. `tools/install-servers.sh tests` installs Samba's clients.
     """
-    try:
-        minio_loop()
-    except BenchError as error:
-        _say(f"There will be no comparison with minio-go: {error}.")
+    for name, build in (("minio-go", minio_loop), ("s5cmd", s5cmd)):
+        try:
+            build()
+        except BenchError as error:
+            _say(f"There will be no comparison with {name}: {error}.")
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if not missing:
         return
@@ -49,22 +49,29 @@ def install_missing() -> None:
 
 
 def minio_loop() -> Path:
-    """Return the loop with minio-go, which is built once and kept in the user's cache.
+    """Return the loop with minio-go. Raises BenchError if it can't be built."""
+    return _built("minio_loop", ["go.mod", "go.sum", "main.go"], ".")
 
-    Raises BenchError if it can't be built.
-    """
+
+def s5cmd() -> Path:
+    """Return s5cmd. Raises BenchError if it can't be built."""
+    return _built("s5cmd", ["go.mod", "go.sum"], "github.com/peak/s5cmd/v2")
+
+
+def _built(name: str, sources: list[str], package: str) -> Path:
+    """Return a Go program, which is built once and kept in the user's cache. Its module is in the folder `name`."""
     go = shutil.which("go")
     if go is None:
         raise BenchError("Go is not installed")
-    sources = [LOOP / name for name in ("go.mod", "go.sum", "main.go")]
-    mark = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    folder = Path(__file__).with_name(name)
+    mark = hashlib.sha256(b"".join((folder / source).read_bytes() for source in sources)).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    program = cache / "serverdyno" / f"minio_loop-{mark}"
+    program = cache / "serverdyno" / f"{name}-{mark}"
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)
-        words = [go, "build", "-mod=readonly", "-o", f"{program}.new", "."]
+        words = [go, "build", "-mod=readonly", "-o", f"{program}.new", package]
         try:
-            subprocess.run(words, cwd=LOOP, capture_output=True, text=True, check=True, timeout=BUILD_S)
+            subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True, timeout=BUILD_S)
         except subprocess.TimeoutExpired as error:
             raise BenchError(f"go build took more than {BUILD_S:g} s") from error
         except subprocess.CalledProcessError as error:

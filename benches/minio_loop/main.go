@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -39,6 +40,7 @@ type request struct {
 	Objects     int     `json:"objects"`
 	Connections int     `json:"connections"`
 	Seconds     float64 `json:"seconds"`
+	Secure      bool    `json:"secure"`
 }
 
 type tally struct {
@@ -115,6 +117,7 @@ func open(asked *request) (minio.Core, error) {
 		Region:       "us-east-1",
 		BucketLookup: minio.BucketLookupPath,
 		MaxRetries:   1,
+		Secure:       asked.Secure,
 		Transport: &http.Transport{
 			MaxIdleConns:        asked.Connections,
 			MaxIdleConnsPerHost: asked.Connections,
@@ -122,6 +125,7 @@ func open(asked *request) (minio.Core, error) {
 			ReadBufferSize:      bufferBytes,
 			WriteBufferSize:     bufferBytes,
 			DisableCompression:  true,
+			TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, // as ours: the certificate is of this run
 		},
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def powercut(
-    experiment: Annotated[Path, typer.Argument(help="Folder of an experiment with a file server.")],
+    experiment: Annotated[Path, typer.Argument(help="Folder of an experiment with file or object servers.")],
     cuts: Annotated[int, typer.Option(min=1, max=1000, help="Power cuts per configuration.")] = 5,
     configuration: Annotated[
         list[str] | None, typer.Option(help="Only this configuration; may be repeated. Default: all.")
@@ -25,7 +25,7 @@ def powercut(
         typer.Option(min=0, max=2**32, help="Seed for the times of the cuts and the contents of the files."),
     ] = 1,
 ) -> None:
-    """Cut a file server's power while clients flush files, and count the lost files. Takes minutes.
+    """Cut a server's power while clients flush files or put objects, and count what is lost. Takes minutes.
 
     Each configuration's server runs in a virtual machine (qemu, without KVM). Its disk loses everything that was not
     flushed. The report of the experiment then shows the verdict.
