@@ -146,7 +146,7 @@ def _draw(picture: Picture, console: Console) -> None:
 def _charts(report: PublishedReport, drawn: list[Picture]) -> dict[str, str]:
     from serverdyno.report.views import charts, palette  # noqa: PLC0415
 
-    return {figure.title: palette.themed(charts.svg(figure)) for figure in _figures(report, drawn)}
+    return {figure.title: palette.themed(charts.svg(figure)) for figure in figures_of(report, drawn)}
 
 
 def _style(picture: Picture, look: tuple[int, int]) -> int:
@@ -158,7 +158,7 @@ def _style(picture: Picture, look: tuple[int, int]) -> int:
     return colour % len(COLOURS) + (len(COLOURS) * (variant % rounds) if picture.kind == "lines" else 0)
 
 
-def _figures(report: PublishedReport, drawn: list[Picture]) -> Iterator[Figure]:
+def figures_of(report: PublishedReport, drawn: list[Picture]) -> Iterator[Figure]:
     """Yield the pictures as figures of the report's model, which can be drawn."""
     from serverdyno.report.model import Figure, Panel, Point, Series  # noqa: PLC0415
 

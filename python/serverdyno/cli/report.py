@@ -33,12 +33,21 @@ def report(
             "2003-veritest-iis:4. The two are not comparable.",
         ),
     ] = None,
+    as_published: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="NAME",
+            help="Also write a page as-NAME.html with the figures of this published report in its order, "
+            "the experiment's below each, and which of its claims hold today.",
+        ),
+    ] = None,
 ) -> None:
     """Write the report from an experiment's records, and show its table.
 
     The HTML page is always written. Other formats are removed unless asked for.
     """
-    from serverdyno.cli import carry_out, extras  # noqa: PLC0415
+    from serverdyno.cli import carry_out, extras, reenactment  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
@@ -46,6 +55,11 @@ def report(
         extras.require("pdf")
     asked = {"report.pdf": pdf, "report.md": markdown, "report.json": as_json}
     views = [name for name, wanted in asked.items() if wanted]
-    if not carry_out.show_and_write(Experiment.open(experiment), views, beside):
+    # Before anything is written: the name may be unknown.
+    wanted_form = None if as_published is None else reenactment.load(as_published)
+    opened = Experiment.open(experiment)
+    if not carry_out.show_and_write(opened, views, beside):
         again = f"dyno resume {shlex.quote(str(experiment))}"
         raise UserError(f"{experiment} has no finished load level yet", hint=f"To continue it: {again}")
+    if wanted_form is not None:
+        reenactment.write(opened, *wanted_form)

@@ -1,0 +1,255 @@
+"""A published report re-enacted: which figures of an experiment stand for its figures, and which of its claims hold.
+
+`published/reenactment.py` has the mapping. This module finds the configurations, judges the claims by the statistics
+of the ordinary report, and returns data; `views/reenactment.py` makes the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from serverdyno import clean, wording
+from serverdyno.plan.protocols.bonnie import PHASES
+from serverdyno.published import PublishedReport
+from serverdyno.published.model import Where
+from serverdyno.published.pictures import named
+from serverdyno.published.reenactment import Place, Reenactment, Shown, expanded
+from serverdyno.report.build import judged
+from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.report.figures.steps import Step, bonnie_rates, compared, runs_of_bonnie
+from serverdyno.report.model import Figure, Panel, Point, Series
+from serverdyno.report.parts import SERIES_PER_FIGURE, key_to_marks, spread_point, style_of
+from serverdyno.report.source import Source
+
+OTHER_CLIENTS = "-other-clients"
+"""Ending of a suite's name if the user chose other numbers of clients."""
+MOST_BARS = 24
+MOST_FIGURES = 4
+"""The most bars in one figure, and the most figures of ours for one published figure."""
+MOST_NAMED = 4
+Found = tuple[Results, ConfigurationResult]
+
+
+@dataclass(slots=True)
+class Counterpart:
+    """What a configuration must have to stand for a place in published tables; a place that nothing fits has `absent`.
+
+    `servers`, `names` and `suites`: None admits any.
+    """
+
+    servers: set[str] | None = None
+    names: set[str] | None = None
+    suites: set[str] | None = None
+    settings: dict[str, object] = field(default_factory=dict)
+    absent: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def describes(self, suite: str, server: str, name: str, settings: Mapping[str, object]) -> bool:
+        return (
+            (self.suites is None or suite in self.suites)
+            and (self.servers is None or server in self.servers)
+            and (self.names is None or any(f"{name}-".startswith(f"{one}-") for one in self.names))
+            and all(settings.get(key) == value for key, value in self.settings.items())
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reenacted:
+    """One entry of the mapping with our figures. `lacking`: sentences on what the experiment has nothing for."""
+
+    shown: Shown
+    ours: tuple[Figure, ...]
+    lacking: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class Experiment:
+    """The figures of an experiment, found by the places of a published report."""
+
+    def __init__(self, source: Source, report: PublishedReport, mapping: Reenactment) -> None:
+        self.source = clean.everything(source)
+        self.report, self.mapping = report, mapping
+        parts = self.source.in_time if self.source.head.mixes else []
+        self.results = [judged(part) for part in parts if part.closed_load]
+        self.steps = compared(self.source)
+        self._configurations = {each.name: each for each in self.source.head.configurations}
+        self._today = {(each.column, str(each.value)): each for each in mapping.today}
+
+    def counterpart(self, place: Place) -> Counterpart:
+        """Return what stands for a place. Raises KeyError for a value without counterpart."""
+        found = Counterpart()
+        entries = [self._today[column, str(value)] for column, value in place.items() if column != "figure"]
+        for each in entries:
+            found.absent = found.absent or each.absent
+            found.servers = _both(found.servers, each.servers)
+            found.names = _both(found.names, each.names)
+            found.suites = _both(found.suites, each.suites)
+            found.settings |= each.settings
+            found.notes += [each.note] if each.note else []
+        return found
+
+    def absent(self, where: Where) -> str:
+        """Return why nothing stands for one of the values; empty if something may."""
+        entries = (
+            self._today.get((column, str(value))) for one in expanded(where) for column, value in one.items()
+        )
+        return next((each.absent for each in entries if each is not None and each.absent), "")
+
+    def find(self, wanted: Counterpart) -> list[Found]:
+        """Return the timed configurations that fit, each with the results of its suite."""
+        return [
+            (results, result)
+            for results in self.results
+            for result in results.configurations
+            if result.throughput is not None and self._fits(wanted, suite_of(results), result.name)
+        ]
+
+    def _fits(self, wanted: Counterpart, suite: str, name: str) -> bool:
+        found = self._configurations[name]
+        return not wanted.absent and wanted.describes(suite, found.server, name, found.settings)
+
+    def settings_of(self, name: str) -> dict[str, object]:
+        return dict(self._configurations[name].settings)
+
+    def why_not(self, wanted: Counterpart) -> str:
+        """Return why no configuration fits."""
+        if wanted.absent:
+            return wanted.absent
+        here = {suite_of(results) for results in self.results}
+        if wanted.suites is not None and not here & wanted.suites:
+            suites = " or ".join(sorted(wanted.suites))
+            return f"This experiment did not run the suite {suites}." if suites else "No suite has both."
+        needs = [*sorted(wanted.names or wanted.servers or ()), *map(setting_words, wanted.settings.items())]
+        return f"This experiment has no finished configuration with {', '.join(needs)}."
+
+    def figures(self) -> list[Reenacted]:
+        """Return every entry of the mapping with what this experiment has for it."""
+        return [self._reenacted(place, shown) for place, shown in enumerate(self.mapping.figures)]
+
+    def _reenacted(self, place: int, shown: Shown) -> Reenacted:
+        key = f"ours-{place + 1}"
+        if shown.shows in ("steps", "bonnie"):
+            ours = list(self._of_steps(key, shown))
+            lacking = [] if ours else [f"This experiment has no step of figure {shown.figures[0]}."]
+            return Reenacted(shown, tuple(ours), tuple(lacking), ())
+        found: dict[tuple[str, str], Found] = {}
+        without: dict[str, list[str]] = {}
+        notes: dict[str, None] = {}
+        places = list(shown.places())
+        shared = set.intersection(*(set(one.items()) for one in places)) if places else set()
+        for one in places:
+            wanted = self.counterpart(one)
+            if fitting := self.find(wanted):
+                found |= {(suite_of(each[0]), each[1].name): each for each in fitting}
+                notes |= dict.fromkeys(wanted.notes)
+            else:
+                name = ", ".join(named(*pair) for pair in one.items() if pair not in shared)
+                without.setdefault(self.why_not(wanted), []).append(name)
+        drawn = list(_timed(key, shown, list(found.values())))
+        lacking = [
+            f"Not measured: {_few(names)}. {why}" if any(names) else why for why, names in without.items()
+        ]
+        if len(drawn) > MOST_FIGURES:
+            lacking.append(f"{len(drawn) - MOST_FIGURES:,} more figures are left out.")
+        return Reenacted(shown, tuple(drawn[:MOST_FIGURES]), tuple(lacking), tuple(notes))
+
+    def _of_steps(self, key: str, shown: Shown) -> Iterator[Figure]:
+        rows, unit = (
+            (_rates(self.steps, shown), "KB/s" if shown.phases != ("seeks",) else "seeks/s")
+            if shown.shows == "bonnie"
+            else (_times(self.steps, int(shown.figures[0])), "seconds")
+        )
+        suites = wording.listing(sorted({suite for suite, _ in rows}))
+        series = [one for _, one in rows]
+        for place, part in enumerate(_chunks(series, MOST_BARS)[:MOST_FIGURES]):
+            under = f"{suites}. Mean of the repetitions."
+            panel = (Panel("", unit, part),)
+            yield Figure(f"{key}-{place}", 0, shown.title, under + key_to_marks(panel), "bars", unit, panel)
+
+
+def suite_of(results: Results) -> str:
+    """Return the name of the suite that was run, whatever numbers of clients the user chose."""
+    return results.source.head.suite.name.removesuffix(OTHER_CLIENTS)
+
+
+def _both(one: set[str] | None, other: Sequence[str]) -> set[str] | None:
+    if not other:
+        return one
+    return set(other) if one is None else one & set(other)
+
+
+def setting_words(pair: tuple[str, object]) -> str:
+    name, value = pair
+    text = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+    return f"{name.replace('_', ' ')} {text}"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return "; ".join([*names[:MOST_NAMED], *([f"{more:,} more"] if more > 0 else [])])
+
+
+def _chunks(series: Sequence[Series], size: int) -> list[tuple[Series, ...]]:
+    return [tuple(series[start : start + size]) for start in range(0, len(series), size)]
+
+
+def _timed(key: str, shown: Shown, found: Sequence[Found]) -> Iterator[Figure]:
+    """Yield the peaks, averages or curves of configurations, a figure for each suite."""
+    curves = shown.shows == "curves"
+    for results in {suite_of(each): each for each, _ in found}.values():
+        own = [result for each, result in found if each is results]
+        series = [
+            Series(result.name, style_of(results, result.name), _points(shown, result)) for result in own
+        ]
+        for place, part in enumerate(_chunks(series, SERIES_PER_FIGURE if curves else MOST_BARS)):
+            panel = (Panel("", results.terms.unit, part),)
+            under = f"Suite {results.source.head.suite.name}." + key_to_marks(panel)
+            axis = results.axis.title if curves else results.terms.unit
+            name = f"{key}-{suite_of(results)}-{place}"
+            yield Figure(name, 0, shown.title, under, "lines" if curves else "bars", axis, panel)
+
+
+def _points(shown: Shown, result: ConfigurationResult) -> tuple[Point, ...]:
+    if shown.shows == "curves":
+        return tuple(spread_point(mix.clients, mix.throughput, mix.marks) for mix in result.finished)
+    assert result.throughput is not None  # `find` returns no others
+    if shown.shows == "averages":
+        return (spread_point(0, result.throughput.overall_average, result.marks),)
+    return (
+        spread_point(0, result.throughput.peak, frozenset() if result.peak is None else result.peak.marks),
+    )
+
+
+def _times(steps: Sequence[Step], figure: int) -> list[tuple[str, Series]]:
+    """Return the times of the steps that stand for a figure: a bar for each kind of time and configuration."""
+    rows = []
+    for step in steps:
+        if step.figure == figure:
+            for style, (name, runs) in enumerate(step.times.items()):
+                for kind, values in (
+                    ("elapsed", [one.window_s for one in runs.values()]),
+                    ("time user", [one.generator_cpu_user_s for one in runs.values()]),
+                    ("system", [one.generator_cpu_system_s for one in runs.values()]),
+                ):
+                    if values:
+                        bar = Point(0, fmean(values), min(values), max(values))
+                        rows.append((step.suite.name, Series(f"{step.label}: {kind}, {name}", style, (bar,))))
+    return rows
+
+
+def _rates(steps: Sequence[Step], shown: Shown) -> list[tuple[str, Series]]:
+    """Return the rates of Bonnie's phases: a bar for each phase and configuration."""
+    assert set(shown.phases) <= set(PHASES)  # a test checks the shipped mappings
+    rows = []
+    for suite in {id(step.suite): step.suite for step in steps if step.is_of_bonnie}.values():
+        names = dict.fromkeys(name for step in steps for name in step.times)
+        runs = {name: list(runs_of_bonnie(steps, suite, name).values()) for name in names}
+        for phase in shown.phases:
+            for style, (name, whole) in enumerate(runs.items()):
+                if whole:
+                    each = [bonnie_rates(suite, [one])[phase].per_s for one in whole]
+                    bar = Point(0, bonnie_rates(suite, whole)[phase].per_s, min(each), max(each))
+                    rows.append((suite.name, Series(f"{phase}, {name}", style, (bar,))))
+    return rows

@@ -1,0 +1,262 @@
+"""Which claims of a published report hold for the servers of an experiment.
+
+A claim compares two places of the published tables. If one configuration stands for each, the two are compared as in
+the ordinary report, and all comparisons of the page are corrected together. Only the direction is judged: the
+published size depends on the hardware of its time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from serverdyno.analysis import pairs
+from serverdyno.analysis.improvement import Metric, Verdict
+from serverdyno.analysis.pairs import Comparison
+from serverdyno.published.model import (
+    Cells,
+    Claim,
+    Decline,
+    Improvement,
+    Order,
+    PairedOrder,
+    Quantity,
+    Ratio,
+    Where,
+)
+from serverdyno.published.printed import MOST_WORDS
+from serverdyno.published.reenactment import Place, expanded
+from serverdyno.published.tables import Cell
+from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.sides import sides
+from serverdyno.report.reenact import Experiment, Found, suite_of
+from serverdyno.report.subjects import differences
+
+MOST_SHOWN = 6
+"""The most comparisons shown of one claim."""
+MOST_FITTING = 16
+"""The most configurations that may fit one side of a comparison."""
+ONE_FIGURE = "The claim does not compare two configurations in peak or overall average."
+ONE_LEVEL = "The claim is about single numbers of clients, for which there is no verdict."
+
+
+class Holds(StrEnum):
+    """The verdict on a claim for the servers of an experiment; the value is its text in the page."""
+
+    HOLDS = "holds"
+    CONTRADICTED = "does not hold"
+    NOT_SHOWN = "not shown"
+    NOT_JUDGED = "can't be judged"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A comparison that a claim makes: `of` against `over` in `figure`."""
+
+    of: Place
+    over: Place
+    figure: Metric
+    expects: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A claim with its verdict. `found`: sentences on the comparisons; `why`: what prevented others."""
+
+    claim: Claim
+    holds: Holds
+    found: tuple[str, ...]
+    why: tuple[str, ...]
+
+
+class NotComparedError(Exception):
+    """A claim, or one of its comparisons, can't be judged."""
+
+
+def answers(experiment: Experiment) -> list[Answered]:
+    """Return every claim of the report with its verdict, in order."""
+    asked = {claim.id: _asked_or_why(experiment, claim) for claim in experiment.report.claims}
+    places: dict[str, list[tuple[Asked, Found, Found] | str]] = {}
+    for identity, (questions, why) in asked.items():
+        places[identity] = [why] if why else [each for one in questions for each in _matched(experiment, one)]
+    wanted = [each for found in places.values() for each in found if not isinstance(each, str)]
+    compared = _compared(wanted, experiment)
+    return [_answer(claim, places[claim.id], compared) for claim in experiment.report.claims]
+
+
+def _asked_or_why(experiment: Experiment, claim: Claim) -> tuple[list[Asked], str]:
+    try:
+        return list(_asked(experiment, claim)), ""
+    except NotComparedError as error:
+        return [], f"{error}"
+
+
+def _asked(experiment: Experiment, claim: Claim) -> Iterator[Asked]:
+    given = next((each for each in experiment.mapping.claims if claim.id in each.ids), None)
+    rule = claim.rule
+    if given is not None:
+        for of in expanded(given.of):
+            for over in expanded(given.over):
+                yield Asked(of, over, Metric(given.figure), given.expects)
+    elif isinstance(rule, Improvement | Ratio):
+        yield _pair(experiment, rule.of, rule.over if isinstance(rule, Improvement) else rule.to, "higher")
+    elif isinstance(rule, Decline):
+        yield _pair(experiment, rule.end, rule.start, "lower")
+    elif isinstance(rule, Order):
+        for other in rule.than:
+            yield _pair(experiment, rule.of, other, "higher" if rule.kind == "greater" else "lower")
+    elif isinstance(rule, PairedOrder):
+        if why := experiment.absent(rule.greater) or experiment.absent(rule.lower):
+            raise NotComparedError(why)
+        figure = _metric(experiment, rule.table, "paired", {**rule.where, **dict.fromkeys(rule.pairs_by, 0)})
+        for row in experiment.report.tables[rule.table].select(rule.where | rule.greater):
+            shared = _cells(row, (*rule.where, *rule.pairs_by))
+            for over in expanded(rule.lower):
+                yield Asked(_cells(row, rule.greater) | shared, over | shared, figure, "higher")
+    else:
+        raise NotComparedError(ONE_FIGURE)
+
+
+def _cells(row: Mapping[str, Cell], columns: Sequence[str] | Where) -> Place:
+    return {name: cell for name in columns if (cell := row[name]) is not None}
+
+
+def _pair(experiment: Experiment, of: Quantity, over: Quantity, expects: str) -> Asked:
+    if not isinstance(of, Cells) or not isinstance(over, Cells):
+        raise NotComparedError(ONE_FIGURE)
+    if why := experiment.absent(of.where) or experiment.absent(over.where):
+        raise NotComparedError(why)
+    figure = _metric(experiment, of.table, of.kind, of.where)
+    if figure is not _metric(experiment, over.table, over.kind, over.where):
+        raise NotComparedError(ONE_FIGURE)
+    return Asked(_single(of.where), _single(over.where), figure, expects)
+
+
+def _single(where: Where) -> Place:
+    found = list(expanded(where))
+    if len(found) != 1:
+        raise NotComparedError("The claim combines several configurations.")
+    return found[0]
+
+
+def _metric(experiment: Experiment, table: str, kind: str, where: Mapping[str, object]) -> Metric:
+    """Return the figure that a table has. Raises NotComparedError if it is of one load level, or of no server."""
+    if "clients" in where:
+        raise NotComparedError(ONE_LEVEL)
+    meaning = experiment.mapping.figures_of.get(table)
+    if meaning == "curve":
+        meaning = {"mean": "overall average", "highest": "peak"}.get(kind)  # type: ignore[assignment]
+    if meaning is None:
+        raise NotComparedError(ONE_FIGURE)
+    return Metric(meaning)
+
+
+def _matched(experiment: Experiment, asked: Asked) -> Iterator[tuple[Asked, Found, Found] | str]:
+    """Yield the configurations of both sides that differ in nothing else, or why there are none."""
+    try:
+        of, over = experiment.counterpart(asked.of), experiment.counterpart(asked.over)
+    except KeyError as error:
+        column, value = error.args[0]
+        yield f"Nothing stands for {column.replace('_', ' ')} {value}."
+        return
+    found, others = experiment.find(of), experiment.find(over)
+    for wanted, of_it in ((of, found), (over, others)):
+        if not of_it:
+            yield experiment.why_not(wanted)
+            return
+        if len(of_it) > MOST_FITTING:
+            yield f"More than {MOST_FITTING} configurations fit one side."
+            return
+    free = [key for key in FACTORS if key not in of.settings.keys() | over.settings.keys()]
+    matched = [
+        (asked, one, other)
+        for one in found
+        for other in others
+        if one[0] is other[0] and one[1] is not other[1] and _agree(experiment, one, other, free)
+    ]
+    yield from matched
+    if not matched:
+        yield "The two sides are not in one suite, so they were not compared."
+
+
+FACTORS = ("processors", "volumes", "strict_sync", "oplocks", "dynamic", "tls")
+"""Settings in which the two sides of a comparison agree, unless the claim is about them."""
+
+
+def _agree(experiment: Experiment, one: Found, other: Found, keys: Sequence[str]) -> bool:
+    settings = [experiment.settings_of(result.name) for _, result in (one, other)]
+    return all(settings[0].get(key) == settings[1].get(key) for key in keys)
+
+
+Pair = tuple[str, str, str]
+"""Suite, base and other of a comparison."""
+
+
+def _key(one: Found, other: Found) -> Pair:
+    return suite_of(one[0]), other[1].name, one[1].name
+
+
+def _compared(
+    wanted: Sequence[tuple[Asked, Found, Found]], experiment: Experiment
+) -> dict[Pair, tuple[Comparison, Results]]:
+    """Return the comparison of each pair; the verdicts of a suite are corrected together."""
+    found: dict[Pair, tuple[Comparison, Results]] = {}
+    for results in experiment.results:
+        by_name = {side.name: side for side in sides(results)}
+        keys = dict.fromkeys(_key(one, other) for _, one, other in wanted if one[0] is results)
+        source = results.source
+        made = pairs.compared(
+            [(by_name[base], by_name[other]) for _, base, other in keys],
+            paired=source.paired,
+            margins=source.margins,
+        )
+        found |= {key: (comparison, results) for key, comparison in zip(keys, made, strict=True)}
+    return found
+
+
+def _answer(
+    claim: Claim,
+    places: Sequence[tuple[Asked, Found, Found] | str],
+    compared: Mapping[Pair, tuple[Comparison, Results]],
+) -> Answered:
+    verdicts: list[Holds] = []
+    found: dict[str, None] = {}
+    why: dict[str, None] = {}
+    for each in places:
+        if isinstance(each, str):
+            why[each] = None
+            continue
+        asked, one, other = each
+        comparison, _ = compared[_key(one, other)]
+        verdicts.append(_verdict(comparison, asked))
+        found[differences.claim(comparison, [asked.figure])] = None
+    sentences = list(found)
+    if len(sentences) > MOST_SHOWN:
+        sentences[MOST_SHOWN:] = [f"{len(sentences) - MOST_SHOWN:,} more comparisons are not shown."]
+    return Answered(claim, _together(verdicts, claim), tuple(sentences), tuple(why))
+
+
+def _verdict(comparison: Comparison, asked: Asked) -> Holds:
+    """Return whether one comparison, of the claim's first side with its second, is as the claim expects."""
+    measured = next(found for found in comparison.improvements if found.figure is asked.figure).verdict
+    wanted = {"higher": Verdict.FASTER, "lower": Verdict.SLOWER, "same": Verdict.EQUIVALENT}[asked.expects]
+    if measured is wanted:
+        return Holds.HOLDS
+    if measured in (Verdict.FASTER, Verdict.SLOWER, Verdict.EQUIVALENT):
+        return Holds.CONTRADICTED
+    return Holds.NOT_JUDGED if measured is Verdict.NOT_COMPARABLE else Holds.NOT_SHOWN
+
+
+def _together(verdicts: Sequence[Holds], claim: Claim) -> Holds:
+    """Return the verdict on a claim of several comparisons: it holds if all do, or for "most" if more than half do."""
+    judged = Counter(each for each in verdicts if each is not Holds.NOT_JUDGED)
+    if not judged:
+        return Holds.NOT_JUDGED
+    enough = judged.total() // 2 + 1 if claim.claimed in MOST_WORDS else judged.total()
+    if judged[Holds.HOLDS] >= enough:
+        return Holds.HOLDS
+    if judged[Holds.CONTRADICTED] > judged.total() - enough:
+        return Holds.CONTRADICTED
+    return Holds.NOT_SHOWN

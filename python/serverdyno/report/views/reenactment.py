@@ -1,0 +1,172 @@
+"""The page of a re-enacted report: published figures above ours, and the claims that hold today.
+
+The page is self-contained and has no scripts, like the ordinary report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from serverdyno import wording
+from serverdyno.published.model import Claim
+from serverdyno.published.pictures import named
+from serverdyno.published.reenactment import Today
+from serverdyno.report.model import Figure, Report
+from serverdyno.report.reenact import Experiment, setting_words
+from serverdyno.report.reenact_claims import Answered, Holds, answers
+from serverdyno.report.views import charts
+from serverdyno.report.views.palette import themed
+
+Drawn = tuple[Figure, str]
+"""A figure and its SVG."""
+NO_NUMBERS = "Published as a chart without numbers, so it can't be drawn here."
+TOO_LARGE = "Ours is left out, because the page would be too large. The ordinary report has it."
+MOST_BYTES = 900_000
+"""The most bytes of our drawings in a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One heading of the page. `published` and `ours`: drawings. `see`: the entry that has the rest.
+
+    `lines` are above our drawings, `lacking` and `notes` below.
+    """
+
+    key: str
+    label: str
+    title: str
+    published: tuple[Drawn, ...]
+    ours: tuple[Drawn, ...]
+    lines: tuple[str, ...]
+    lacking: tuple[str, ...]
+    notes: tuple[str, ...]
+    see: Entry | None = None
+
+    @property
+    def has_ours(self) -> bool:
+        return bool(self.ours) or (self.see is not None and self.see.has_ours)
+
+
+def page(
+    built: Report, experiment: Experiment, published: Sequence[tuple[Sequence[str], Figure]], style: str
+) -> str:
+    """Return the page. `published` has the published figures to draw, each with the numbers that it has there."""
+    entries = _entries(experiment, published)
+    judged = answers(experiment)
+    about, head = experiment.report.meta, built.source.head
+    environment = Environment(
+        loader=PackageLoader("serverdyno.report.views"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("reenactment.html.j2").render(
+        name=experiment.report.name,
+        meta=about,
+        style=style,
+        particulars=[
+            ("Published", f"{about.citation.laboratory}, {about.citation.year}"),
+            ("This experiment", f"{head.plan.name}, {head.created:%Y-%m-%d}, Serverdyno {head.tool_version}"),
+        ],
+        verdict=_verdict(judged),
+        summary=_summary(experiment, entries, judged),
+        warnings=[caveat.claim for caveat in built.answer.caveats],
+        judged=[each for each in judged if each.found],
+        unjudged=_by_reason(judged),
+        today=[_row(each) for each in experiment.mapping.today],
+        entries=entries,
+    )
+
+
+def _verdict(judged: Sequence[Answered]) -> str:
+    counts = Counter(each.holds for each in judged if each.found)
+    if not counts:
+        return "This experiment can't judge any of the published claims."
+    told = ", ".join(f"{counts[holds]:,} {holds.value}" for holds in Holds if counts[holds])
+    return (
+        f"Of {wording.plural(len(judged), 'published claim')}, {counts.total():,} could be compared: {told}."
+    )
+
+
+def _summary(
+    experiment: Experiment, entries: Sequence[Entry], judged: Sequence[Answered]
+) -> list[tuple[str, str]]:
+    figures = [len(shown.figures) for shown in experiment.mapping.figures]
+    ours = sum(count for entry, count in zip(entries, figures, strict=True) if entry.has_ours)
+    never = sum(len(shown.figures) for shown in experiment.mapping.figures if shown.why)
+    others = sum(not each.found for each in judged)
+    return [
+        (
+            "Figures",
+            f"{ours:,} of {sum(figures):,} published figures have one of ours below them. {never:,} are no "
+            "measurements that can be repeated.",
+        ),
+        ("Claims", f"{others:,} claims have nothing to compare in this experiment; the reasons are below."),
+        ("Suites", wording.listing([suite.name for suite in experiment.source.head.suites])),
+    ]
+
+
+def _by_reason(judged: Sequence[Answered]) -> dict[str, list[Claim]]:
+    """Return the claims that nothing was compared for, by the first reason, the most frequent first."""
+    found: dict[str, list[Claim]] = {}
+    for each in judged:
+        if not each.found:
+            found.setdefault(each.why[0] if each.why else "", []).append(each.claim)
+    return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
+
+
+def _row(today: Today) -> tuple[str, str, str]:
+    parts = [*today.servers, *today.names, *map(setting_words, today.settings.items())]
+    counterpart = ", ".join(parts) or ("none" if today.absent else " or ".join(today.suites))
+    return named(today.column, today.value), counterpart, today.absent or today.note
+
+
+def _entries(experiment: Experiment, published: Sequence[tuple[Sequence[str], Figure]]) -> list[Entry]:
+    found = experiment.figures()
+    alike: dict[str, set[str]] = {}
+    for each in found:
+        alike.setdefault(each.shown.same_as or each.shown.figures[0], set()).update(each.shown.figures)
+    entries: list[Entry] = []
+    drawn: dict[int, Entry] = {}
+    by_figure: dict[str, Entry] = {}
+    left = MOST_BYTES
+    for place, each in enumerate(found):
+        shown = each.shown
+        wanted = set(shown.figures) | alike.get(shown.figures[0], set())
+        here = [at for at, (numbers, _) in enumerate(published) if wanted & set(numbers)]
+        ours = [(replace(figure, title=f"Ours: {figure.title}"), _svg(figure)) for figure in each.ours]
+        size = sum(len(svg) for _, svg in ours)
+        left -= size
+        see = by_figure.get(shown.same_as) or next((drawn[at] for at in here if at in drawn), None)
+        entry = Entry(
+            key=f"entry-{place + 1}",
+            label=_label(shown.figures),
+            title=shown.title,
+            published=tuple((published[at][1], _svg(published[at][1])) for at in here if at not in drawn),
+            ours=tuple(ours) if left >= 0 else (),
+            lines=(shown.why,) if shown.why else () if here or see else (NO_NUMBERS,),
+            lacking=each.lacking if left >= 0 else (*each.lacking, TOO_LARGE),
+            notes=each.notes,
+            see=see,
+        )
+        left += size if left < 0 else 0
+        entries.append(entry)
+        by_figure |= dict.fromkeys(shown.figures, entry)
+        drawn = dict.fromkeys(here, entry) | drawn
+    return entries
+
+
+def _label(figures: Sequence[str]) -> str:
+    numbers = [int(each) for each in figures if each.isdigit()]
+    if len(numbers) < len(figures):
+        return wording.listing(figures)
+    return f"Figure{'s' if len(numbers) > 1 else ''} {wording.numbers(numbers)}"
+
+
+def _svg(figure: Figure) -> str:
+    return themed(charts.svg(figure))
