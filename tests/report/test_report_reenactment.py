@@ -1,0 +1,201 @@
+"""`dyno report EXPERIMENT --as NAME`: an experiment's figures and verdicts in the form of a published report."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from serverdyno import published
+from serverdyno.cli.published import figures_of, page_style
+from serverdyno.published import reenactment
+from serverdyno.published.pictures import pictures
+from serverdyno.report.build import build_from
+from serverdyno.report.reenact import Experiment
+from serverdyno.report.reenact_claims import Answered, Holds, answers
+from serverdyno.report.source import Source
+from serverdyno.report.views import reenactment as view
+from serverdyno.store.experiment import Experiment as Stored
+from serverdyno.wording import significant
+from support.dyno_process import Home
+from support.synthetic_experiment import Shape, experiment
+
+CORPUS = Path(__file__).resolve().parents[1] / "data" / "corpus"
+VERITEST = "2003-veritest-iis"
+MOST_BYTES = 1_500_000
+PREFORK = {"mpm": "prefork"}
+SETTINGS: dict[str, Mapping[str, object]] = {
+    "apache-processors-1": PREFORK | {"processors": 1},
+    "apache-processors-2": PREFORK | {"processors": 2},
+    "nginx-for-tux-processors-1": {"processors": 1},
+    "nginx-for-tux-processors-2": {"processors": 2},
+}
+
+
+def as_of_2003(shapes: Mapping[str, Shape], *, suite: str = "webbench-4.1-static-120") -> Source:
+    """Return an experiment with these servers as in the plan veritest-2003-web-static."""
+    source = experiment(shapes, repetitions=6)
+    head = source.head
+    own = [head.suite.model_copy(update={"name": suite})]
+    configurations = [
+        replace(one, settings=dict(SETTINGS.get(one.name, PREFORK))) for one in head.configurations
+    ]
+    mixes = [replace(mix, suite=suite) for mix in head.mixes]
+    changed = {"suites": own, "configurations": configurations, "mixes": mixes}
+    return replace(source, head=head.model_copy(update=changed))
+
+
+def reenacted(source: Source, name: str = VERITEST) -> Experiment:
+    report = published.load(name)
+    return Experiment(source, report, reenactment.load(report))
+
+
+def page_of(source: Source, name: str = VERITEST) -> str:
+    found = reenacted(source, name)
+    drawn = pictures(found.report)
+    figures = zip([picture.figures for picture in drawn], figures_of(found.report, drawn), strict=True)
+    return view.page(build_from(source), found, list(figures), page_style())
+
+
+def text_of(page: str) -> str:
+    """Return the text of a page outside of drawings, and `[SVG]` for each drawing."""
+    page = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    page = re.sub(r"<svg.*?</svg>", "[SVG]", page, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+@pytest.fixture(scope="module")
+def scaled() -> Source:
+    """Return an experiment in which Apache gains by a second processor, and nginx loses."""
+    return as_of_2003(
+        {
+            "apache-processors-1": Shape(10_000),
+            "apache-processors-2": Shape(18_000),
+            "nginx-for-tux-processors-1": Shape(14_000),
+            "nginx-for-tux-processors-2": Shape(9_000),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def judged(scaled: Source) -> dict[str, Answered]:
+    return {each.claim.id: each for each in answers(reenacted(scaled))}
+
+
+def test_claims_hold_or_do_not_by_the_statistics_of_the_report(judged: dict[str, Answered]) -> None:
+    apache, tux = judged["summary-static-scaling-apache-2"], judged["summary-static-scaling-tux-2"]
+    assert apache.holds is Holds.HOLDS
+    assert re.search(
+        r"apache-processors-2 is faster than apache-processors-1 in peak: \+(?:79|80|81)", apache.found[0]
+    )
+    assert "95 % interval" in apache.found[0]
+    assert tux.holds is Holds.CONTRADICTED
+    assert "nginx-for-tux-processors-2 is slower than nginx-for-tux-processors-1" in tux.found[0]
+
+
+def test_a_claim_that_cannot_be_judged_says_why(judged: dict[str, Answered]) -> None:
+    for identity, why in (
+        ("key-1-apache-1.3.23", "IIS runs on Windows only."),
+        (
+            "summary-static-scaling-apache-4",
+            "no finished configuration with apache, mpm prefork, processors 4",
+        ),
+        ("summary-cgi-tux-helps", "did not run the suite webbench-4.1-dynamic-cgi"),
+        ("method-clients", "does not compare two configurations"),
+    ):
+        claim = judged.get(identity) or next(each for each in judged.values() if why in " ".join(each.why))
+        assert claim.holds is Holds.NOT_JUDGED
+        assert not claim.found
+        assert why in claim.why[0]
+
+
+def test_two_equal_servers_show_no_difference() -> None:
+    source = as_of_2003({name: Shape(10_000, noise=0.05) for name in SETTINGS})
+    found = [each for each in answers(reenacted(source)) if each.found]
+    assert found
+    assert {each.holds for each in found} == {Holds.NOT_SHOWN}
+
+
+def test_the_page_has_the_published_figures_in_order_and_ours_below(scaled: Source) -> None:
+    page = page_of(scaled)
+    text = text_of(page)
+    labels = re.findall(r"<h3>Figures? (\d+)", page)
+    assert labels == sorted(labels, key=int)
+    assert labels[0] == "1"
+    first = text[text.index("Figure 1: Peaks of static content") : text.index("Figure 2: ")]
+    published_at, ours_at = first.index("Figures 2 and 14: static"), first.index("Ours: ")
+    assert published_at < ours_at < first.rindex("[SVG]") < first.index("IIS runs on Windows only.")
+    assert "no finished configuration with nginx-for-tux, processors 4" in first
+    assert "See Figure 1 ." in text[text.index("Figure 2: ") : text.index("Figure 3: ")]
+    assert "did not run the suite webbench-4.1-dynamic-cgi" in text
+    # Our peaks are drawn in the unit of the published ones.
+    entry = page[page.index('id="entry-1"') : page.index('id="entry-2"')]
+    drawings = re.findall(r"<svg.*?</svg>", entry, flags=re.DOTALL)
+    assert all("requests/s" in drawing for drawing in drawings[1:])
+    assert "apache-processors-2" in drawings[-1]
+    # 1, 2, 13 and 14 (peaks), 16 and 17 (curves with one and two processors)
+    assert "6 of 49 published figures" in text
+
+
+def test_the_page_is_self_contained_and_small(scaled: Source) -> None:
+    page = page_of(scaled)
+    assert len(page.encode()) < MOST_BYTES
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in page
+    assert "<script" not in page
+    assert not re.search(r"""(?:src|href)=["'](?!#)""", page)
+
+
+def test_a_page_of_many_configurations_and_hostile_names_stays_small() -> None:
+    shapes = {f"apache-{number}": Shape(10_000 + number) for number in range(120)}
+    source = as_of_2003(shapes)
+    configurations = [
+        replace(one, settings=PREFORK | {"processors": 2, "note": "<script>alert(1)</script>"})
+        for one in source.head.configurations
+    ]
+    source = replace(source, head=source.head.model_copy(update={"configurations": configurations}))
+    page = page_of(source)
+    assert len(page.encode()) < MOST_BYTES
+    assert "<script" not in page
+    assert "more figures are left out" in text_of(page)
+
+
+def test_an_experiment_of_another_kind_has_a_page_that_says_so(scaled: Source) -> None:
+    text = text_of(page_of(scaled, "2002-etesting-sfu"))
+    assert "0 of 15 published figures" in text
+    assert "This experiment has no step of figure 8." in text
+    assert "can't judge any of the published claims" in text
+
+
+def test_a_recorded_experiment_becomes_the_page_of_2002(home: Home, tmp_path: Path) -> None:
+    shutil.copytree(CORPUS / "steps", tmp_path / "steps")
+    done = home.here("report", tmp_path / "steps", "--as", "2002-etesting-sfu")
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "steps" / "report" / "as-2002-etesting-sfu.html").read_text()
+    text = text_of(page)
+    assert "12 of 15 published figures have one of ours below them" in text
+    records, _ = Stored.open(tmp_path / "steps").readable_mixes()
+    times: dict[str, list[float]] = {}
+    for record in records:
+        if record.figure == 13:
+            times.setdefault(record.configuration, []).append(record.window_s)
+    at = page.index("Figure 13: Create a file of 10 GB")
+    drawing = page[page.index("Ours: ", at) : page.index("<h3>", at)]
+    assert times
+    for name, found in times.items():
+        assert re.search(rf"elapsed, {re.escape(name)}: {re.escape(significant(fmean(found)))}", drawing), (
+            name
+        )
+
+
+def test_an_unknown_name_is_refused_before_anything_is_written(home: Home, tmp_path: Path) -> None:
+    shutil.copytree(CORPUS / "steps", tmp_path / "steps")
+    done = home.here("report", tmp_path / "steps", "--as", "2004-veritest-sambo")
+    assert done.returncode == 2
+    assert "did you mean 2004-veritest-samba" in done.stderr
+    assert not (tmp_path / "steps" / "report").exists()
