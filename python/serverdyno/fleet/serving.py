@@ -99,7 +99,9 @@ class NodeServer:
         access = told["access"]
         _check_is_there(node, access, machine["address"])
         # JSON has no tuples.
-        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in access.items()}
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in access.items()
+        }
         self._access = Access(**{**fields, "consent_token": token})
         described = Description(**told["description"])
         self._description = dataclasses.replace(
