@@ -34,6 +34,8 @@ def ask(times, call):
     for _ in range(times): call(file.fileno())
 sys.stdin.readline()
 ask(2000, os.fsync)
+for flags in (os.O_SYNC, os.O_DSYNC, 0):
+    os.close(os.open("/dev/null", os.O_WRONLY | flags))
 thread = threading.Thread(target=ask, args=(7, os.fsync)); thread.start(); thread.join()
 if os.fork() == 0:
     if os.fork() == 0:
@@ -87,7 +89,7 @@ def test_every_call_of_a_process_its_threads_and_its_descendants_is_counted(
         act(active)
         counts = counter.counts()
     assert counts is not None
-    assert (counts["fsync"], counts["fdatasync"]) == (2027, 3)
+    assert (counts["fsync"], counts["fdatasync"], counts["open_sync"]) == (2027, 3, 2)
     assert counter.reason is None
     assert instances() == set()
 

@@ -1,8 +1,9 @@
 """Count the calls by which a server's processes request durability, and measure the cost of a sync.
 
 `FsyncCounter` counts system calls, and syncs by io_uring, through its own tracefs instances. The counts include calls
-for the server's own bookkeeping. If calls can't be counted, it reports the reason. It does not see synchronous writes
-without these calls (O_SYNC, O_DSYNC, RWF_SYNC), nor servers inside the kernel.
+for the server's own bookkeeping. If calls can't be counted, it reports the reason. A file opened for synchronous
+writes (O_SYNC, O_DSYNC) counts as one sync, however often it is written. RWF_SYNC and servers inside the kernel are not
+seen.
 
 `disk_fsync_s` measures the disk itself. A flush that is answered much faster has not waited for the disk. If the
 calls can't be counted, this is only a hint, because a disk with a protected cache can be equally fast.
@@ -32,8 +33,14 @@ CALLS = ("fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "sync_file_r
 NEEDED = ("fsync", "fdatasync")
 IO_URING = "io_uring_fsync"
 """Name in the counts for syncs by io_uring."""
+OPEN_SYNC = "open_sync"
+"""Name in the counts for files opened for synchronous writes."""
 IO_URING_EVENTS = ("io_uring_submit_req", "io_uring_submit_sqe")  # names since Linux 6.3, and before 6.3
 IORING_OP_FSYNC = 3  # linux/io_uring.h
+FILTERS = {
+    IO_URING: f"opcode == {IORING_OP_FSYNC}",
+    OPEN_SYNC: f"flags & {os.O_DSYNC}",
+}  # O_SYNC includes O_DSYNC
 INSTANCE = re.compile(r"serverdyno-(\d+)-(\d+)-(\d+)-[0-9a-f]+-\w+")
 # The buffer can be small, because overwritten events are counted, too.
 BUFFER_KIB = 16
@@ -130,8 +137,8 @@ class FsyncCounter:
     def _arm(self, call: str, event: str) -> None:
         """Prepare the instance for one kind of call, without processes to follow."""
         instance = self._instances[call]
-        if call == IO_URING:
-            (instance / event / "filter").write_text(f"opcode == {IORING_OP_FSYNC}")
+        if call in FILTERS:
+            (instance / event / "filter").write_text(FILTERS[call])
         (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
         (instance / "trace_clock").write_text("mono")
         (instance / "options" / "event-fork").write_text("1")
@@ -185,6 +192,7 @@ class FsyncCounter:
 def _events(events: Path) -> dict[str, str]:
     """Return the event of each call that this kernel traces, by its path in an instance."""
     paths = {call: f"events/syscalls/sys_enter_{call}" for call in CALLS}
+    paths[OPEN_SYNC] = "events/syscalls/sys_enter_openat"
     by_io_uring = (f"events/io_uring/{event}" for event in IO_URING_EVENTS)
     if path := next((path for path in by_io_uring if (events.parent / path).is_dir()), None):
         paths[IO_URING] = path

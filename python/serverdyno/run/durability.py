@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from serverdyno.plan.model import Suite
-from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, preloaded
+from serverdyno.probes.durability import OPEN_SYNC, FsyncCounter, disk_fsync_s, preloaded
 from serverdyno.probes.medium import LayerReading, medium
 from serverdyno.probes.synchronous import synchronous
 from serverdyno.run.outage import cut_of
@@ -24,6 +24,8 @@ from serverdyno.store import note
 from serverdyno.store.note import FsyncTimes
 from serverdyno.store.records import DATA_CALLS
 
+CALLS_OF_SERVERS = tuple(call for call in DATA_CALLS if call != OPEN_SYNC)
+"""The calls that a server's own counter of syncs contains."""
 SERVERS_MEMORY = "the server's memory"
 """Name of the medium of a server without files, for `analysis/medium.py`."""
 VOLUME_FSYNCS = 20
@@ -85,7 +87,7 @@ class Durability:
             **before,
             "disk_fsync_after_ms": _disk_fsync_ms(self.directories),
             "syncs_by_server": (served or 0) - (self.served_before or 0) if known else None,
-            "syncs_by_kernel": sum(counts.get(call, 0) for call in DATA_CALLS) if counts else None,
+            "syncs_by_kernel": sum(counts.get(call, 0) for call in CALLS_OF_SERVERS) if counts else None,
         }
 
 

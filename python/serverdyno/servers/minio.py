@@ -52,5 +52,5 @@ class Minio(ObjectServer[ObjectSettings]):
         return (
             "A PUT is acknowledged once each file of the object is synced and renamed. No directory is synced (seen "
             "with strace), so a power cut can lose it. Files of up to 4 KiB are opened with O_DSYNC in place of an "
-            "fdatasync, which the count of syncs does not include."
+            "fdatasync."
         )

@@ -278,8 +278,8 @@ def _word(found: Sequence[Promise]) -> Words:
 def _notes(found: Sequence[Promise], word: Words) -> Iterator[str]:
     yield (
         f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the "
-        "same windows for any reason, counted in the kernel. This does not count servers inside the kernel "
-        "and files opened for synchronous writing."
+        "same windows for any reason, counted in the kernel. A file that is opened for synchronous "
+        "writes counts as one sync (open_sync). Servers inside the kernel are not counted."
     )
     yield (
         f"{wording.NOTHING} not known. Each load level is judged separately. Some syncs of counted "
