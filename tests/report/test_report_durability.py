@@ -389,7 +389,7 @@ def test_syncs_to_spare_in_one_mix_are_not_those_that_another_lacks() -> None:
     [promise] = shifted(source, {1: -2, 3: -1, 5: 3})  # in total none is missing
     assert promise.syncs == promise.flushes and promise.short
     [found] = durability.findings([promise], {"durability": ""})
-    assert "; 3 missing in 2 load levels, where up to " in found.claim
+    assert "; 3 missing in 2 load levels; up to " in found.claim
 
 
 def test_a_mix_of_few_flushes_may_lack_one_and_a_run_of_such_mixes_may_not_lack_all() -> None:
