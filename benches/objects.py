@@ -37,7 +37,6 @@ KIB, MIB = 1 << 10, 1 << 20
 OURS, UNCHECKED, PLAIN = "dyno", "dyno, unchecked", "dyno, plain HTTP"
 PEER, S5CMD = "minio-go", "s5cmd"
 S5CMD_BYTES = 40 << 20  # that s5cmd moves at least
-S5CMD_OPERATIONS = 2_000  # at most, so that its start counts little
 CPU = "client CPU, us/operation"
 CLIENT_ROUNDS = 3
 FIGURES: dict[str, ReadFigure] = {
@@ -71,6 +70,7 @@ class Sizes:
 
     amounts: tuple[Amount, ...] = (Amount(4 * KIB, 64, 16), Amount(10 * MIB, 8, 2))
     clients: int = 1_000
+    s5cmd_operations: int = 2_000  # at most, so that its start counts little
 
 
 class BenchS3(ReferenceS3):
@@ -124,7 +124,8 @@ class ObjectCase(FileCase):
 def cases(sizes: Sizes, peers: Mapping[str, Path]) -> list[FileCase]:
     """Return the benchmarks in the order in which they run. `peers` has the programs that are there, by name."""
     both = [(operation, amount) for amount in sizes.amounts for operation in ("put", "get")]
-    compared = [_compared(operation, amount, peers) for operation, amount in both]
+    most = sizes.s5cmd_operations
+    compared = [_compared(operation, amount, peers, most) for operation, amount in both]
     secure = [_secure(operation, amount, peers) for operation, amount in both]
     return [*compared, *secure, _clients(sizes.clients)]
 
@@ -151,14 +152,14 @@ def _named(operation: str, amount: Amount) -> tuple[str, str]:
     )
 
 
-def _compared(operation: str, amount: Amount, peers: Mapping[str, Path]) -> FileCase:
+def _compared(operation: str, amount: Amount, peers: Mapping[str, Path], most: int) -> FileCase:
     unchecked = {"verify_share": 0.0} if operation == "get" else {}
     checksum = {} if operation == "get" else {"checksum": "none"}
     tools: dict[str, Once] = {OURS: _once(ours(OURS, {operation: 1}, amount))}
     if PEER in peers:
         tools[PEER] = _once(minio_go(peers[PEER], operation, amount))
     if S5CMD in peers:
-        tools[S5CMD] = _once(s5cmd(peers[S5CMD], operation, amount))
+        tools[S5CMD] = _once(s5cmd(peers[S5CMD], operation, amount, most))
     tools[PLAIN] = partial(_plainly, operation, amount)
     tools[UNCHECKED] = _once(ours(UNCHECKED, {operation: 1}, amount, checksum, **unchecked))
     return ObjectCase(
@@ -233,9 +234,9 @@ def _generator(name: str, clients: int, asked: Asked, **shape: Any) -> FileTool:
     return FileTool(name, sys.executable, clients, lambda _: command, request, lambda _: DynoListener(), True)
 
 
-def s5cmd(program: Path, operation: str, amount: Amount) -> FileTool:
-    """Return the other peer, a whole command with a fixed number of operations."""
-    operations = max(1, min(S5CMD_OPERATIONS, S5CMD_BYTES // amount.object_bytes))
+def s5cmd(program: Path, operation: str, amount: Amount, most: int) -> FileTool:
+    """Return the other peer, a whole command with a fixed number of operations, at most `most`."""
+    operations = max(1, min(most, S5CMD_BYTES // amount.object_bytes))
 
     def request(server: BenchServer, seconds: float) -> str:
         del seconds

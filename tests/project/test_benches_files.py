@@ -166,7 +166,7 @@ def test_every_comparison_of_s3_clients_runs_and_is_published(tmp_path: Path) ->
     for name, build in ((objects.PEER, peers.minio_loop), (objects.S5CMD, peers.s5cmd)):
         with contextlib.suppress(BenchError):  # Go or its modules can't be had here
             found[name] = build()
-    sizes = objects.Sizes((objects.Amount(4 << 10, 4, 2), objects.Amount(1 << 20, 2, 2)), clients=20)
+    sizes = objects.Sizes((objects.Amount(100 << 10, 4, 2),), 20, 20)
     results = Results(TINY, "", file_cases=objects.cases(sizes, found))
     for case in results.file_cases:
         runs = case.carry_out(cpus(), TINY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +11,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
+from serverdyno import _native
 from support.dyno_process import PATIENCE_S, Home, wait_for_line, wait_until
-from support.objects import PARTS, bucket, keys, planned, tiny
+from support.experiments import Listener, carried_out
+from support.objects import PARTS, bucket, created, keys, planned, tiny
 from support.reference_servers import start_s3
 from support.s3_proxy import Answer, Asked, s3_proxy
 
@@ -93,3 +96,19 @@ def test_empty_pages_end_no_list_and_delay_no_end(
             assert "some workspaces could not be removed" in told and "abort-multipart-upload" in told, told
         else:
             assert (keys(port), keys(port, "uploads")) == ([], []), told
+
+
+def test_an_upload_alone_that_a_killed_load_left_is_named_and_stays(tmp_path: Path) -> None:
+    key = f"{_native.Workspaces.DIRECTORY}-0/0/0/p0000/o00000000"
+    server, listener = start_s3(), Listener()
+    try:
+        url = f"http://127.0.0.1:{server.port}/volume1/{key}?uploads"
+        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=PATIENCE_S):
+            pass
+        folder = created(tmp_path / "e", f"s3://127.0.0.1:{server.port}/volume1", clients=[1])
+        assert carried_out(folder, listener), listener.failures
+        [notice] = listener.notices
+        assert "already exists on bucket volume1, from a load that was killed" in notice
+        assert (keys(server.port), keys(server.port, "uploads")) == ([], [key])
+    finally:
+        server.stop()

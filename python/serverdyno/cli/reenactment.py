@@ -5,21 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from serverdyno.published import PublishedReport
+    from serverdyno.published.reenactment import Reenactment
     from serverdyno.store.experiment import Experiment
 
 
-def write(experiment: Experiment, name: str) -> None:
+def load(name: str) -> tuple[PublishedReport, Reenactment]:
+    """Return a published report and what stands for it. Raises DynoError."""
+    from serverdyno import published  # noqa: PLC0415
+    from serverdyno.published import reenactment  # noqa: PLC0415
+
+    report = published.load(name)
+    return report, reenactment.load(report)
+
+
+def write(experiment: Experiment, of: PublishedReport, mapping: Reenactment) -> None:
     """Write the page into the experiment's report folder, and print its path. Raises DynoError."""
-    from serverdyno import published, report  # noqa: PLC0415
+    from serverdyno import report  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.cli.published import figures_of, page_style  # noqa: PLC0415
-    from serverdyno.published import reenactment  # noqa: PLC0415
     from serverdyno.published.pictures import pictures  # noqa: PLC0415
     from serverdyno.report.reenact import Experiment as Reenacting  # noqa: PLC0415
     from serverdyno.report.views import reenactment as view  # noqa: PLC0415
 
-    of = published.load(name)
-    mapping = reenactment.load(of)
     built = report.build(experiment)
     drawn = pictures(of)
     figures = zip([picture.figures for picture in drawn], figures_of(of, drawn), strict=True)

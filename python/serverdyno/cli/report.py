@@ -47,7 +47,7 @@ def report(
 
     The HTML page is always written. Other formats are removed unless asked for.
     """
-    from serverdyno.cli import carry_out, extras  # noqa: PLC0415
+    from serverdyno.cli import carry_out, extras, reenactment  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
@@ -55,11 +55,11 @@ def report(
         extras.require("pdf")
     asked = {"report.pdf": pdf, "report.md": markdown, "report.json": as_json}
     views = [name for name, wanted in asked.items() if wanted]
+    # Before anything is written: the name may be unknown.
+    wanted_form = None if as_published is None else reenactment.load(as_published)
     opened = Experiment.open(experiment)
     if not carry_out.show_and_write(opened, views, beside):
         again = f"dyno resume {shlex.quote(str(experiment))}"
         raise UserError(f"{experiment} has no finished load level yet", hint=f"To continue it: {again}")
-    if as_published is not None:
-        from serverdyno.cli import reenactment  # noqa: PLC0415
-
-        reenactment.write(opened, as_published)
+    if wanted_form is not None:
+        reenactment.write(opened, *wanted_form)

@@ -178,7 +178,7 @@ def _other_rounding(number: Printed, computed: float) -> str:
     if number.hedge in (Hedge.OVER, Hedge.UNDER, Hedge.ALMOST) and number.rounds_to(computed):
         return f'true only after rounding: the unrounded figure is not "{number.text}"'
     if number.hedge in (Hedge.NONE, Hedge.ABOUT) and number.within_a_step(computed):
-        return "truncated instead of rounded" if abs(computed) > abs(number.value) else "rounded up"
+        return "cut off instead of rounded" if abs(computed) > abs(number.value) else "rounded up"
     return ""
 
 

@@ -31,7 +31,10 @@ MOST_BYTES = 900_000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One heading of the page. `published` and `ours`: drawings. `see`: the entry that has the rest."""
+    """One heading of the page. `published` and `ours`: drawings. `see`: the entry that has the rest.
+
+    `lines` are above our drawings, `lacking` and `notes` below.
+    """
 
     key: str
     label: str
@@ -39,6 +42,7 @@ class Entry:
     published: tuple[Drawn, ...]
     ours: tuple[Drawn, ...]
     lines: tuple[str, ...]
+    lacking: tuple[str, ...]
     notes: tuple[str, ...]
     see: Entry | None = None
 
@@ -138,7 +142,6 @@ def _entries(experiment: Experiment, published: Sequence[tuple[Sequence[str], Fi
         ours = [(replace(figure, title=f"Ours: {figure.title}"), _svg(figure)) for figure in each.ours]
         size = sum(len(svg) for _, svg in ours)
         left -= size
-        lines = each.lacking if left >= 0 else (*each.lacking, TOO_LARGE)
         see = by_figure.get(shown.same_as) or next((drawn[at] for at in here if at in drawn), None)
         entry = Entry(
             key=f"entry-{place + 1}",
@@ -146,7 +149,8 @@ def _entries(experiment: Experiment, published: Sequence[tuple[Sequence[str], Fi
             title=shown.title,
             published=tuple((published[at][1], _svg(published[at][1])) for at in here if at not in drawn),
             ours=tuple(ours) if left >= 0 else (),
-            lines=(shown.why,) if shown.why else lines if here or see else (NO_NUMBERS, *lines),
+            lines=(shown.why,) if shown.why else () if here or see else (NO_NUMBERS,),
+            lacking=each.lacking if left >= 0 else (*each.lacking, TOO_LARGE),
             notes=each.notes,
             see=see,
         )
