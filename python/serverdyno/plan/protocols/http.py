@@ -190,7 +190,7 @@ class Http(Protocol[HttpSettings]):
             if url is None or (server_settings.get("secure_url") and not over_tls(url, server_settings)):
                 return None
             return (
-                "the suite partly uses TLS: the URL must begin with http://, and settings need "
+                "some requests of this suite use TLS: the URL must begin with http://, and settings need "
                 'secure_url = "https://..."'
             )
         if settings.tls is None or over_tls(url, server_settings):
