@@ -55,7 +55,7 @@ clients do, and that these are [not the original programs](workload.md#names).
 |---|---|---|---|
 """
 SHOWN_CLIENTS = 6
-"""The most numbers of clients shown per suite; of a longer list, only the first three and the last are shown."""
+"""Maximum length of the list of clients shown per suite; of a longer one, the first three and the last are shown."""
 
 
 def main() -> None:

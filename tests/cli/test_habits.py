@@ -109,7 +109,7 @@ def test_options_of_smbclient_mount_and_fio_are_answered(
         ("a\\b", "-d 'a/b'"),
         ("~/nothere", "in quotation marks: write -d /"),
         ("$NOWHERE/a", "The shell does not replace $ in quotation marks"),
-        ("=/mnt", "A short option takes no =: write -d /mnt"),
+        ("=/mnt", "A short option has no =: write -d /mnt"),
         ("me@nas.example:data", "mount it with sshfs"),
         ("nas.example:data", "mount it with sshfs"),
         ("\\\\nas\\data", "-d 'smb://nas/data'"),

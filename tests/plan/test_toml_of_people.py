@@ -31,7 +31,7 @@ def refusal(folder: Path, text: str) -> str:
         (
             "name: p\nsuite: quick-static\n",
             1,
-            'looks like YAML, name: ..., and plans, suites and sessions are TOML, name = "..."',
+            'looks like YAML (`name: ...`), but plans, suites and sessions are TOML (`name = "..."`)',
         ),
         ('name = "p"\nservers:\n  - server: nginx\n', 2, "looks like YAML"),
         ('{"name": "p"}\n', 1, "looks like JSON"),

@@ -205,7 +205,7 @@ def test_a_shortened_run_says_so_on_every_table_and_figure_and_a_full_one_on_non
 def test_every_table_and_figure_names_window_repetitions_spread_and_clients() -> None:
     report = of_two()
     for line in bases(report):
-        assert "Window 4.8 s of each load level's 6 s." in line
+        assert "Measured: 4.8 s of the 6 s of each load level." in line
         assert "3 repetitions" in line
         assert "All planned clients took part." in line
     assert "Mean of 3 repetitions, with the range." in table(report, "throughput").basis

@@ -411,7 +411,7 @@ def test_another_protocol_than_the_servers_has_the_option_to_use(
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "breaks this rule of HTTP"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "Check the port"),
         (b"HTTP/1.1 102 Processing\r\n\r\n" * 20_000, "--max-head-bytes"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 8796093022208\r\n\r\n", "bound of 2^40 bytes is dyno's own"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 8796093022208\r\n\r\n", "limit of 2^40 bytes is set by dyno"),
     ],
 )
 def test_bounds_are_told_as_our_own_with_the_option_that_raises_them(

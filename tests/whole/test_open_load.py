@@ -147,7 +147,7 @@ def test_who_answers_sooner_at_equal_rate_is_proven_by_the_99th_percentile() -> 
 
 def test_equal_servers_are_not_told_apart() -> None:
     report = build_from(open_source(apache=10.0, nginx=10.0))
-    assert report.answer.verdict == "No winner: no difference in p99 at equal rate is proven."
+    assert report.answer.verdict == "No winner: no difference in p99 at the same rate is proven."
 
 
 def test_a_server_that_does_not_keep_up_is_named_and_its_times_are_not_compared() -> None:

@@ -1,4 +1,4 @@
-//! Digest of a client thread's first operations, to check that two levels performed the same ones.
+//! Digest of a client thread's first operations, to check that two levels performed the same operations.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -254,11 +254,11 @@ const PROTOCOL: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::HeadTooLarge,
-        "The bounds are dyno's own: raise them with --max-head-bytes or --max-head-fields.",
+        "The limits are set by dyno, not by HTTP: raise them with --max-head-bytes or --max-head-fields.",
     ),
     (
         |case| case.fault == Fault::BodyTooLarge,
-        "The bound of 2^40 bytes is dyno's own: load a smaller document.",
+        "The limit of 2^40 bytes is set by dyno, not by HTTP: load a smaller document.",
     ),
     (
         |case| matches!(case.fault, Fault::MalformedChunk | Fault::ExcessData),

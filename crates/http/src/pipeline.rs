@@ -1,7 +1,7 @@
 //! HTTP/1.1 pipelining (RFC 9112, section 9.3.2): several requests per connection, answered in order.
 //!
 //! If the server closes the connection after a response, it did not process the requests that follow; they
-//! are sent again. After a late response, the connection takes no new requests but still waits for those
+//! are sent again. After a late response, the connection accepts no new requests but still waits for those
 //! already sent.
 
 use crate::conversation::{Conversation, Ended};
@@ -21,7 +21,7 @@ pub struct Pipeline<B> {
     finished: Vec<usize>,
     active: u32,
     opened: u32,
-    /// Whether no further requests are sent.
+    /// True once the pipeline has stopped sending requests.
     closing: bool,
 }
 

@@ -62,7 +62,7 @@ struct Shared<C> {
     driver: RefCell<Option<Waker>>,
     /// Streams ended by the last input. The list is kept to reuse its capacity.
     finished: RefCell<Vec<usize>>,
-    /// Whether no more streams are opened. The connection closes after the last one.
+    /// True once the connection opens no more streams. It closes after the last stream.
     retired: Cell<bool>,
     /// Time at which the connection was established, and its TLS handshake.
     opened: Cell<Option<(u64, Option<Handshake>)>>,

@@ -98,7 +98,7 @@ const ROWS: &[Row] = &[
     Row {
         names: &["EntityTooLarge"],
         circumstance: always,
-        text: "The server takes no object of this size in one PUT: set part_bytes below its limit.",
+        text: "The object is too large for a single PUT on this server: set part_bytes below the server's limit.",
     },
 ];
 

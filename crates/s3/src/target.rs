@@ -31,9 +31,9 @@ const MOST_PREFIX_BYTES: usize = 512;
 /// Where a request names the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addressing {
-    /// First in the path.
+    /// The bucket name is the first path segment (path style).
     Path,
-    /// In front of the host's name.
+    /// The bucket name is a prefix of the host name (virtual-hosted style).
     Virtual,
 }
 

@@ -62,8 +62,8 @@ const TICKET_OF_ANOTHER: &str =
     "The server can't read the ticket: the server's key has changed since (run kinit again), or the URL's host is registered to \
      another machine (setspn -Q cifs/HOST).";
 const KEPT_OUT: &str =
-    "The server's policies refuse this user (no log-on over the network, an empty password, the hour): change them, or \
-     name another user.";
+    "The server's policies refuse this user, for example because of log-on hours, an empty password or a ban on \
+     network log-on. Change the policy or use another user.";
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[

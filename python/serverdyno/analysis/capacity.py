@@ -35,14 +35,14 @@ STEEPNESS = np.geomspace(4.0, 256.0, 7)
 The rates at which 90 % and 10 % of the trials hold differ by a factor of 3 (at 4), or by 2 % (at 256).
 """
 BEYOND = 4.0
-"""Factor by which the prior extends beyond the range."""
+"""Factor by which the prior extends beyond the rates to search, on both sides."""
 GROWTH = 2
 LOOKS = 2
 """Trials at the highest rate before it counts as held."""
 STEPS = 8
 """Grid steps in one unit of precision."""
 SURE = 0.99
-"""Required probability that the capacity is outside the range. One trial decided by chance must not end a search."""
+"""Required probability that the capacity is outside the rates to search: a trial decided by chance must not end it."""
 
 
 class End(StrEnum):

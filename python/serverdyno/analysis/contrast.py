@@ -89,10 +89,10 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """The variance of one run.
+    """The variance of a single run.
 
-    `odd` is the index of a configuration and of its outlying run, which the variance excludes. `odd_by` is that
-    run's distance from the prediction of the others, as a logarithm.
+    `odd` holds two indices: a configuration, and its outlying run, which the variance excludes. `odd_by` is the
+    logarithm of the ratio between that run and the value predicted from the other runs.
     """
 
     variance: float

@@ -138,7 +138,7 @@ ON_FILES: dict[str, tuple[str, str]] = {
         "SMB: give --user NAME. The dialect is max_dialect of a suite.",
     ),
     "--directory": ("the directory is -d here", "-d DIRECTORY, or the URL of a server."),
-    "--filename": ("the file's name is dyno's own", "Give the directory for it: -d DIRECTORY."),
+    "--filename": ("dyno chooses the file name itself", "Give the directory for it: -d DIRECTORY."),
     "--numjobs": ("the number of clients is --clients here", "--clients 4"),
     "--bs": ("the size of reads and writes is --chunk of dyno bonnie", "Give it in bytes: --chunk 16384."),
     "--rw": ("the phases of Bonnie are fixed", "dyno scenario streams reads and writes streams."),

@@ -107,7 +107,7 @@ def _meant(directory: str) -> str | None:
             f"The shell does not replace {directory[0]} in quotation marks: write -d {written} without them."
         )
     elif directory.startswith("="):
-        hint = f"A short option takes no =: write -d {directory[1:]}"
+        hint = f"A short option has no =: write -d {directory[1:]}"
     elif found := re.match(r"(\d+\.\d+\.\d+\.\d+)(?:/(.*))?$", directory):
         hint = (
             f"Write a share as -d smb://{found[1]}/{found[2] or 'SHARE'}, an export as -d nfs://{directory}"

@@ -87,7 +87,7 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
     return document
 
 
-_TOML = 'plans, suites and sessions are TOML, name = "...": docs/plan.md, docs/sessions.md'
+_TOML = 'plans, suites and sessions are TOML (`name = "..."`): docs/plan.md, docs/sessions.md'
 _AT_LINE = re.compile(r"\(at line (\d+),")
 _YAML = re.compile(r"\s*(?:---|[A-Za-z_][\w-]*:(?:\s|$)|- )")
 _KEY = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*=")
@@ -129,14 +129,14 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
 def _cause(text: str, message: str) -> str | None:
     """Return the probable cause of a parser's error, judged by the line that the message names; None: not known."""
     if text.lstrip().startswith(("{", "<")):
-        return f"this file looks like JSON or XML, and {_TOML}"
+        return f"this file looks like JSON or XML, but {_TOML}"
     found = _AT_LINE.search(message)
     lines = text.split("\n")
     line = lines[int(found[1]) - 1] if found else ""
     if _YAML.match(line):
-        return f"this looks like YAML, name: ..., and {_TOML}"
+        return f"this looks like YAML (`name: ...`), but {_TOML}"
     if re.match(r"\s*(?:import|export|const|let|var|function|from|def|local|package)\b[^=]*$", line):
-        return f"this looks like a program, and {_TOML}"
+        return f"this looks like a program, but {_TOML}"
     key = _KEY.match(line)
     if "overwrite a value" in message and key:
         return f"{key[1]} appears a second time"

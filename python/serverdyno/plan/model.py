@@ -342,13 +342,13 @@ class Bounds(Model):
     Clients and length apply to one level; the rate is that of all clients together, in requests/s.
     """
 
-    max_clients: int = Field(ge=1, description="The most clients at a load level.")
+    max_clients: int = Field(ge=1, description="Maximum number of clients at a load level.")
     max_rate_per_s: Annotated[float, Option(("--max-rate",))] = Field(
         gt=0,
-        description="The most requests per second, over all clients. Load outside loopback requires this "
-        "bound.",
+        description="Maximum number of requests per second, over all clients. Load outside loopback "
+        "requires this bound.",
     )
-    max_length_s: float = Field(gt=0, description="The longest load level.")
+    max_length_s: float = Field(gt=0, description="Maximum length of a load level.")
 
 
 class ServerPlan(Model):
@@ -445,7 +445,10 @@ class Plan(Model):
         "this.",
     )
     most_repetitions: int = Field(
-        default=30, ge=FEWEST_UNTIL, le=1000, description="The most repetitions with `until_percent`."
+        default=30,
+        ge=FEWEST_UNTIL,
+        le=1000,
+        description="Maximum number of repetitions with `until_percent`.",
     )
     seed: int = Field(default=1, ge=0, lt=2**63, description="Seed for all random choices.")
     minimum_effect_percent: float = Field(

@@ -50,7 +50,7 @@ class OpenLoad(Model):
         default=30,
         ge=5,
         le=500,
-        description="The most trials per search; each takes the length of a load level.",
+        description="Maximum number of trials per search; each takes the length of a load level.",
     )
     law: Annotated[Law, Option(("--arrivals",))] = Field(
         default="poisson",
@@ -61,8 +61,8 @@ class OpenLoad(Model):
         default=1_000_000,
         ge=0,
         le=100_000_000,
-        description="The most operations that may wait for a connection. Further ones are dropped, and "
-        "counted.",
+        description="Maximum number of operations waiting for a connection. Operations beyond it are "
+        "dropped and counted.",
     )
 
     @model_validator(mode="after")

@@ -47,7 +47,9 @@ def _window(results: Results) -> str:
     planned = results.source.head.mixes
     windows = {mix.window_s for mix in results.mixes} or {mix.window_s for mix in planned}
     lengths = {mix.length_s for mix in planned}
-    return f"Window {wording.seconds_span(windows)} of each load level's {wording.seconds_span(lengths)}"
+    return (
+        f"Measured: {wording.seconds_span(windows)} of the {wording.seconds_span(lengths)} of each load level"
+    )
 
 
 def _repetitions(results: Results, over: Over) -> str:

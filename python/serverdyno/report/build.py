@@ -87,7 +87,7 @@ SUBJECTS = (*FIRST, curves, *VARIED, *REST)
 FINDINGS = (*FIRST, *VARIED, curves, *REST)
 """Subjects in the order of their findings. Factors that a plan varied come before effects that were only observed."""
 MOST_SUBJECTS = 6
-"""The most configurations that one sentence names."""
+"""Maximum number of configurations that one sentence names."""
 
 
 def build(experiment: Experiment, beside: PublishedReport | None = None) -> Report:

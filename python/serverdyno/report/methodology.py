@@ -43,8 +43,9 @@ CURVES = (
     "with normal noise: the rule finds one in 5 % of them. It needs three repetitions."
 )
 CLOSED_LOAD = (
-    "Each thread starts its next operation when the previous one ends, so a stalled server gets fewer requests. The "
-    "response times are therefore those of a closed load, not of a fixed arrival rate. Clients are load, not users."
+    "Each thread starts its next operation when the previous one ends, so a stalled server gets fewer requests. "
+    "Response times therefore apply to a closed load, not to a fixed arrival rate. The number of clients is not a "
+    "number of users."
 )
 
 
@@ -101,7 +102,7 @@ def _verdicts(results: Results) -> str:
 
 def _runs(source: Source) -> str:
     return (
-        "runs of two successive rounds (forward and reverse), which ran close in time"
+        "runs of two successive rounds (forward and reverse), close in time"
         if source.paired
         else "the runs of both configurations, each with its own variance (Welch, 1947)"
     )

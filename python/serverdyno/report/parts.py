@@ -18,13 +18,13 @@ from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section,
 SERIES_PER_FIGURE = 6
 """Most lines per figure, so that they stay distinct in grey; more configurations get more figures."""
 MOST_BARS = 12
-"""The most bars of the answer: more do not fit on a first screen."""
+"""Maximum number of bars of the answer: more do not fit on a first screen."""
 MOST_LISTED = 4
-"""The most names in one sentence."""
+"""Maximum number of names in one sentence."""
 NAME = Column("Configuration", numeric=False)
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses are slower than this percentile."
 MOST_NAMED = 4
-"""The most load levels in one sentence."""
+"""Maximum number of load levels in one sentence."""
 
 
 def always(results: Results) -> bool:

@@ -27,7 +27,7 @@ OTHER_CLIENTS = "-other-clients"
 """Ending of a suite's name if the user chose other numbers of clients."""
 MOST_BARS = 24
 MOST_FIGURES = 4
-"""The most bars in one figure, and the most figures of ours for one published figure."""
+"""Maximum number of bars in one figure, and of figures of ours for one published figure."""
 MOST_NAMED = 4
 Found = tuple[Results, ConfigurationResult]
 

@@ -35,9 +35,9 @@ from serverdyno.report.reenact import Experiment, Found, suite_of
 from serverdyno.report.subjects import differences
 
 MOST_SHOWN = 6
-"""The most comparisons shown of one claim."""
+"""Maximum number of comparisons shown of one claim."""
 MOST_FITTING = 16
-"""The most configurations that may fit one side of a comparison."""
+"""Maximum number of configurations that may fit one side of a comparison."""
 ONE_FIGURE = "The claim does not compare two configurations in peak or overall average."
 ONE_LEVEL = "The claim is about single numbers of clients, for which there is no verdict."
 

@@ -17,7 +17,7 @@ from serverdyno.errors import DynoError
 from serverdyno.report.model import Report
 
 FIT_CPUS = 0.10
-"""The most CPUs that other programs or the hypervisor may use on average. A rule of thumb."""
+"""Maximum number of CPUs that other programs or the hypervisor may use on average. A rule of thumb."""
 FIT_SCATTER_PERCENT = 5.0
 """The largest acceptable standard deviation of equal runs. A rule of thumb: three repetitions then detect differences
 of about 25 % or more."""

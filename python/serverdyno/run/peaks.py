@@ -1,7 +1,7 @@
 """Measures each configuration's peak with a short closed load before the runs, to derive a suite's open rates.
 
-All configurations get the same rates, because response times can be compared only at equal rate. The rates are shares
-of the lowest peak, so that each configuration can keep up.
+All configurations get the same rates, because response times can be compared only at the same rate. The rates are
+shares of the lowest peak, so that each configuration can keep up.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class RunningServer(Protocol):
 
 
 class ServerDriver(RunningServer, Protocol):
-    """A server's life cycle: prepare, start, ready, describe, stop. Steps may be repeated; `stop` always runs.
+    """A server's life cycle: prepare, start, ready, describe, stop. Steps may be called repeatedly; `stop` always runs.
 
     A driver works only in its own private `directory`. It binds a free port of only loopback, or of the address given
     to `listen_on`. It never touches a server that was running before.

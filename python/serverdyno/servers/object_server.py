@@ -194,7 +194,7 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
         path, content = f"/{BUCKET}/{PROOF_KEY}", self.consent_token.encode()
         self.asked("PUT", path, content)
         if self.asked("GET", path) != content:
-            raise ServerError(f"{self.name}: GET {path} returned other content than was put")
+            raise ServerError(f"{self.name}: GET {path} did not return the content that was stored")
         self.asked("DELETE", path)
 
     def until_done(self, attempt: Callable[[], object]) -> None:
@@ -230,7 +230,9 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
             )
         if limits := settings.write_back():
             named = ", ".join(f"vm.{name} = {value}" for name, value in limits.items())
-            notes.append(f"Set for the whole machine while it runs: {named}.")
+            notes.append(
+                f"While this server runs, these kernel settings apply to the whole machine: {named}."
+            )
         return notes
 
     @abstractmethod

@@ -242,7 +242,7 @@ class ServerProcess:
         return "The server's keeper has ended."
 
     def stop(self) -> None:
-        """End every process of the server; may be repeated. Raises ServerError if one can't be ended."""
+        """End every process of the server. May be called repeatedly. Raises ServerError if one can't be ended."""
         assert self.keeper.stdin is not None and self.keeper.stdout is not None
         if self.keeper.stdout.closed:
             return

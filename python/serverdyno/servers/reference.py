@@ -50,7 +50,7 @@ class ReferenceSettings(HttpServing, Http2Settings):
     threads: Threads | None = Field(
         default=None,
         description="Number of threads that handle requests. Default: one per CPU of `processors`, or one "
-        "thread without `processors`.",
+        "thread if `processors` is not set.",
     )
 
 

@@ -274,7 +274,7 @@ class NfsServing(FilesServing):
         default=2**20,
         ge=4096,
         le=2**20,
-        description="The most bytes per READ or WRITE, which is also the size that the server prefers.",
+        description="Maximum size of a READ or WRITE, in bytes. The server also prefers this size.",
     )
     flush: Literal["honour", "ignore"] = Field(
         default="honour",

@@ -138,7 +138,7 @@ class Samba(VolumeServer[SambaSettings]):
             raise ServerError(f"pdbedit could not add the user {self.user}: {done.stderr.strip()}")
 
     def start(self) -> None:
-        """Start smbd and create the volumes, each with the proof in its root."""
+        """Start smbd and create the volumes. Write the proof that this server is ours to the root of each."""
         super().start()
         try:
             for directory in self.data_directories():
@@ -255,7 +255,9 @@ class Samba(VolumeServer[SambaSettings]):
             )
         if limits := settings.write_back():
             named = ", ".join(f"vm.{name} = {value}" for name, value in limits.items())
-            notes.append(f"Set for the whole machine while it runs: {named}.")
+            notes.append(
+                f"While this server runs, these kernel settings apply to the whole machine: {named}."
+            )
         if settings.operation_counters:
             notes.append(
                 "Requests served: SMB2 requests by smbd's own counters; each part of a compound counts once."

@@ -34,7 +34,7 @@ class Held:
         self._journal = journal
 
     def release(self) -> None:
-        """Restore the limits; may be repeated."""
+        """Restore the limits. May be called repeatedly."""
         if self._journal.closed:
             return
         with self._journal:

@@ -31,8 +31,8 @@ def check_mix(record: MixRecord, mix: Mix) -> None:
             raise ValueError(f"{name} is {getattr(record, name)}")
     if (record.clients, record.threads) != (mix.clients, mix.threads):
         raise ValueError(
-            f"it has {record.clients} x {record.threads} connections (clients x threads), but its load "
-            f"level has {mix.clients} x {mix.threads}"
+            f"it has {record.clients} x {record.threads} connections (clients x threads), but the "
+            f"plan specifies {mix.clients} x {mix.threads}"
         )
     _check_times(record.started_unix_s, record.window_s, MIN_WINDOW_S if mix.step is None else 0.0)
     if (record.step, record.state) != (mix.step, None if mix.step is None else mix.state):

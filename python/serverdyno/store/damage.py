@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from serverdyno.errors import DynoError
 
 MOST_PROBLEMS = 5
-"""The most problems reported per file: enough to begin a repair by hand."""
+"""Maximum number of problems reported per file: enough to begin a repair by hand."""
 
 
 class DamagedError(DynoError):

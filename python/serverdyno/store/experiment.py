@@ -56,7 +56,7 @@ PAGE = "report.html"
 """The page of a report, in its folder."""
 MOST_MIX_BYTES = 64 * MIB
 MIXES_AT_ONCE = 256
-"""The most files of levels in memory at once: a table takes more memory than its record."""
+"""Maximum number of files of levels in memory at once: a table takes more memory than its record."""
 Value = TypeVar("Value")
 _MIX_NAME = re.compile(r"mix-(\d+)\.parquet")
 
@@ -161,7 +161,7 @@ class Experiment:
         return True
 
     def close(self) -> None:
-        """Release the lock, so that another process can write. May be repeated."""
+        """Release the lock, so that another process can write. May be called repeatedly."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None

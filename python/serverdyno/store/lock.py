@@ -32,7 +32,7 @@ class WriterLock:
             os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Release the lock. May be repeated."""
+        """Release the lock. May be called repeatedly."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

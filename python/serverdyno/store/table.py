@@ -59,7 +59,7 @@ def _check_size(found: pq.FileMetaData) -> None:
     """Raise ValueError if a table is too large for a level, before it is decompressed."""
     if (found.num_rows, found.num_row_groups) != (1, 1):
         raise ValueError(f"{found.num_rows:,} rows in {found.num_row_groups:,} groups instead of one row")
-    # Don't inspect single columns before reading them: Arrow 26 aborts the process if their metadata are damaged.
+    # Don't inspect individual columns before reading them: Arrow 26 aborts the process if their metadata are damaged.
     if found.row_group(0).total_byte_size > MOST_UNPACKED_BYTES:
         raise ValueError(f"more than {MOST_UNPACKED_BYTES >> 20} MiB unpacked")
 

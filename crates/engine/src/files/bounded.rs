@@ -61,7 +61,7 @@ struct Bound {
     executor: Executor,
     timeout_ns: u64,
     until_ns: u64,
-    /// Answers with which the server asked the clients to wait. Each starts the timeout anew.
+    /// Number of answers that told a client to wait. Each restarts the timeout.
     postponed: Arc<Postponed>,
 }
 

@@ -297,7 +297,7 @@ impl FilesWorkload {
     /// Returns the maximum number of concurrent operations per client.
     pub(crate) fn most_depth(&self) -> u64 {
         match self {
-            // Each block at most once at a time, because two concurrent writes of a block would race.
+            // At most one operation per block at a time: two concurrent writes of a block would race.
             Self::Streams(options) => options.file_bytes / u64::from(options.block_bytes) - 1,
             // Operations on one file are sequential.
             Self::Metadata(_)

@@ -272,7 +272,7 @@ impl<B: Body> State<B> {
         Err(Violation::ClosedStream)
     }
 
-    /// Returns whether a stream was never opened. Servers open none, because push is disabled.
+    /// Returns whether a stream is idle (RFC 9113, section 5.1). Servers open no streams, because push is disabled.
     pub(super) fn is_idle(&self, stream: u32) -> bool {
         stream % 2 == 0 || stream >= self.next_id
     }

@@ -220,7 +220,7 @@ impl Conversation {
                 return Ok(self.start(call, place, NO_DATA).map_or(Goes, Ends));
             }
             (Some(_), _) if exclusive => {
-                // The server may store the verifier in the times (RFC 1813, 3.3.8).
+                // The server may have stored the verifier in the file's timestamps (RFC 1813, 3.3.8).
                 let set = SetAttributes {
                     mode: Some(FILE_MODE),
                     accessed: SetTime::Server,

@@ -232,7 +232,7 @@ impl Conversation {
         self.next_xid
     }
 
-    /// Returns whether no request is outstanding and no finished call waits to be reported.
+    /// Returns whether all requests have been answered and all finished calls have been reported.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.outstanding.is_empty() && self.ended.is_empty()

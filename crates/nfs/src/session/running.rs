@@ -167,6 +167,6 @@ pub(super) struct OpenFile {
     pub file: FileHandle,
     /// Path to remove when the file is closed.
     pub remove: Option<Rc<str>>,
-    /// Whether the server keeps open state for the file; never in NFSv3.
+    /// Whether the server keeps open state for the file; false for NFSv3.
     pub has_state: bool,
 }

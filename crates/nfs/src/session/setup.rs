@@ -129,7 +129,7 @@ async fn explained(
     }
 }
 
-/// Returns whether nothing listens at this address.
+/// Returns whether this address refuses connections, because nothing listens there.
 async fn refuses(executor: &Executor, server: SocketAddr) -> bool {
     let asked = match Dialer::new(executor.clone(), server, 0).dial(None) {
         Ok(socket) => socket.send_first(&[]).await.map(|_| ()),

@@ -44,7 +44,7 @@ impl Told {
 }
 
 /// Returns the identity of a client, which differs between processes on all machines. Process IDs would not
-/// suffice: processes on two machines often have the same one, and a server would take the second client for
+/// suffice: processes on two machines often have the same ID, and a server would take the second client for
 /// a restart of the first.
 pub(super) fn identity(client: u64) -> Identity {
     static PROCESS: OnceLock<u64> = OnceLock::new();

@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Returns whether no bytes are left.
+    /// Returns whether all bytes have been read.
     #[must_use]
     pub fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()

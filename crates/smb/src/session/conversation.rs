@@ -231,7 +231,7 @@ impl Conversation {
         self.credits
     }
 
-    /// Returns whether no request is outstanding, so that only a break can arrive.
+    /// Returns whether all requests have been answered, so that only a break can arrive.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.outstanding.is_empty()

@@ -64,7 +64,8 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.records.filled(count);
-                    // After a short read the socket is empty, unless its end was reported, which happens only once.
+                    // A short read means that the socket is drained. But the kernel reports the end of the stream
+                    // only once, so after that report, read again.
                     count == room_bytes || self.socket.end_reported()
                 }
             };

@@ -102,7 +102,7 @@ impl Host {
         self.buckets.iter().map(|bucket| bucket.name.as_str())
     }
 
-    /// Returns whether faults never affect an object.
+    /// Returns whether `key` is one of the initial objects, which faults never affect.
     pub(super) fn is_initial(&self, key: &[u8]) -> bool {
         self.options
             .objects

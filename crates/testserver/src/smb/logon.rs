@@ -155,7 +155,7 @@ impl Channel {
         let keys = Keys::derive(dialect, negotiated.cipher, &session_key, self.preauth.value());
         let signer = Arc::new(Signer::new(negotiated.signing_algorithm(), &keys.signing));
         if let Some(session) = self.session.clone() {
-            // There is only one configured user, so the session belongs to the same one.
+            // Only one user is configured, so the session belongs to the user who logs on.
             self.cipher = session.join(connection.id)?;
         } else {
             let must_sign = options.signing == Signing::Required || client_mode & SIGNING_REQUIRED != 0;

@@ -131,7 +131,7 @@ class Host:
         return []
 
     def end(self) -> None:
-        """End all processes of the host, and with them its network. The call may be repeated."""
+        """End all processes of the host, and with them its network. May be called repeatedly."""
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 with contextlib.suppress(OSError):

@@ -58,9 +58,9 @@ class Protocol(HasSettings[SettingsT]):
     def server_problem(
         self, settings: SettingsT, work_settings: Any, url: str | None, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Return why the suite can't run on a server with this URL or these settings; None: it can.
+        """Return why the suite can't run on a server with this URL or these settings, or None if it can.
 
-        `work_settings` are those of the kind of work that this protocol carries.
+        `work_settings`: the settings of the suite's workload.
         """
         del settings, work_settings, url, server_settings
         return None

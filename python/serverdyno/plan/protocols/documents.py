@@ -214,7 +214,10 @@ class Documents(Work[DocumentsSettings]):
             named = "cgi, fastcgi or in-process" if carrier == "any" else carrier
             return f"the suite requires the dynamic page by {named}: dynamic is {has!r}"
         if settings.secure_share and not server_settings.get("also_clear", False):
-            return 'the suite partly uses TLS: settings need tls = "ecdsa-p256" and also_clear = true'
+            return (
+                "some requests of this suite use TLS: "
+                """set tls = "ecdsa-p256" and also_clear = true in the server's settings"""
+            )
         return None
 
     def facts(self, settings: DocumentsSettings, client_cache: str | None) -> tuple[Fact, ...]:

@@ -84,7 +84,7 @@ class FilesSettings(SectionModel):
         description="Use the positions that the application intended, not those in the captures.",
     )
     operations_per_client_s: float | None = Field(
-        default=None, gt=0, description="The most operations per second that a client starts."
+        default=None, gt=0, description="Maximum number of operations per second that a client starts."
     )
     load_file: str | None = Field(default=None, description="A dbench load file for the workload loadfile.")
     load_file_sha256: Annotated[str, Spelled("[0-9a-f]{64}", "64 hexadecimal digits")] | None = Field(

@@ -61,21 +61,21 @@ class HttpSettings(SectionModel):
         default="ordinary", description="How a client ends a connection: ordinary, or by a reset."
     )
     receive_buffer_bytes: int = Field(
-        default=65536, ge=256, le=16 * 1024 * 1024, description="The most bytes per receive call."
+        default=65536, ge=256, le=16 * 1024 * 1024, description="Maximum number of bytes per receive call."
     )
     max_head_bytes: Annotated[int | None, Option()] = Field(
         default=None,
         ge=1024,
         le=16 << 20,
-        description=f"The most bytes in the head of an answer. This bound is dyno's own. Default: "
-        f"{HEAD_BYTES:,}.",
+        description="Maximum size of a response's status and headers, in bytes. The limit is set by dyno, not "
+        f"by HTTP. Default: {HEAD_BYTES:,}.",
     )
     max_head_fields: Annotated[int | None, Option()] = Field(
         default=None,
         ge=100,
         le=100_000,
-        description=f"The most headers in an answer over HTTP/1. This bound is dyno's own. Default: "
-        f"{HEAD_FIELDS:,}.",
+        description="Maximum number of headers in a response over HTTP/1. The limit is set by dyno, not by "
+        f"HTTP. Default: {HEAD_FIELDS:,}.",
     )
     proxy_protocol: Annotated[Literal["v1", "v2"] | None, Option()] = Field(
         default=None,
@@ -190,7 +190,7 @@ class Http(Protocol[HttpSettings]):
             if url is None or (server_settings.get("secure_url") and not over_tls(url, server_settings)):
                 return None
             return (
-                "the suite partly uses TLS: the URL must begin with http://, and settings need "
+                "some requests of this suite use TLS: the URL must begin with http://, and settings need "
                 'secure_url = "https://..."'
             )
         if settings.tls is None or over_tls(url, server_settings):

@@ -27,7 +27,7 @@ class Look(Protocol):
         """Ask once. Raises AnswerError."""
 
     def version(self) -> str | None:
-        """Return the version of the server as the answer claims it; None before an answer."""
+        """Return the server version; None if the answer states none or there is no answer yet."""
 
     def notes(self) -> list[str]:
         """Return further facts from the answer."""

@@ -46,7 +46,7 @@ class LogNormalSize(Model):
 
 
 class Size(Model):
-    """The sizes of objects: exactly one of the three."""
+    """Object sizes. Exactly one of the fields must be set."""
 
     fixed: int | None = Field(default=None, ge=0, le=MOST_BYTES, description="All objects have this size.")
     listed: list[ListedSize] = Field(default=[], max_length=100, description="Several sizes, with weights.")
@@ -113,7 +113,7 @@ class ObjectsSettings(SectionModel):
         description="Number of objects per client thread that are put before the load.",
     )
     objects_per_prefix: int = Field(
-        default=1000, ge=1, le=1_000_000, description="The most objects whose keys share a prefix."
+        default=1000, ge=1, le=1_000_000, description="Maximum number of objects whose keys share a prefix."
     )
     part_bytes: Annotated[int, Option()] = Field(
         default=16 * MIB,

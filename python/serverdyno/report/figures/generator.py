@@ -104,7 +104,10 @@ def _node_run_delay(node: NodeRow, record: MixRecord) -> float | None:
 
 
 def noise_marks(record: MixRecord, fewest_cpus: int) -> frozenset[trust.Mark]:
-    """Return the mark of a level that other programs disturbed. `fewest_cpus`: the smaller of generator and server."""
+    """Return the noise marks of a level; empty if no other program disturbed it.
+
+    `fewest_cpus`: the smaller of the generator's and the server's CPU counts.
+    """
     taken = trust.taken_share(taken_cpus(record), fewest_cpus)
     marks = trust.machine_marks(taken, run_delay_share(record))
     for node in record.nodes:

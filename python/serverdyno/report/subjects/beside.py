@@ -90,7 +90,7 @@ def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -
         for style, line in enumerate(picture.lines)
     )
     other = Panel(f"{year}: {picture.title}", picture.unit, series)
-    title = f"This experiment, and {meta.citation.laboratory} {meta.citation.year}, {picture.title}: not comparable"
+    title = f"This experiment next to {meta.citation.laboratory} {year}, {picture.title} (not comparable)"
     servers = "; ".join(meta.hardware.servers)
     basis = f"{NOT_COMPARABLE} {meta.citation.year}: {meta.method.tool_words} on {servers}. {now}"
     return Figure(
@@ -123,8 +123,8 @@ def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, met
     return Figure(
         f"beside-{place + 1}",
         0,
-        f"{_measure(one)} by CPUs of this experiment, and {meta.citation.laboratory} {year}, {one.title}: "
-        "not comparable",
+        f"{_measure(one)} by number of CPUs: this experiment next to {meta.citation.laboratory} {year}, "
+        f"{one.title} (not comparable)",
         f"{NOT_COMPARABLE} {year}: {meta.method.tool_words} on {machines}. {now}",
         "lines",
         "CPUs",

@@ -163,8 +163,8 @@ def _calls(results: Results) -> Table:
         if any(found[kind] for found in calls)
     )
     notes = (
-        "Calls below the client cache at each configuration's peak, ramps included. Operations: successes "
-        "of the applications.",
+        "Calls that the clients sent to the server, below any client cache, at each configuration's peak, "
+        "ramps included. Operations: successful operations of the applications.",
     )
     under = basis(results, Over.SUM)
     return Table("calls", 0, "Calls that reached the server", under, columns, rows, notes)

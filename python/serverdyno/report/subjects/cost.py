@@ -75,9 +75,8 @@ def _table(results: Results) -> Table:
     notes = (
         f"{wording.NOTHING} not measured. Shares, busy CPUs and memory: the largest value over the "
         "repetitions.",
-        "Generator, of round trips: the share of each round trip spent in the generator or waiting for it. "
-        "Hidden speed: how much "
-        "faster than shown the server may be, at most.",
+        "Generator share of round trips: the part of each round trip spent in the generator or waiting for "
+        "it. Hidden speed: upper bound on how much faster the server may be than shown.",
         "Others: all other programs on the CPUs of generator and server, and the kernel. Steal: CPU time "
         "that the hypervisor took.",
         "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",

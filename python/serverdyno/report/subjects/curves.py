@@ -19,7 +19,7 @@ from serverdyno.report.model import Cell, Column, Finding, Labels, Part, Section
 from serverdyno.report.parts import NAME
 
 MOST_FALLS = 4
-"""The most findings on dips; the table has all."""
+"""Maximum number of findings on dips; the table has all."""
 MORE_CLIENTS = "Continue with more clients: `--clients` of `dyno run PLAN` and `dyno load`."
 
 

@@ -18,7 +18,7 @@ from serverdyno.report.parts import NAME, always, errors_cell, level_column, lev
 LEFT_UNCOUNTED = "Throughput excludes all work of clients that left, including the work before they left."
 MOST_KINDS = 6
 MOST_STALLS = 4
-"""The most load levels in one finding; the tables mark all of them."""
+"""Maximum number of load levels in one finding; the tables mark all of them."""
 LONG_IN_FLIGHT_S = 1.0
 """Duration of an operation in flight at the end of the window from which on the stall is reported as continuing."""
 REFUSALS = {

@@ -1,7 +1,7 @@
 """Open load: the rates that each server kept up with, the response times, and their comparison.
 
-Configurations are compared by the 99th percentile of the response time at equal offered rate. If a side falls behind,
-its percentile depends on the length of the test, so the report says only that it fell behind.
+Configurations are compared by the 99th percentile of the response time at the same offered rate. If a side falls
+behind, its percentile depends on the length of the test, so the report says only that it fell behind.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ LOAD = (
 )
 PEAKS = (
     "Rates are {percents} % of the lowest peak, {lowest} {unit} of {name}. All configurations get the same rates, "
-    "because response times are comparable only at equal rates. Peaks come from a closed load of "
+    "because response times are comparable only at the same rate. Peaks come from a closed load of "
     "{connections} before the "
     "runs, in a window of {window}: {listed} {unit}."
 )
 MOST_NAMED = 4
-"""The most load levels in one sentence."""
+"""Maximum number of load levels in one sentence."""
 LAWS = {"poisson": "at random (Poisson)", "uniform": "at even intervals"}
 
 
@@ -172,9 +172,9 @@ def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[S
         "Faster: p99 is shorter. p99: harmonic mean over the repetitions. Only rates at which both kept up "
         f"are compared. {times_compared.VERDICTS_NOTE}",
     )
-    title = "p99 at equal offered rate"
+    title = "p99 at the same offered rate"
     found = Table("equal", 0, title, basis(results), columns, rows, notes, key_columns=2)
-    yield Section("improvement", "Differences at equal offered rate", tables=(found,))
+    yield Section("improvement", "Differences at the same offered rate", tables=(found,))
 
 
 def load(source: Source) -> str:
@@ -226,7 +226,7 @@ def _hidden(peak: PeakNote) -> str:
 
 
 def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
-    """Return which configuration answers faster at equal rate; for a single one, the rates that it kept up with."""
+    """Return which configuration answers faster at the same rate; for a single one, the rates that it kept up with."""
     counted = [result for result in results.configurations if any(mix.response for mix in result.finished)]
     if not results.mixes:
         return "There is no result: no load level finished."
@@ -246,9 +246,9 @@ def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
     elif not any(pair.found for pair in pairs):
         said.insert(0, "No winner: there is no rate at which two configurations kept up in every repetition.")
     elif undecided(pairs):
-        said.insert(0, "No winner: a difference at equal rate needs two repetitions.")
+        said.insert(0, "No winner: a difference at the same rate needs two repetitions.")
     else:
-        said.insert(0, "No winner: no difference in p99 at equal rate is proven.")
+        said.insert(0, "No winner: no difference in p99 at the same rate is proven.")
     return " ".join(said)
 
 
@@ -320,7 +320,7 @@ def _findings(results: Results, pairs: Sequence[TimesCompared], tables: Labels) 
         claim = (
             f"{pair.other} against {pair.base}: {'; '.join(said)}."
             if said
-            else f"{pair.other} against {pair.base}: no difference in p99 at equal rate is proven."
+            else f"{pair.other} against {pair.base}: no difference in p99 at the same rate is proven."
         )
         found.append(Finding("Equal rate", claim, f"{tables['equal']}."))
     return [*found, *_schedule(results, tables)]

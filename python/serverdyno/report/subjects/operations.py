@@ -56,10 +56,10 @@ def _by_class(results: Results) -> Table:
     if terms.in_phases:
         notes = (
             *notes,
-            "Rate: over the whole window, in which clients are in different phases. Rate in its phase: "
-            "clients divided by the mean response time, which would be the rate if all clients were in that "
-            "phase. With "
-            "one client mdtest measures the same; with several, clients in other phases share the server.",
+            "Rate: operations per second over the whole window, while clients are in different phases. Rate in "
+            "its phase: number of clients divided by mean response time, an estimate of the rate with all "
+            "clients in that phase. With one client this is the figure that mdtest measures. With several it "
+            "is not, because clients in other phases share the server.",
         )
     title = f"By class of {results.terms.classes}, at the peak"
     return Table("operations", 0, title, basis(results, Over.SUM), columns, rows, notes, key_columns=3)

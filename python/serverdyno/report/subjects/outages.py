@@ -51,7 +51,7 @@ Smaller differences are not claimed.
 WRONG_READS = frozenset({"wrong_content", "stale_content"})
 """Faults of reads whose data differ from the file's content."""
 MOST_LISTED = 4
-"""The most configurations that one sentence names."""
+"""Maximum number of configurations that one sentence names."""
 KILLED_ALONE = (
     "A killed process loses no data that the kernel already has. `dyno powercut` shows the losses in a "
     "power cut."

@@ -46,7 +46,7 @@ FAIRNESS = (
 LEAST_UPLOAD_BYTES = 1000
 """Smallest mean size of a request that counts as an upload: header blocks are usually smaller."""
 MOST_FINDINGS = 8
-"""The most findings on peaks and comparisons; the tables have the rest."""
+"""Maximum number of findings on peaks and comparisons; the tables have the rest."""
 
 
 applies = always
@@ -390,7 +390,7 @@ def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
     if summary.still_rising:
         return "That is the highest load tested, so the true peak may lie higher."
     if summary.share_of_peak_kept is None:
-        return "The highest load is missing, so the share of the peak kept there is not known."
+        return "The highest load is missing, so how much of the peak throughput remains there is not known."
     last = next(mix for mix in reversed(result.mixes) if mix is not None)
     if summary.share_of_peak_kept == 1:
         return "That is the highest load tested; throughput neither fell nor rose beyond the noise."

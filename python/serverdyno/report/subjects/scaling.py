@@ -39,7 +39,7 @@ from serverdyno.report.source import Source
 
 COUNT_SETTINGS = ("cpus", "processors")
 MOST_GROUPS = 6
-"""The most groups in one figure; each has an additional line for linear scaling."""
+"""Maximum number of groups in one figure; each has an additional line for linear scaling."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.source import Source
 
 MOST_ROWS = 30
-"""The most rows of one chart, so that it fits a sheet of paper."""
+"""Maximum number of rows of one chart, so that it fits a sheet of paper."""
 MOST_STEPS = 24
 
 

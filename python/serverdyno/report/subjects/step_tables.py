@@ -34,7 +34,7 @@ from serverdyno.store.records import MixRecord
 DURABILITY = "durability-of-steps"
 """The key of the table of flushes."""
 MOST_REQUESTS = 4
-"""The most kinds of requests in a row, most frequent first; the CSV file has all."""
+"""Maximum number of kinds of requests in a row, most frequent first; the CSV file has all."""
 PHASES = (
     ("putc", "Per char output"),
     ("write", "Block output"),
@@ -90,7 +90,7 @@ def rows_of_bonnie(source: Source, steps: Sequence[Step], suite: Suite) -> Discl
         for run, records in runs_of_bonnie(steps, suite, name).items()
     ]
     text = bonnie_rows.HEAD + "".join(rows)
-    return Disclosure("Bonnie's rows", (), (DisclosedText("In the format of the program of 1996", text),))
+    return Disclosure("Bonnie's rows", (), (DisclosedText("Output in the format of Bonnie (1996)", text),))
 
 
 def basis(source: Source) -> str:

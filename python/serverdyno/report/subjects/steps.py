@@ -36,7 +36,7 @@ from serverdyno.store.records import MixRecord
 OWN_CPU_SHARE = 0.9
 """Share of a client's time from which on its own CPU time limits the speed of a step."""
 MOST_NAMED = 8
-"""The most steps in a line of the answer; the table has all."""
+"""Maximum number of steps in a line of the answer; the table has all."""
 NO_RESULT = (
     "The steps re-create published ones. They are not the original programs, and no figure here is a result "
     "of them."

@@ -20,9 +20,9 @@ from serverdyno.store.records import MixRecord
 
 TITLE = "Second by second, each load level"
 MOST_PANELS = 6
-"""The most panels of one figure, so that it fits one page."""
+"""Maximum number of panels of one figure, so that it fits one page."""
 MOST_POINTS = 400
-"""The most points of a line.
+"""Maximum number of points of a line.
 
 Longer levels are drawn in steps of whole seconds. Each step shows its second with the fewest operations, so that a stop
 of one second is always visible.

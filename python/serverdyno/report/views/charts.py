@@ -16,7 +16,7 @@ from serverdyno.report.views.lines import CHARACTER_WIDTH, WIDTH, shortened
 from serverdyno.report.views.palette import COLOURS, GRID, INK, PAPER, QUIET, colour
 
 MOST_NAME = 300.0
-"""The most pixels for the names of bars."""
+"""Maximum width of the names of bars, in pixels."""
 NARROW = 520.0
 """Width of a chart of bars with short names, so that it can be read on a telephone."""
 ROW, BAR, FOOT = 32.0, 18.0, 40.0

@@ -17,9 +17,9 @@ from serverdyno.report.views.palette import css, themed
 from serverdyno.report.views.shared import shared
 
 MOST_INLINED_ROWS = 5_000
-"""The most rows of a table in the page; longer tables are only files in the folder, so that the page loads quickly."""
+"""Maximum number of rows of a table in the page; longer ones are only files in the folder, so that it loads quickly."""
 MOST_OPEN_WORDS = 40
-"""The most words of a table's notes that are shown at once; longer notes, which explain the method, are collapsed."""
+"""Maximum number of words of a table's notes shown at once; longer notes, which explain the method, are collapsed."""
 
 
 def page(report: Report, drawings: Mapping[str, str]) -> str:

@@ -26,7 +26,7 @@ Drawn = tuple[Figure, str]
 NO_NUMBERS = "Published as a chart without numbers, so it can't be drawn here."
 TOO_LARGE = "Ours is left out, because the page would be too large. The ordinary report has it."
 MOST_BYTES = 900_000
-"""The most bytes of our drawings in a page."""
+"""Maximum size of our drawings in a page, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

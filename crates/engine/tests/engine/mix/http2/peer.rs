@@ -102,7 +102,7 @@ impl Peer {
         })
     }
 
-    /// Returns whether nothing arrives for a while.
+    /// Returns whether nothing arrives within 5 ms.
     pub fn is_quiet(&mut self) -> bool {
         let stream = &self.connection.stream;
         stream

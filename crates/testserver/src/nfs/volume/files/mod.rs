@@ -178,8 +178,8 @@ impl Files {
         Ok(())
     }
 
-    /// Passes each name after `cookie`, except `.` and `..`, to `take` until `take` refuses a name. Returns whether no
-    /// name was refused.
+    /// Passes each name after `cookie`, except `.` and `..`, to `take` until `take` refuses a name. Returns whether
+    /// `take` accepted all of them.
     pub(crate) fn list(
         &self,
         at: usize,
