@@ -19,6 +19,7 @@ server { listen 127.0.0.1:{port};
   location /basic { add_header WWW-Authenticate 'Basic realm="a"' always; return 401; }
   location /token { add_header WWW-Authenticate 'Bearer error="invalid_token"' always; return 401; }
   location /allow { add_header Allow "GET, HEAD" always; return 405; }
+  location /twice { return 409; }
   location /forbidden { return 403; }
 }
 """
@@ -35,6 +36,7 @@ server { listen 127.0.0.1:{port};
         ("/token", (), "export a token as DYNO_AUTHORIZATION and give --auth bearer. WWW-"),
         ("/token", ("--auth", "bearer"), "check the token, which may have expired"),
         ("/allow", ("--method", "PUT", "--data", "x"), "use another --method. Allow: GET, HEAD"),
+        ("/twice", ("--data", "a=b"), "may make the same thing only once: --session FILE"),
         ("/forbidden", ("--data", "a=b"), "a log-in or a CSRF token for this method: --session FILE"),
     ],
 )

@@ -344,6 +344,11 @@ const STATUS: &[Row] = &[
          RequestReadTimeout; HAProxy: timeout http-request): raise its limit, or send less at once.",
     ),
     (
+        |case| case.status == 409 && case.is.asking.to_change,
+        "All requests are equal, and the server may make the same thing only once: --session FILE sends a body of its \
+         own with each (docs/sessions.md). If the status is right, use --expect-status 201,409.",
+    ),
+    (
         |case| case.status == 411,
         "The server wants a body with a length: give one with --data, or with --method POST and --data ''.",
     ),
