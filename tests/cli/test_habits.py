@@ -138,6 +138,37 @@ def test_a_place_of_another_system_is_told_by_its_notation(
     assert "servers[0]" not in done.stderr
 
 
+def test_what_a_browser_or_curl_adds_without_effect_is_left_out(home: Home) -> None:
+    url = "http://127.0.0.1:9/a?b=c"
+    for given in (
+        ("-H", "Connection: keep-alive", "-H", "Expect:"),
+        ("--no-keep-alive", "-H", "connection: Close"),
+    ):
+        done = home.here("load", f"{url}#top", *given)
+        assert done.returncode == 1 and f"{url}: nothing accepted" in done.stderr, done.stderr
+        assert "nothing listens there" in done.stderr
+    for given in (
+        ("-H", "Connection: close"),
+        ("--no-keep-alive", "-H", "Connection: keep-alive"),
+        ("-H", "Expect: 100-continue"),
+    ):
+        done = home.here("load", url, *given)
+        assert done.returncode == 2 and "can't be given" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--user", "me"), ("--authentication", "kerberos")])
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [("cifs://nas/a", "write it smb://nas/a"), ("http://nas/a", "use dyno load http://nas/a")],
+)
+def test_a_scheme_is_judged_before_the_options_of_another(
+    home: Home, place: str, told: str, options: tuple[str, ...]
+) -> None:
+    done = home.here("bonnie", "-d", place, *options)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+    assert "only for URLs" not in done.stderr
+
+
 def test_settings_of_a_server_are_told_by_their_option(home: Home) -> None:
     done = home.here("bonnie", "--server", "samba", "--set", "bogus=1")
     assert "--set.bogus: not known here" in done.stderr, done.stderr

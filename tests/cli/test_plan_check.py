@@ -92,6 +92,21 @@ def test_a_directory_of_this_machine_is_looked_at(home: Home, tmp_path: Path) ->
         assert told is None or ("dir: " in done.stdout and told in done.stdout)
 
 
+def test_a_directory_without_room_for_the_files_is_refused_as_by_the_run(home: Home, tmp_path: Path) -> None:
+    streams = SUITE.replace("loadfile", "streams").replace("[1]", "[2, 400]")
+    streams = streams.partition("load_file")[0] + "[files.streams]\nblock_bytes = 1048576\nfile_bytes = "
+    (tmp_path / "s.toml").write_text(f"{streams}{2**40}\n")
+    server = f'server = "external"\nname = "dir"\nurl = "file://{tmp_path}"'
+    checked = home.here("plan", "check", plan(tmp_path, "./s.toml", server))
+    run = home.here("run", tmp_path / "plan.toml", "--into", tmp_path / "e")
+    assert (checked.returncode, run.returncode) == (1, 1), checked.stdout + checked.stderr
+    assert "too little free space" in run.stderr and f"{400 * 2**20:,} MiB" in run.stderr
+    assert f"dir: {tmp_path} has too little free space: the files of 400 clients need" in checked.stdout
+    (tmp_path / "s.toml").write_text(f"{streams}{2**21}\n")
+    fits = home.here("plan", "check", plan(tmp_path, "./s.toml", server))
+    assert fits.returncode == 0, fits.stdout + fits.stderr
+
+
 def test_the_time_of_workspaces_is_that_of_the_links_that_they_go_over(home: Home, tmp_path: Path) -> None:
     def minutes(more: str) -> float:
         path = plan(tmp_path, "quick-files", f'server = "samba"\n{more}')

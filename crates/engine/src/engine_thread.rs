@@ -16,6 +16,21 @@ use std::sync::Arc;
 pub(crate) struct FirstAnswer {
     pub server: OnceCell<String>,
     pub location: OnceCell<String>,
+    pub allow: OnceCell<String>,
+    /// The names of the schemes in WWW-Authenticate, separated by commas.
+    pub schemes: RefCell<String>,
+}
+
+impl FirstAnswer {
+    /// Returns a header of this name, if the response has it.
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        let schemes = self.schemes.borrow();
+        match name {
+            "Location" => self.location.get().cloned(),
+            "Allow" => self.allow.get().cloned(),
+            _ => (!schemes.is_empty()).then(|| schemes.clone()),
+        }
+    }
 }
 
 /// State of one engine thread. During a level, engine threads share only live counters and the start time.

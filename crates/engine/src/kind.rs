@@ -4,7 +4,7 @@
 //! clients on the engine threads. Each kind has one file in `kinds/` and one line in its table. A client's
 //! loop is compiled for its workload and protocol, without dispatch per operation (`client.rs`).
 
-use crate::engine_thread::EngineThread;
+use crate::engine_thread::{EngineThread, FirstAnswer};
 use crate::job::{FileJob, JobControl, JobFailure, JobLevels};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::mix::Mix;
@@ -196,8 +196,8 @@ pub(crate) trait Work: Send + Sync + Debug {
     /// Starts the clients of an engine thread on the thread's loop. Each client reports when it is ready.
     fn spawn_clients(&self, thread: &Rc<EngineThread>);
 
-    /// Returns a hint for a failure. `location`: where the first redirect leads.
-    fn advice(&self, _failure: &Failure, _location: Option<&str>) -> Option<&'static str> {
+    /// Returns a hint for a failure.
+    fn advice(&self, _failure: &Failure, _first: &FirstAnswer) -> Option<&'static str> {
         None
     }
 

@@ -290,10 +290,10 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
         if let Some(advice) = advice_on_limits(failure) {
             return Some(advice);
         }
-        let location = first.location.get().filter(|_| dyno_http::redirects(failure));
-        let advice = shared.work.advice(failure, location.map(String::as_str))?;
-        Some(location.map_or(advice.to_owned(), |location| {
-            format!("{advice} Location: {location}")
+        let advice = shared.work.advice(failure, first)?;
+        let explaining = dyno_http::explaining(failure).and_then(|name| Some((name, first.header(name)?)));
+        Some(explaining.map_or(advice.to_owned(), |(name, value)| {
+            format!("{advice} {name}: {value}")
         }))
     }))
 }

@@ -1,64 +1,11 @@
 //! Hints for servers that gave no usable answer: a table of failures and circumstances. Failures under load
 //! are counted instead.
 
-use crate::coding::asks_coding;
+use crate::circumstances::{Challenge, Circumstances};
 use crate::head::{is_redirect, status_of, Redirect};
-use crate::request::Shape;
 use crate::response::SILENCE;
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_net::tls::IN_PLAIN_HTTP;
-
-/// Circumstances of a client that the hints depend on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
-pub struct Circumstances {
-    pub tls: bool,
-    pub http2: bool,
-    /// The server asked for a client certificate.
-    pub certificate_asked: bool,
-    pub has_certificate: bool,
-    /// The URL's host is an IP address, so the TLS handshake carries no server name (RFC 6066, section 3).
-    pub is_address: bool,
-    /// The URL's host is localhost.
-    pub is_localhost: bool,
-    /// The client sends a PROXY protocol header.
-    pub proxy_protocol: bool,
-    /// The server redirects to the URL that was requested.
-    pub redirects_to_itself: bool,
-    pub asking: Asking,
-}
-
-/// Properties of the requests on which the hints depend.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
-pub struct Asking {
-    pub is_head: bool,
-    /// The requests ask for a content coding.
-    pub for_coding: bool,
-    /// The requests have the header Authorization.
-    pub has_credentials: bool,
-    /// The user set the headers Accept and User-Agent.
-    pub like_browser: bool,
-    /// The user set the header Host.
-    pub has_host: bool,
-}
-
-impl Asking {
-    #[must_use]
-    pub fn of(shape: &Shape) -> Self {
-        let has = |wanted: &str| {
-            let mut names = shape.fields.iter().map(|(name, _)| name);
-            names.any(|name| name.eq_ignore_ascii_case(wanted))
-        };
-        Self {
-            is_head: shape.method == "HEAD",
-            for_coding: asks_coding(&shape.fields),
-            has_credentials: has("authorization"),
-            like_browser: has("accept") && has("user-agent"),
-            has_host: has("host"),
-        }
-    }
-}
 
 /// A failure, reduced to what the table distinguishes.
 struct Case {
@@ -90,10 +37,18 @@ impl Case {
     }
 }
 
-/// Returns whether a failure is a redirect. Its Location header then explains more.
+/// Returns the name of the response header that explains a failure further.
 #[must_use]
-pub fn redirects(failure: &Failure) -> bool {
-    matches!(failure.detail, Detail::Status(status) if status.table.name == "HTTP" && is_redirect(status_of(status.code).0))
+pub fn explaining(failure: &Failure) -> Option<&'static str> {
+    let Detail::Status(status) = failure.detail else {
+        return None;
+    };
+    match status_of(status.code).0 {
+        _ if status.table.name != "HTTP" => None,
+        401 => Some("WWW-Authenticate"),
+        405 => Some("Allow"),
+        code => is_redirect(code).then_some("Location"),
+    }
 }
 
 /// Returns a hint for a failure, or None if no row of the table matches. The first matching row counts.
@@ -301,10 +256,35 @@ const STATUS: &[Row] = &[
          is too long.",
     ),
     (
+        |case| case.status == 401 && case.is.challenge == Challenge::Foreign,
+        "The server asks for credentials by a scheme that dyno does not speak: dyno speaks basic and bearer alone. \
+         Allow one of them in the server for the test, or log in with curl and give its cookie with --cookie.",
+    ),
+    (
+        |case| {
+            case.status == 401 && case.is.asking.has_credentials && case.is.challenge == Challenge::Basic
+        },
+        "The server does not accept the credentials: check the user and the password, and give --auth basic.",
+    ),
+    (
+        |case| {
+            case.status == 401 && case.is.asking.has_credentials && case.is.challenge == Challenge::Bearer
+        },
+        "The server does not accept the credentials: check the token, which may have expired, and give --auth bearer.",
+    ),
+    (
         |case| case.status == 401 && case.is.asking.has_credentials,
         "The server does not accept the credentials: check the user and the password, or the token, and that \
          --auth names the scheme that curl -i shows in WWW-Authenticate. dyno speaks basic and bearer alone, no \
          Digest, Negotiate or NTLM.",
+    ),
+    (
+        |case| case.status == 401 && case.is.challenge == Challenge::Basic,
+        "The server asks for credentials: export DYNO_AUTHORIZATION=user:password and give --auth basic.",
+    ),
+    (
+        |case| case.status == 401 && case.is.challenge == Challenge::Bearer,
+        "The server asks for credentials: export a token as DYNO_AUTHORIZATION and give --auth bearer.",
     ),
     (
         |case| case.status == 401,
@@ -316,6 +296,12 @@ const STATUS: &[Row] = &[
         |case| case.status == 403 && case.is.tls && case.is.is_address,
         "The URL names an address, so no server name (SNI) is sent, which some servers answer with 403: use the \
          server's name in the URL, and --resolve HOST:PORT:ADDRESS. Otherwise check its access rules.",
+    ),
+    (
+        |case| case.status == 403 && case.is.asking.to_change,
+        "The server may want a log-in or a CSRF token for this method: --session FILE logs in and takes both from \
+         the answers (docs/sessions.md), or give them with --cookie and -H. Otherwise check the server's access \
+         rules. If the status is right, use --expect-status 403.",
     ),
     (
         |case| case.status == 403 && !case.is.asking.like_browser,
@@ -356,6 +342,11 @@ const STATUS: &[Row] = &[
         |case| case.status == 408,
         "The server did not get the whole request in time (nginx: client_header_timeout, client_body_timeout; Apache: \
          RequestReadTimeout; HAProxy: timeout http-request): raise its limit, or send less at once.",
+    ),
+    (
+        |case| case.status == 409 && case.is.asking.to_change,
+        "All requests are equal, and the server may make the same thing only once: --session FILE sends a body of its \
+         own with each (docs/sessions.md). If the status is right, use --expect-status 201,409.",
     ),
     (
         |case| case.status == 411,

@@ -19,7 +19,8 @@
 //! let target: dyno_http::Target = Default::default();
 //! ```
 
-use crate::advice::{advice, Asking, Circumstances};
+use crate::advice::advice;
+use crate::circumstances::{Asking, Challenge, Circumstances};
 use crate::h2::BY_ALPN;
 use crate::proxy_protocol::ProxyProtocol;
 use dyno_measure::{monotonic_ns, NS_PER_S};
@@ -169,6 +170,7 @@ impl Target {
             is_localhost: self.server_name().eq_ignore_ascii_case("localhost"),
             proxy_protocol: self.proxy_protocol.is_some(),
             redirects_to_itself: false,
+            challenge: Challenge::Unknown,
             asking: Asking::default(),
         }
     }

@@ -7,6 +7,7 @@
 //! cookies; the engine checks the contents.
 
 mod advice;
+mod circumstances;
 pub mod coding;
 mod connection;
 mod consent;
@@ -23,7 +24,8 @@ mod shared_connection;
 mod stream;
 mod tls;
 
-pub use advice::{advice, redirects, Asking, Circumstances};
+pub use advice::{advice, explaining};
+pub use circumstances::{schemes, Asking, Challenge, Circumstances};
 pub use connection::{Connecting, Connection, Exchange, Streams};
 pub use consent::{ConnectTo, Opening, Target, Trusting};
 pub use conversation::{Conversation, Ended};

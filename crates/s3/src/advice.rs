@@ -2,7 +2,7 @@
 
 use crate::client::Payload;
 use crate::code::{name_in, status_in};
-use dyno_http::Asking;
+use dyno_http::{Asking, Challenge};
 use dyno_measure::{Failure, Fault};
 
 /// Circumstances on which remedies depend.
@@ -145,6 +145,7 @@ fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         is_localhost: false,
         proxy_protocol: false,
         redirects_to_itself: false,
+        challenge: Challenge::Unknown,
         asking: Asking::default(),
     };
     dyno_http::advice(failure, &below)

@@ -247,6 +247,8 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
             "authentication": place.authentication,
             **({} if place.user is None else {"user": place.user}),
         }
+    elif look is None or spoken not in protocols.carrying(suite.work):
+        pass  # the URL itself is refused with the plan
     elif place.user is not None:
         raise UserError(
             f"{url}: --user is only for URLs that begin with smb://",

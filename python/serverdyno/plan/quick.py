@@ -98,11 +98,11 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
         raise PlanError(
             "dyno load", [f"URL: {url} is not a host; for a port of this machine: http://127.0.0.1:{url}/"]
         )
-    url = protocols.normal_url(with_scheme(url))
+    url = _without_fragment(protocols.normal_url(with_scheme(url)))
     own = {"objective": TRIAL, "rate": OPEN, "requests": COUNTED}
     usual = USUAL | next((texts for name, texts in own.items() if name in given), {})
     texts = {name: {**usual, **given}[name] for name in fields() if name in given or name in usual}
-    values, problems = read_rates(texts, fields())
+    values, problems = read_rates(_without_implied(texts), fields())
     options = HttpOptions(
         **{name: value for name, value in values.items() if name in HttpOptions.model_fields}
     )
@@ -214,6 +214,21 @@ def with_scheme(url: str) -> str:
     if found is None:
         return url
     return f"{'https' if found['port'] == '443' else 'http'}://{url}"
+
+
+def _without_fragment(url: str) -> str:
+    """Return a URL from an address bar without its fragment, which is never sent."""
+    return re.sub(r"^([^#]*://[^/?#]+[/?][^#]*)#.*", r"\1", url, flags=re.DOTALL)
+
+
+def _without_implied(texts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without headers of browsers and curl that only say what the clients do anyway."""
+    keeps = f"{texts.get('keep_alive', True)}".lower() == "true"
+    implied = ("expect:", "connection:keep-alive" if keeps else "connection:close")
+    headers = [text for text in texts.get("header", ()) if "".join(text.split()).lower() not in implied]
+    return {name: text for name, text in texts.items() if name != "header"} | (
+        {"header": headers} if headers else {}
+    )
 
 
 def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> Iterator[str]:

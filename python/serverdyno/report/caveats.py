@@ -58,6 +58,7 @@ def _texts(results: Results) -> tuple[str, ...]:
     return (
         *found,
         *([] if source.cut is not None else [*errors.failing(results), *errors.away(results)]),
+        *errors.empty(results),
         *durability.warnings(results.promises),
         *power_cuts.warnings(source),
         *negotiated.warnings(source),

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from serverdyno import wording
 from serverdyno.errors import DynoError
 from serverdyno.plan.model import Configuration, Mix, Suite
-from serverdyno.plan.protocols.posix import POSIX, directory_problem
+from serverdyno.plan.protocols.posix import POSIX, directory_of, directory_problem
 from serverdyno.plan.spoken import protocols_of
-from serverdyno.run.room import check_room
+from serverdyno.run.room import MIB, check_room, needed
 from serverdyno.servers.registry import create
 
 
@@ -38,8 +40,10 @@ def refusals_here(
         except DynoError as error:
             yield f"{configuration.name}: {error}"
         scheme = configuration.url.partition(":")[0]
-        if scheme in POSIX.schemes and (wrong := directory_problem(configuration.url)) is not None:
-            yield f"{configuration.name}: {wrong}"
+        if scheme in POSIX.schemes:
+            wrong = directory_problem(configuration.url) or _lack_of_room(suite, mixes, configuration.url)
+            if wrong is not None:
+                yield f"{configuration.name}: {wrong}"
     for protocol in protocols_of(configurations, suite):
         try:
             protocol.client_section(suite.settings(protocol))
@@ -49,3 +53,15 @@ def refusals_here(
         check_room(suite, mixes, configurations)
     except DynoError as error:
         yield f"{error}"
+
+
+def _lack_of_room(suite: Suite, mixes: Sequence[Mix], url: str) -> str | None:
+    """Return why the files of the largest level do not fit into the directory of a URL; None: they do."""
+    needed_bytes, clients = needed(suite, mixes)
+    free_bytes = shutil.disk_usage(directory_of(url)).free
+    if free_bytes >= needed_bytes:
+        return None
+    return (
+        f"{directory_of(url)} has too little free space: the files of {wording.plural(clients, 'client')} need "
+        f"{needed_bytes / MIB:,.0f} MiB, but only {free_bytes / MIB:,.0f} MiB are free"
+    )

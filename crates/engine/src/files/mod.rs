@@ -29,7 +29,7 @@ mod workload;
 use cache::FilesOptions;
 pub(crate) use sessions::{KeptBy, Place, Requests, Sessions};
 
-use crate::engine_thread::EngineThread;
+use crate::engine_thread::{EngineThread, FirstAnswer};
 use crate::kind::Work;
 use crate::mix::Mix;
 use crate::removal::Removal;
@@ -167,7 +167,7 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
         }
     }
 
-    fn advice(&self, failure: &Failure, _location: Option<&str>) -> Option<&'static str> {
+    fn advice(&self, failure: &Failure, _first: &FirstAnswer) -> Option<&'static str> {
         self.0.sessions.advice(failure)
     }
 

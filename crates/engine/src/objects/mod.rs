@@ -10,7 +10,7 @@ mod names;
 mod removal;
 mod transfer;
 
-use crate::engine_thread::EngineThread;
+use crate::engine_thread::{EngineThread, FirstAnswer};
 use crate::kind::Work;
 use crate::mix::Mix;
 use crate::removal::Removal;
@@ -157,7 +157,7 @@ impl Work for SharedObjectsWork {
         }
     }
 
-    fn advice(&self, failure: &Failure, _location: Option<&str>) -> Option<&'static str> {
+    fn advice(&self, failure: &Failure, _first: &FirstAnswer) -> Option<&'static str> {
         self.0.target.advice(failure)
     }
 

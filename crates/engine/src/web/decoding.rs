@@ -3,7 +3,7 @@
 
 use crate::engine_thread::FirstAnswer;
 use dyno_http::coding::{ContentCheck, Decoded};
-use dyno_http::{Body, Head, Redirect};
+use dyno_http::{schemes, Body, Head, Redirect};
 use dyno_measure::Failure;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -125,6 +125,12 @@ impl Body for SampledBody {
                 .get_or_init(|| String::from_utf8_lossy(value).into_owned());
         } else if name.eq_ignore_ascii_case(b"location") {
             first.location.get_or_init(|| quoted(value));
+        } else if name.eq_ignore_ascii_case(b"allow") {
+            first.allow.get_or_init(|| quoted(value));
+        } else if name.eq_ignore_ascii_case(b"www-authenticate") {
+            for scheme in schemes(value) {
+                add(&mut first.schemes.borrow_mut(), scheme);
+            }
         }
     }
 
@@ -135,10 +141,23 @@ impl Body for SampledBody {
     }
 }
 
+/// Adds the name of a scheme to a list for a message, unless it is there or the list is long.
+fn add(names: &mut String, scheme: &[u8]) {
+    let name = quoted(scheme);
+    let is_there = names.split(", ").any(|known| known == name);
+    if is_there || names.len() + name.len() > MOST_QUOTED {
+        return;
+    }
+    if !names.is_empty() {
+        names.push_str(", ");
+    }
+    names.push_str(&name);
+}
+
 /// Returns a value from the server as text for a message: printable ASCII of bounded length.
 fn quoted(value: &[u8]) -> String {
     let plain = |byte: &u8| {
-        if byte.is_ascii_graphic() {
+        if byte.is_ascii_graphic() || *byte == b' ' {
             char::from(*byte)
         } else {
             '?'
@@ -179,6 +198,12 @@ mod tests {
         assert_eq!(answer.server.get().map(String::as_str), Some("nginx"));
         first.field(b"location", b"/a\x1b[31m\xe9");
         assert_eq!(answer.location.get().map(String::as_str), Some("/a?[31m?"));
+        first.field(b"Allow", b"GET, HEAD");
+        assert_eq!(answer.header("Allow").as_deref(), Some("GET, HEAD"));
+        first.field(b"WWW-Authenticate", b"Digest realm=\"x\"");
+        first.field(b"www-authenticate", b"NTLM, Digest");
+        first.field(b"www-authenticate", &[b'a'; 70_000]);
+        assert_eq!(answer.header("WWW-Authenticate").as_deref(), Some("Digest, NTLM"));
         let long = quoted(&[b'a'; 70_000]);
         assert!(long.len() < 300 && long.ends_with("a..."), "{long}");
         assert_eq!(first.judge(200), Ok(None));

@@ -10,7 +10,7 @@ mod streams;
 mod template;
 
 use crate::client::{ClientState, ClientThread};
-use crate::engine_thread::EngineThread;
+use crate::engine_thread::{EngineThread, FirstAnswer};
 use crate::kind::Work;
 use crate::protocol::Protocol;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
@@ -20,8 +20,9 @@ use decoding::Sample;
 use dyno_http::coding::asks_coding;
 use dyno_http::h2::{self, Request, RequestMaker};
 use dyno_http::{
-    Asking, Connecting, Connection, Conversation, EvenShare, Limits, Pipeline, PlainTcp, RequestStyle, Shape,
-    SharedConnection, StreamClient, Target, TlsOverTcp, Transport, Version, WrittenHttp1,
+    Asking, Challenge, Connecting, Connection, Conversation, EvenShare, Limits, Pipeline, PlainTcp,
+    RequestStyle, Shape, SharedConnection, StreamClient, Target, TlsOverTcp, Transport, Version,
+    WrittenHttp1,
 };
 use dyno_measure::Failure;
 use dyno_net::tls::TlsClient;
@@ -513,12 +514,16 @@ impl Work for WebWork {
         clients * self.options.connections_of_client(threads) * targets
     }
 
-    fn advice(&self, failure: &Failure, location: Option<&str>) -> Option<&'static str> {
+    fn advice(&self, failure: &Failure, first: &FirstAnswer) -> Option<&'static str> {
         let client = self.tls.as_ref().or(self.secure.as_ref().map(|(_, tls)| tls));
         let http2 = self.options.streams.is_some();
         let mut is = self.target.circumstances(client.map(|tls| &tls.client), http2);
         is.asking = self.asking;
-        is.redirects_to_itself = location.is_some_and(|location| self.target.is_at(location));
+        is.redirects_to_itself = first
+            .location
+            .get()
+            .is_some_and(|location| self.target.is_at(location));
+        is.challenge = Challenge::of(&first.schemes.borrow());
         dyno_http::advice(failure, &is)
     }
 

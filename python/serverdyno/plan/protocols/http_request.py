@@ -155,6 +155,12 @@ class RequestSettings(Model):
             "authorization_variable",
         }
 
+    @property
+    def says_empty(self) -> bool:
+        """Whether answers without a body are expected, or usual for the method or the expected statuses."""
+        usual = self.method != "GET" or bool(self.status and 200 not in self.status)
+        return usual or self.body_bytes == 0
+
     def section(self) -> dict[str, Any]:
         """Return the section of a level's document, including secrets. Raises UserError."""
         headers = header_pairs([*self.headers, *map(_header_in, self.headers_from_env)])

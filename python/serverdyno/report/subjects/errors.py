@@ -8,6 +8,7 @@ from functools import partial
 
 from serverdyno import clean, units, wording
 from serverdyno.analysis.trust import FAILED_SHARE, Mark
+from serverdyno.plan.protocols.http import HTTP
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures import operations
@@ -260,6 +261,28 @@ def failed_words(mix: MixFigures, terms: Terms) -> str:
 def first_error(mix: MixFigures) -> str:
     """Return the first error of the most frequent kind, safe for display; empty if there was none."""
     return clean.quoted(mix.first_error)
+
+
+def empty(results: Results) -> list[str]:
+    """Return a caveat on servers of the user whose answers to plain GETs all had no body."""
+    source = results.source
+    suite = source.head.suite
+    request = suite.settings(HTTP).request if suite.workload == "url" else None
+    if suite.workload != "url" or (request is not None and request.says_empty):
+        return []
+    names = [
+        name
+        for name in source.configuration_names
+        if any(record.operations for record in source.records_of(name))
+        and not any(record.bytes_read for record in source.records_of(name))
+    ]
+    if not names:
+        return []
+    return [
+        f"Every answer of {wording.listing(names)} is empty. If the server does not know "
+        "the host of the URL (Caddy then answers with an empty page), use the site's name with --resolve "
+        "NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If empty answers are right, give --expect-bytes 0."
+    ]
 
 
 def away(results: Results) -> list[str]:

@@ -1,0 +1,71 @@
+"""What is said of a web server's answers whose header, request or empty body explains more than the status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from serverdyno.servers.proof import free_port
+from support.dyno_process import Home
+from support.users_web import caddy, nginx
+
+pytestmark = pytest.mark.usefixtures("short_windows")
+SHORT = ("--clients", "1", "--length", "0.5s")
+ANSWERS = """
+server { listen 127.0.0.1:{port};
+  location /digest { add_header WWW-Authenticate 'Digest realm="a, Basic b", nonce="c"' always;
+    add_header WWW-Authenticate NTLM always; return 401; }
+  location /basic { add_header WWW-Authenticate 'Basic realm="a"' always; return 401; }
+  location /token { add_header WWW-Authenticate 'Bearer error="invalid_token"' always; return 401; }
+  location /allow { add_header Allow "GET, HEAD" always; return 405; }
+  location /twice { return 409; }
+  location /forbidden { return 403; }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "hint"),
+    [
+        ("/digest", (), "by a scheme that dyno does not speak"),
+        ("/digest", ("--pipeline", "2"), "WWW-Authenticate: Digest, NTLM\n"),
+        ("/digest", ("--auth", "basic"), "by a scheme that dyno does not speak"),
+        ("/basic", (), "DYNO_AUTHORIZATION=user:password and give --auth basic. WWW-"),
+        ("/basic", ("--auth", "basic"), "check the user and the password, and give"),
+        ("/token", (), "export a token as DYNO_AUTHORIZATION and give --auth bearer. WWW-"),
+        ("/token", ("--auth", "bearer"), "check the token, which may have expired"),
+        ("/allow", ("--method", "PUT", "--data", "x"), "use another --method. Allow: GET, HEAD"),
+        ("/twice", ("--data", "a=b"), "may make the same thing only once: --session FILE"),
+        ("/forbidden", ("--data", "a=b"), "a log-in or a CSRF token for this method: --session FILE"),
+    ],
+)
+def test_a_status_is_explained_by_a_header_or_by_the_method(
+    path: str, options: tuple[str, ...], hint: str, home: Home, tmp_path: Path
+) -> None:
+    with nginx(tmp_path, ANSWERS) as port:
+        url = f"http://127.0.0.1:{port}{path}"
+        done = home.here("load", url, *options, *SHORT, DYNO_AUTHORIZATION="bob:wrong")
+    assert done.returncode == 1 and hint in done.stderr, done.stderr
+
+
+def test_answers_that_are_all_empty_are_told_before_a_figure_is_quoted(home: Home, tmp_path: Path) -> None:
+    site = "respond /down 404\n}\nhttp://server.test:{port} {\n  respond hello"
+    named = free_port()
+    with caddy(tmp_path, site.replace("{port}", str(named))):
+        url = f"http://127.0.0.1:{named}/"
+        by_address = home.here("load", url, *SHORT)
+        assert by_address.returncode == 0, by_address.stderr
+        shown = " ".join(by_address.stdout.split())
+        assert "Before you quote a figure" in shown and "Every answer of target is empty" in shown
+        for options in (
+            ("--resolve", f"server.test:{named}:127.0.0.1"),
+            ("-H", "Host: server.test"),
+            ("--expect-bytes", "0"),
+            ("--method", "HEAD"),
+            ("--data", "a=b"),
+        ):
+            asked = url.replace("127.0.0.1", "server.test") if "--resolve" in options else url
+            done = home.here("load", asked, *options, *SHORT)
+            assert done.returncode == 0, done.stderr
+            assert "is empty" not in done.stdout
