@@ -123,7 +123,6 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
         (["load", "http://127.0.0.1:9/", "--into", "taken/something"], "taken/something is a file"),
         (["load", "http://127.0.0.1:9/", "--into", "/proc/e"], "can't make /proc/e"),
         (["load", "http://127.0.0.1:9/a b"], "has a character that a URL can't contain"),
-        (["load", "http://127.0.0.1:9/\u00fc"], "has a character that a URL can't contain"),
         (["tree", "no-such-directory"], "no-such-directory is not a directory"),
         (["reference", "http", "--fault", "sulk"], 'unknown fault "sulk"'),
         (["reference", "http", "--port", "65536"], "--port"),
@@ -378,7 +377,7 @@ def test_load_of_a_page_that_is_not_there_says_so(home: Home, tmp_path: Path) ->
     with reference() as port:
         done = home.here("load", f"http://127.0.0.1:{port}/missing.html", "--into", tmp_path / "e")
     assert done.returncode == 1
-    assert "can't serve the workload: the server answered with another status" in done.stderr
+    assert "can't serve the workload: the server answered with a status that is not a success" in done.stderr
     assert "404 (5 of 5 requests)" in done.stderr and "--expect-status 404" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -58,6 +58,7 @@ def test_answers_that_are_all_empty_are_told_before_a_figure_is_quoted(home: Hom
         assert by_address.returncode == 0, by_address.stderr
         shown = " ".join(by_address.stdout.split())
         assert "Before you quote a figure" in shown and "Every answer of target is empty" in shown
+        assert "give the site's name with -H 'Host: NAME'." in shown
         for options in (
             ("--resolve", f"server.test:{named}:127.0.0.1"),
             ("-H", "Host: server.test"),

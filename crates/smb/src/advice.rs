@@ -104,7 +104,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::NoChannels, &[], "Set channels = 1, or make multichannel possible: `server multi channel support = yes` in Samba, SMB 3.0 or later, and a user instead of a guest."),
     Row::refused(Refusal::Binding, &[], "All connections must reach the same server and use the same dialect: check load balancers on the way and the server's limits, or set channels = 1."),
     Row::refused(Refusal::Changed, &[], "Something between client and server changes messages, such as a proxy or an attacker, or the server is faulty. Connect to it directly."),
-    Row::refused(Refusal::NoFiles, &[], "In the plan's shares, name one with files, unlike IPC$ and printers."),
+    Row::refused(Refusal::NoFiles, &[], "Name a share with files, unlike IPC$ and printers."),
 
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER, ACCESS_DENIED, ACCOUNT_DISABLED, ACCOUNT_RESTRICTION], "The server accepts no guests: name a user (`user` in a plan, --user on the command line), or allow guests on the server (Samba: map to guest = Bad User, and guest ok = yes for the share).").when(as_guest),
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The user's name holds a % or a colon, as user%password of smbclient does. The user alone stands there (--user, `user` in a plan), and the password in DYNO_SMB_PASSWORD.").when(password_with_user),

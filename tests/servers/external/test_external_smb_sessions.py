@@ -84,7 +84,7 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
             "STATUS_ACCESS_DENIED (0xc0000022)",
             'encryption = "auto"',
         ),
-        ({"shares": ("IPC$",)}, "printer or pipes", "name one with files"),
+        ({"shares": ("IPC$",)}, "printer or pipes", "Name a share with files"),
     ],
     ids=["password", "user", "share", "second-share", "denied", "sealed", "pipes"],
 )

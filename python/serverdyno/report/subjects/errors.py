@@ -279,9 +279,9 @@ def empty(results: Results) -> list[str]:
     if not names:
         return []
     return [
-        f"Every answer of {wording.listing(names)} is empty. If the server does not know "
-        "the host of the URL (Caddy then answers with an empty page), use the site's name with --resolve "
-        "NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If empty answers are right, give --expect-bytes 0."
+        f"Every answer of {wording.listing(names)} is empty; if the server does not know the host (Caddy answers so), "
+        "give the site's name with -H 'Host: NAME'. Over TLS, use the name in the URL, and --resolve "
+        "NAME:PORT:ADDRESS. If empty answers are right, give --expect-bytes 0."
     ]
 
 
