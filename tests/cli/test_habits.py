@@ -147,12 +147,12 @@ def test_what_a_browser_or_curl_adds_without_effect_is_left_out(home: Home) -> N
         done = home.here("load", f"{url}#top", *given)
         assert done.returncode == 1 and f"{url}: nothing accepted" in done.stderr, done.stderr
         assert "nothing listens there" in done.stderr
-    for given in (
+    for refused in (
         ("-H", "Connection: close"),
         ("--no-keep-alive", "-H", "Connection: keep-alive"),
         ("-H", "Expect: 100-continue"),
     ):
-        done = home.here("load", url, *given)
+        done = home.here("load", url, *refused)
         assert done.returncode == 2 and "can't be given" in done.stderr, done.stderr
 
 
