@@ -152,7 +152,6 @@ def test_a_url_of_a_file_is_told(home: Home, server: UsersSmbd) -> None:
     [
         ("ntlm auth = disabled", (), "The server accepts only Kerberos, not NTLM"),
         ("", ("-d",), "The account is disabled: have it enabled"),
-        ("", ("-expired",), "smbpasswd -r HOST -U USER"),
         (
             "map to guest = Bad Password\n  guest account = nobody",
             ("-a", "else"),
@@ -168,9 +167,6 @@ def test_a_server_that_lets_nobody_in_has_the_hint_of_its_cause(
     if command == ("-d",):
         configured = ["smbpasswd", "-c", str(at / "smb.conf"), "-d", USER]
         subprocess.run(configured, check=True, capture_output=True, timeout=PATIENCE_S)
-    if command == ("-expired",):
-        now = ["net", "-s", str(at / "smb.conf"), "sam", "set", "pwdmustchangenow", USER, "yes"]
-        subprocess.run(now, check=True, capture_output=True, timeout=PATIENCE_S)
     running.start()
     try:
         password = "wrong" if "Bad Password" in settings else PASSWORD
