@@ -12,7 +12,7 @@ use super::options::{Options, TransferSizes, Version};
 use super::retransmission::Retransmission;
 use super::running::{OpenFile, Running};
 use crate::refusal::Refusal;
-use crate::status::{self, Denied, Status};
+use crate::status::{self, Status};
 use crate::v4::{Operation, Places, Procedure4, Reply4, State as State4};
 use crate::wire::{Body, FileHandle, Message, Procedure, Reader, Records, Request};
 use dyno_files::{Break, CallId, Handle, Piggyback, Postponed, Reply};
@@ -470,15 +470,7 @@ impl Conversation {
                 fault: Fault::ErrorStatus,
                 detail: Detail::Status(status::of_rpc(other)),
             }),
-            Body::Denied(reason) if self.no_flavor && reason == Some(Denied::TooWeak as u32) => {
-                Err(Refusal::NoFlavor.failure(None))
-            }
-            Body::Denied(reason) => Err(Failure {
-                fault: Fault::AccessDenied,
-                detail: reason.map_or(Detail::None, |reason| {
-                    Detail::Status(status::of_authentication(reason))
-                }),
-            }),
+            Body::Denied(reason) => Err(Refusal::denied_call(reason, self.no_flavor)),
         };
         let request = self.outstanding.swap_remove(position);
         if let (Err(_), Some(state), Some(slot)) = (
