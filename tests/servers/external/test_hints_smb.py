@@ -139,6 +139,13 @@ def test_a_share_that_takes_too_few_connections_is_told(home: Home, server: User
     assert bonnie(home, f"smb://127.0.0.1:{server.port}/few", "--seekers", "2").returncode == 0
 
 
+def test_a_failure_of_bonnie_is_told_once(home: Home, server: UsersSmbd) -> None:
+    (server.at / "full").chmod(0o555)
+    done = bonnie(home, f"smb://127.0.0.1:{server.port}/full")
+    (server.at / "full").chmod(0o777)
+    assert done.stderr.count("STATUS_ACCESS_DENIED") == done.stderr.count("hint: ") == 1, done.stderr
+
+
 def test_a_url_of_a_file_is_told(home: Home, server: UsersSmbd) -> None:
     (server.at / "veto" / "afile").touch()
     done = bonnie(home, f"smb://127.0.0.1:{server.port}/veto/afile")
