@@ -157,6 +157,7 @@ def test_a_name_of_this_machine_is_found_by_a_look_up(home: Home) -> None:
         ("nowhere.invalid", "nowhere.invalid has no address"),
         ("http//127.0.0.1", "URL: the colon is missing: http://127.0.0.1"),
         ("b\u00fccher.invalid", "write the host as xn--bcher-kva.invalid"),
+        ("[fe80::1%25lo]", "names an interface (%25lo), which is not supported: use another address"),
         ("127.0.0.1/a b", "write http://127.0.0.1/a%20b"),
     ):
         done = home.here("load", f"http://{host}:9/", *SHORT)

@@ -60,6 +60,18 @@ impl Refusal {
         refusal.failure(reason.map(status::of_authentication))
     }
 
+    /// Returns the failure of a call that RPC denied. `no_flavor`: the server named no flavor for the export.
+    pub(crate) fn denied_call(reason: Option<u32>, no_flavor: bool) -> Failure {
+        if no_flavor && reason == Some(Denied::TooWeak as u32) {
+            return Self::NoFlavor.failure(None);
+        }
+        let status = reason.map(status::of_authentication);
+        Failure {
+            fault: Fault::AccessDenied,
+            detail: status.map_or(Detail::None, Detail::Status),
+        }
+    }
+
     /// Returns the failure of a refused session, with the server's status, if any.
     #[must_use]
     pub fn failure(self, status: Option<ProtocolStatus>) -> Failure {

@@ -150,7 +150,7 @@ def run(
     with create_experiment(folder, f"# Made by: dyno {command}\n\n{text}", plan, [suite]) as experiment:
         say(console, f"experiment: {experiment.folder}")
         try:
-            with progress_for(console) as progress:
+            with progress_for(console, tells_failures=False) as progress:
                 whole = carry_out(experiment, progress)
         except DynoError:
             experiment.discard()

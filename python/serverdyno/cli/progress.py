@@ -29,21 +29,25 @@ FULL, PARTS = "\u2588", " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
 
 
 @contextmanager
-def progress_for(console: Console) -> Iterator[Progress]:
-    """Yield a live line if `console` is a terminal that can move its cursor, and plain lines otherwise."""
+def progress_for(console: Console, *, tells_failures: bool = True) -> Iterator[Progress]:
+    """Yield a live line if `console` is a terminal that can move its cursor, and plain lines otherwise.
+
+    `tells_failures`: print failed runs. A command with one run raises its failure instead.
+    """
     if not console.is_interactive:
-        yield PlainLines(console)
+        yield PlainLines(console, tells_failures=tells_failures)
         return
     # Rich's refresh thread would write between a finished line and the lines below it, and erase one line too many.
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield LiveLine(console, live)
+        yield LiveLine(console, live, tells_failures=tells_failures)
 
 
 class PlainLines:
     """Progress as one line per stage and one per finished level."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, tells_failures: bool = True) -> None:
         self._console = console
+        self._tells_failures = tells_failures
         self._left_s = 0.0
 
     def say(self, text: str, style: str = "") -> None:
@@ -71,6 +75,8 @@ class PlainLines:
             self.say(wording.hint(hint))
 
     def run_failed(self, run: RunKey, error: DynoError) -> None:
+        if not self._tells_failures:
+            return
         self.say(f"FAILED {run.folder}: {error}", "bold red")
         if error.hint:
             self.say(wording.hint(error.hint))
@@ -79,8 +85,8 @@ class PlainLines:
 class LiveLine(PlainLines):
     """Progress as a live line for the current level, below the lines and the chart of finished levels."""
 
-    def __init__(self, console: Console, live: Live) -> None:
-        super().__init__(console)
+    def __init__(self, console: Console, live: Live, *, tells_failures: bool = True) -> None:
+        super().__init__(console, tells_failures=tells_failures)
         self._live = live
         self._run: RunKey | None = None
         self._mix: Mix | None = None

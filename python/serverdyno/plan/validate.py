@@ -245,6 +245,8 @@ def _host_problem(url: str, parts: SplitResult, host: str) -> str | None:
         return (
             f'"{host}" is not the name of a host, because of {wrong[0]}: replace the placeholder by the name'
         )
+    if ":" in host and "%" in host:
+        return f'"{url}" names an interface (%{host.partition("%")[2]}), which is not supported: use another address'
     if not _is_host(host) or parts.port == 0:
         return f'"{url}" names no host (1 to 63 characters between dots, 253 in all), or port 0'
     return None

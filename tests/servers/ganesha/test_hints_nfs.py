@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from benches.mixes import nfs_target
 
 from serverdyno import _native
 from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
@@ -163,23 +164,20 @@ def test_an_export_that_names_no_flavor_is_told_as_such(tmp_path: Path) -> None:
         assert "names no security flavor" in said and "Allow sec=sys on the export" in said
 
 
-class WithoutNfs(Altered):
-    """A network with rpcbind alone: the NFS service is not started."""
-
-    def _script(self) -> str:
-        text = super()._script()
-        return f"{text[: text.index('exec ')]}exec sleep infinity\n"
-
-    def answers_as_ours(self) -> bool:
-        return True
+RPCBIND_ALONE = """
+ip link set lo up; mount -t tmpfs none /run; mkdir /run/rpcbind; rpcbind -w; sleep 1000 & echo; wait"""
 
 
-def test_a_portmapper_without_nfs_is_told_as_a_service_that_is_not_started(tmp_path: Path) -> None:
-    with (
-        altered(tmp_path / "g", "3", kind=WithoutNfs) as server,
-        pytest.raises(_native.SessionError) as caught,
-    ):
-        target(server, url="nfs://127.0.0.1/export", shares=[])
+def test_a_portmapper_without_nfs_is_told_as_a_service_that_is_not_started() -> None:
+    skip_unless_installed("rpcbind", "unshare")
+    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", RPCBIND_ALONE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as alone:
+        try:
+            assert alone.stdout is not None and alone.stdout.readline()
+            with pytest.raises(_native.SessionError) as caught:
+                nfs_target("nfs://127.0.0.1/export", network_namespace=f"/proc/{alone.pid}/ns/net")
+        finally:
+            alone.kill()
     assert "no NFS server runs there: the portmapper knows none" in caught.value.args[0]
     assert "systemctl start nfs-server, or nfs-ganesha" in caught.value.args[1]
 

@@ -92,7 +92,9 @@ impl<B: Body> State<B> {
             return Err(Violation::GoawayGrew);
         }
         self.peer.goaway = Some(last);
-        let failure = declared(Fault::GoingAway, u32::from_be_bytes([*c1, *c2, *c3, *c4]));
+        let code = u32::from_be_bytes([*c1, *c2, *c3, *c4]);
+        let failure = declared(Fault::GoingAway, code);
+        self.peer.declared = (code != ErrorCode::NoError as u32).then_some(failure);
         for place in 0..self.streams.len() {
             if self.stream_at(place).is_some_and(|stream| stream.id > last) {
                 self.finish(place, Err(failure), true);

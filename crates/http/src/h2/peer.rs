@@ -4,6 +4,7 @@ use super::frame::{self, flag, kind, setting, FIRST_WINDOW, LARGEST_WINDOW, PAYL
 use super::hpack::{write_integer, TABLE_BYTES};
 use super::request::Request;
 use super::violation::Violation;
+use dyno_measure::Failure;
 
 /// Recommended minimum of SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113, section 6.5.2).
 const FIRST_STREAMS: u32 = 100;
@@ -25,6 +26,8 @@ pub(super) struct Peer {
     pub(super) acknowledged: bool,
     /// Last stream that the server will process, from its GOAWAY.
     pub(super) goaway: Option<u32>,
+    /// Failure that its GOAWAY declares; None if it has no error code.
+    pub(super) declared: Option<Failure>,
     table: Table,
 }
 
@@ -49,6 +52,7 @@ impl Default for Peer {
             window: FIRST_WINDOW,
             acknowledged: false,
             goaway: None,
+            declared: None,
             table: Table {
                 filled: false,
                 most_bytes: TABLE_BYTES,

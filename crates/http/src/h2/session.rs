@@ -144,6 +144,12 @@ impl<B: Body> Conversation for Session<B> {
     }
 
     fn fail_all(&mut self, failure: Failure) {
+        // The GOAWAY says why the server has ended the connection.
+        let ended = matches!(
+            failure.fault,
+            Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated
+        );
+        let failure = self.state.peer.declared.filter(|_| ended).unwrap_or(failure);
         for place in 0..self.state.ids.len() {
             if self.state.ids[place] != 0 {
                 self.state.finish(place, Err(failure), false);

@@ -11,6 +11,7 @@ use super::names::Names;
 use super::options::{Options, TransferSizes, Version};
 use super::retransmission::Retransmission;
 use super::running::{OpenFile, Running};
+use crate::refusal::Refusal;
 use crate::status::{self, Status};
 use crate::v4::{Operation, Places, Procedure4, Reply4, State as State4};
 use crate::wire::{Body, FileHandle, Message, Procedure, Reader, Records, Request};
@@ -110,6 +111,8 @@ pub struct Conversation {
     /// Whether the server lacks exclusive CREATE (`no_exclusive`) or READDIRPLUS (`no_plus`).
     pub(super) no_exclusive: bool,
     pub(super) no_plus: bool,
+    /// Whether the server named no security flavor for the export.
+    pub(super) no_flavor: bool,
     /// Makes the verifiers of exclusive creations unique among clients.
     pub(super) client: u64,
     /// NFSv4.1 session and open files; None for NFSv3.
@@ -156,6 +159,7 @@ impl Conversation {
             ended: VecDeque::new(),
             no_exclusive: false,
             no_plus: false,
+            no_flavor: false,
             client,
             four: None,
             is_unbound: false,
@@ -466,12 +470,7 @@ impl Conversation {
                 fault: Fault::ErrorStatus,
                 detail: Detail::Status(status::of_rpc(other)),
             }),
-            Body::Denied(reason) => Err(Failure {
-                fault: Fault::AccessDenied,
-                detail: reason.map_or(Detail::None, |reason| {
-                    Detail::Status(status::of_authentication(reason))
-                }),
-            }),
+            Body::Denied(reason) => Err(Refusal::denied_call(reason, self.no_flavor)),
         };
         let request = self.outstanding.swap_remove(position);
         if let (Err(_), Some(state), Some(slot)) = (

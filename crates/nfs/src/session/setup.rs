@@ -5,7 +5,7 @@ use super::datagrams;
 use super::options::TransferSizes;
 use super::Session;
 use crate::refusal::Refusal;
-use crate::status::{self, Denied, Status};
+use crate::status::{self, Status};
 use crate::v4::NFS4;
 use crate::wire::{
     mount, parse_fs_info, parse_mount, parse_port, port_of, unmount, Body, FileHandle, Message, Procedure,
@@ -189,15 +189,9 @@ impl Session {
         if self.options.version.is_four() {
             return self.establish4().await;
         }
-        let (root, names_flavors) = self.mount().await?;
+        let root = self.mount().await?;
         self.dial()?;
-        let agreed = self.settle(root).await.map_err(|failure| {
-            if failure == too_weak() && !names_flavors {
-                Refusal::NoFlavor.failure(None)
-            } else {
-                failure
-            }
-        })?;
+        let agreed = self.settle(root).await?;
         self.conversation.establish(root, agreed);
         let most_bytes = agreed.max_read_bytes.max(agreed.listing_bytes) as usize;
         self.records
@@ -217,8 +211,7 @@ impl Session {
         ask(&self.executor, service, &message, xid, &mut self.traffic).await
     }
 
-    /// Mounts the export. Returns its root, and whether the server names security flavors.
-    async fn mount(&mut self) -> Result<(FileHandle, bool), Failure> {
+    async fn mount(&mut self) -> Result<FileHandle, Failure> {
         let asked = self.ask_mount_service(|session, message, xid| {
             mount(message, xid, &session.export, &session.options.credential);
         });
@@ -231,7 +224,8 @@ impl Session {
         match parse_mount(answer.results(at))? {
             Err(refused) => Err(Refusal::Export.failure(Some(status::of_mount(refused)))),
             Ok(mounted) if takes_auth_sys(&mounted.flavors) => {
-                Ok((mounted.root, !mounted.flavors.is_empty()))
+                self.conversation.no_flavor = mounted.flavors.is_empty();
+                Ok(mounted.root)
             }
             Ok(_) => Err(Refusal::Flavor.failure(None)),
         }
@@ -274,11 +268,6 @@ impl Session {
         });
         asked.await.map(|_| ())
     }
-}
-
-/// Returns the failure of a call that the server denied for its flavor.
-fn too_weak() -> Failure {
-    Refusal::denied(Some(Denied::TooWeak as u32))
 }
 
 /// Returns whether an export with these flavors accepts AUTH_SYS. A server that lists AUTH_NONE ignores

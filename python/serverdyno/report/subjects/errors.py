@@ -31,8 +31,13 @@ REFUSALS = {
     ),
 }
 """Advice on an error, by the last words of its message."""
-ADVISED = ("idle_close", "no_ports", "no_files")
-"""Errors whose cause is a setting of the server's connections, or of this machine."""
+REMEDIES = {
+    "idle_close": "raise the server's keep-alive timeout above the clients' pauses (nginx: keepalive_timeout; Apache: "
+    "KeepAliveTimeout; Node: server.keepAliveTimeout), or use --no-keep-alive (keep_alive = false in a suite)",
+    "no_ports": "use fewer clients, a wider net.ipv4.ip_local_port_range, or several machines (--fleet)",
+    "no_files": "raise the limit of open files (ulimit -n), or use fewer clients",
+}
+"""Remedies for errors whose cause is a setting of the server's connections, or of this machine."""
 
 
 applies = always
@@ -143,14 +148,16 @@ def _errors(results: Results, tables: Labels) -> Finding:
 
 
 def _advised_in(results: Results) -> str:
-    """Return the first example and the remedy of each kind of error that is hardly the server's fault."""
-    counts, first = Counter[str](), dict[str, str]()
+    """Return the first example and the remedy of each kind of error that a setting causes, most frequent first."""
+    counts, examples = Counter[str](), dict[str, str]()
     for record in results.used:
         for row in record.failed:
-            if row.fault in ADVISED and row.advice:
+            if row.fault in REMEDIES:
                 counts[row.fault] += row.count
-                first.setdefault(row.fault, f"{clean.quoted(row.example)}. {clean.quoted(row.advice)}")
-    return "".join(f" {count:,} of them: {first[fault]}" for fault, count in counts.most_common())
+                examples.setdefault(row.fault, clean.quoted(row.example))
+    return "".join(
+        f" {count:,} of them: {examples[fault]}; {REMEDIES[fault]}." for fault, count in counts.most_common()
+    )
 
 
 def _wrong_in(results: Results) -> str:
