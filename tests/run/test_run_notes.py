@@ -61,7 +61,7 @@ def test_a_run_that_is_killed_after_its_last_mix_says_what_of_its_note_is_lost(
 
     done = home.here("resume", folder)
     assert done.returncode == 0
-    assert "run 1, reference: its final note is lost" in done.stderr
+    assert "run 1, reference: " in done.stderr and ", but its final note is lost: " in done.stderr
     assert opened.run_notes() == {1: RunNote(state="lost")}
     [said] = [warning for warning in report.build(opened).warnings if warning.startswith("Run 1")]
     assert "Not known: the server's count of requests" in said

@@ -22,7 +22,7 @@ NOT_HTTP = "the response's head is not HTTP"
 CHUNKS = "the response's chunked coding is broken"
 LARGE_BODY = "the response's body is larger than the client's bound"
 EXCESS = "more bytes arrived than the response declared"
-NO_DOCUMENT = "can't serve the workload: the server answered with another status"
+NO_DOCUMENT = "can't serve the workload: the server answered with a status that is not a success"
 ANSWERED = None  # the first check accepts it; what it does under load is counted there
 
 DRIP_S = 0.05

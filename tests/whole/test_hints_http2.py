@@ -52,7 +52,7 @@ def test_a_wrong_status_has_the_same_hint_over_both_versions(
 @pytest.mark.parametrize(
     ("path", "hint", "other"),
     [
-        ("/status/400", "Look at the request: curl -v", "https://"),
+        ("/status/400", "look at the request: curl -v", "https://"),
         ("/status/426", "Leave out --http2", "For h2c"),
         ("/status/444", "it ends this request without a complete answer", "PROXY protocol"),
     ],

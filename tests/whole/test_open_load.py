@@ -381,7 +381,10 @@ def test_shares_of_a_peak_have_three_digits_and_are_at_least_one_request() -> No
         ),
         ({"open": {}}, "open: needs either rate_per_s or percent_of_peak"),
         ({"open": {"percent_of_peak": [50, 40]}}, "open.percent_of_peak.1: 40 % after 50 %"),
-        ({"workload": "diskmix"}, "open: not possible with diskmix, because its clients need"),
+        (
+            {"workload": "diskmix"},
+            "open: not possible with diskmix, because the next operation of its clients",
+        ),
         ({"clients": [8, 16]}, "clients: with a rate, must be a single number"),
         ({"think_time_s": 1}, "think_time_s: open load has no think time"),
         ({"delay_s": 1, "ramp_up_s": 1}, "delay_s: open load has no delay"),

@@ -260,7 +260,7 @@ def test_a_suite_with_blocks_larger_than_the_server_takes_is_told_the_same(
         plan.write_text(
             f'name = "p"\nsuite = "quick-streams"\nrepetitions = 1\n[[servers]]\nserver = "external"\nurl = "{url}"\n'
         )
-        done = home.here("run", plan, "--scale", "0.2", "--into", tmp_path / "e")
+        done = home.here("run", plan, "--scale", "0.3", "--into", tmp_path / "e")
     finally:
         server.stop()
     said = done.stdout + done.stderr

@@ -37,9 +37,8 @@ def check(
     from serverdyno.plan.expand import as_run, levels_of  # noqa: PLC0415
     from serverdyno.plan.load import load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
-    from serverdyno.run.ask import check_installed  # noqa: PLC0415
     from serverdyno.run.placed import placed  # noqa: PLC0415
-    from serverdyno.run.refusals import refusals_here  # noqa: PLC0415
+    from serverdyno.run.refusals import check_installed, refusals_here  # noqa: PLC0415
     from serverdyno.run.remarks import remarks  # noqa: PLC0415
     from serverdyno.run.room import needed  # noqa: PLC0415
     from serverdyno.run.time_left import time_left  # noqa: PLC0415

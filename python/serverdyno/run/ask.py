@@ -31,7 +31,6 @@ from serverdyno.run.site import HERE
 from serverdyno.run.under_test import opened, served
 from serverdyno.servers import waiting
 from serverdyno.servers.base import Access
-from serverdyno.servers.registry import driver_type
 from serverdyno.store.head import ExperimentHead
 
 AT_ONCE = 8  # servers checked concurrently: one that does not answer takes ten seconds
@@ -66,21 +65,6 @@ def _place(configuration: Configuration) -> str:
     """Return the name of a configuration, with the address or socket that replaces the host of its URL."""
     connect_to = configuration.settings.get("connect_to")
     return configuration.name if connect_to is None else f"{configuration.name} at {connect_to}"
-
-
-def check_installed(configurations: Sequence[Configuration]) -> None:
-    """Raise ServerError with every missing server program that a run would need."""
-    absent = {
-        configuration.server: driver_type(configuration.server).debian_package
-        for configuration in configurations
-        if configuration.node is None and driver_type(configuration.server).installed() is None
-    }
-    if absent:
-        packages = " ".join(package for package in absent.values() if package)
-        raise ServerError(
-            f"not installed here: {', '.join(absent)}",
-            hint=f"apt-get install {packages}" if packages else "`dyno servers` lists what is installed.",
-        )
 
 
 def _all_asked(

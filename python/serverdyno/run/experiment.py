@@ -8,10 +8,11 @@ from serverdyno.errors import DynoError
 from serverdyno.fleet.contract import FleetError
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.probes.durability import remove_abandoned
-from serverdyno.run.ask import ask_users_servers, check_installed
+from serverdyno.run.ask import ask_users_servers
 from serverdyno.run.disclose import disclose_host
 from serverdyno.run.peaks import settle_rates
 from serverdyno.run.progress import Progress
+from serverdyno.run.refusals import check_installed
 from serverdyno.run.remarks import remarks
 from serverdyno.run.room import check_room
 from serverdyno.run.run import NextRate, Run

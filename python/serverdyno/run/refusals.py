@@ -11,12 +11,27 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from serverdyno import wording
-from serverdyno.errors import DynoError
+from serverdyno.errors import DynoError, ServerError
 from serverdyno.plan.model import Configuration, Mix, Suite
 from serverdyno.plan.protocols.posix import POSIX, directory_of, directory_problem
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.run.room import MIB, check_room, needed
-from serverdyno.servers.registry import create
+from serverdyno.servers.registry import create, driver_type
+
+
+def check_installed(configurations: Sequence[Configuration]) -> None:
+    """Raise ServerError with every missing server program that a run would need."""
+    absent = {
+        configuration.server: driver_type(configuration.server).debian_package
+        for configuration in configurations
+        if configuration.node is None and driver_type(configuration.server).installed() is None
+    }
+    if absent:
+        packages = " ".join(package for package in absent.values() if package)
+        raise ServerError(
+            f"not installed here: {', '.join(absent)}",
+            hint=f"apt-get install {packages}" if packages else "`dyno servers` lists what is installed.",
+        )
 
 
 def refusals_here(

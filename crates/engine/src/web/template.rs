@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn what_is_no_template_says_why() {
         for (text, why) in [
-            ("${sid", "no }"),
+            ("${sid", "lacks its }"),
             ("${other}", "takes \"other\""),
             ("${}", "takes \"\""),
             ("${sid:html}", "\"html\" is not known"),

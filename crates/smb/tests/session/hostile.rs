@@ -148,7 +148,7 @@ fn what_breaks_the_protocol_is_told_by_command_field_and_byte() {
         (
             TREE_CONNECT,
             |sent| sent.truncate(70),
-            "TREE_CONNECT response, which ends before byte 72",
+            "TREE_CONNECT response, which ends before byte 80",
         ),
         (
             CREATE,

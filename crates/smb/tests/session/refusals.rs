@@ -77,7 +77,7 @@ fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
         (
             (options(), "IPC$"),
             (Refusal::NoFiles, 0),
-            ["printer or pipes", "name one with files"],
+            ["printer or pipes", "Name a share with files"],
         ),
         (
             (

@@ -411,7 +411,7 @@ fn steps_that_could_not_be_sent_are_refused_before_load_all_at_once() {
         "step 3 (c): method \"CONNECT\"",
         "step 3 (c): the header Content-Length",
         "step 3 (c): \"no path\" is not a path",
-        "step 3 (c): a ${ has no }",
+        "step 3 (c): a ${ lacks its }",
     ] {
         assert!(told.contains(part), "{part} is not in:\n{told}");
     }
