@@ -168,7 +168,7 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
     }
 
     fn advice(&self, failure: &Failure, _first: &FirstAnswer) -> Option<&'static str> {
-        self.0.sessions.advice(failure)
+        client::advice_on_size(failure).or_else(|| self.0.sessions.advice(failure))
     }
 
     fn client_cache(&self) -> Option<Value> {
