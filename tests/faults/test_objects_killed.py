@@ -42,7 +42,8 @@ def kill_a_worker() -> None:
 def test_a_killed_generator_process_fails_its_run_and_nothing_of_its_clients_is_left(
     tmp_path: Path, server: _native.ReferenceS3, objects: dict[str, Any]
 ) -> None:
-    folder = created(tmp_path / "e", url_of(server), clients=[2, 4], processes=2, **objects)
+    # Long enough that the level has not ended before the process is killed in it.
+    folder = created(tmp_path / "e", url_of(server), clients=[2, 4], processes=2, length_s=3, **objects)
     breaker = Breaker(kill_a_worker)
     assert not carried_out(folder, breaker)
     [failure] = breaker.failures
