@@ -92,29 +92,28 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Removes each workspace with `remove`, and repeats what failed.
-    pub(crate) fn remove(
-        &self,
-        remove: impl AsyncFn(usize) -> Result<(), Failure> + 'static,
-    ) -> Result<(), Failure> {
+    /// Removes each workspace, and repeats what failed. `remover` makes a remover for each concurrent removal.
+    pub(crate) fn remove<R>(&self, remover: impl Fn() -> R) -> Result<(), Failure>
+    where
+        R: AsyncFnMut(usize) -> Result<(), Failure> + 'static,
+    {
         let standing: VecDeque<_> = self.workspaces.standing().into();
         let tasks = self.at_once.min(standing.len());
-        let shared = Rc::new((self.clone(), remove, RefCell::new(standing)));
+        let waiting = Rc::new(RefCell::new(standing));
         for _ in 0..tasks {
-            let shared = shared.clone();
+            let (this, waiting, mut remove) = (self.clone(), waiting.clone(), remover());
             self.executor.spawn(async move {
-                let (this, remove, waiting) = &*shared;
                 loop {
                     let next = waiting.borrow_mut().pop_front();
                     let Some(number) = next else { return };
-                    this.remove_one(number, remove).await;
+                    this.remove_one(number, &mut remove).await;
                 }
             });
         }
         self.run()
     }
 
-    async fn remove_one(&self, number: usize, remove: &impl AsyncFn(usize) -> Result<(), Failure>) {
+    async fn remove_one(&self, number: usize, remove: &mut impl AsyncFnMut(usize) -> Result<(), Failure>) {
         let mut patience = Patience::new(&self.executor, self.may_pass);
         loop {
             self.executor.set_deadline(self.until_ns);

@@ -9,7 +9,7 @@
 
 use crate::{content_of, Writing};
 
-/// An object as put. ETags are digests: they are only compared.
+/// The version of an object that a client put. Its ETag is kept as a digest, for comparisons alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectVersion {
     writing: Writing,

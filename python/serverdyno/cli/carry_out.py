@@ -24,6 +24,7 @@ from serverdyno.wording import listing, plural
 if TYPE_CHECKING:
     from serverdyno.live.feed import Feed
     from serverdyno.plan.model import RunKey
+    from serverdyno.report.model import Report
     from serverdyno.run.run import NextRate
 
 FAILED = 1
@@ -118,7 +119,7 @@ def _report(experiment: Experiment, console: Console, *, page: bool, as_json: bo
             f"no report: {', '.join(lacking)} not installed ({extras.hint()}). {_report_later(experiment)}",
         )
         return False
-    return show_and_write(experiment, page=page, as_json=as_json) and page
+    return show_and_write(experiment, page=page, as_json=as_json) is not None and page
 
 
 def _until_precise(experiment: Experiment, progress: Progress) -> bool:
@@ -176,8 +177,8 @@ def show_and_write(
     *,
     page: bool = True,
     as_json: bool = False,
-) -> bool:
-    """Show the table and write the report into the experiment's folder. Return False if nothing was measured.
+) -> Report | None:
+    """Show the table and write the report into the experiment's folder. Return it; None if nothing was measured.
 
     `views` are the additional files to write, of `report.View`. `beside` is a published report whose figures are shown
     next to these, `NAME` or `NAME:FIGURE`. If `page` is false, only the table and the command for the report are shown.
@@ -193,15 +194,15 @@ def show_and_write(
     if not built.source.records:
         for problem in built.source.damaged:
             say(Console(stderr=True), problem)
-        return False
+        return None
     if as_json:
         typer.echo(ReportDocument(built).as_json(), nl=False)
     else:
         text.render(built, out)
     if not page:
         say(out, f"To write the report with charts: dyno report {shlex.quote(str(experiment.folder))}")
-        return True
+        return built
     written = report.write_report(built, experiment.report_folder(), [report.View(view) for view in views])
     for path in (written, *(written.with_name(view) for view in views)):
         say(out, f"report: {path}")
-    return True
+    return built

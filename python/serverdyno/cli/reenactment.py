@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from serverdyno.published import PublishedReport
     from serverdyno.published.reenactment import Reenactment
-    from serverdyno.store.experiment import Experiment
+    from serverdyno.report.model import Report
+    from serverdyno.store.folder import Folder
 
 
 def load(name: str) -> tuple[PublishedReport, Reenactment]:
@@ -19,20 +20,17 @@ def load(name: str) -> tuple[PublishedReport, Reenactment]:
     return report, reenactment.load(report)
 
 
-def write(experiment: Experiment, of: PublishedReport, mapping: Reenactment) -> None:
+def write(folder: Folder, built: Report, of: PublishedReport, mapping: Reenactment) -> None:
     """Write the page into the experiment's report folder, and print its path. Raises DynoError."""
-    from serverdyno import report  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.cli.published import figures_of, page_style  # noqa: PLC0415
     from serverdyno.published.pictures import pictures  # noqa: PLC0415
     from serverdyno.report.reenact import Experiment as Reenacting  # noqa: PLC0415
     from serverdyno.report.views import reenactment as view  # noqa: PLC0415
 
-    built = report.build(experiment)
     drawn = pictures(of)
     figures = zip([picture.figures for picture in drawn], figures_of(of, drawn), strict=True)
     page = view.page(built, Reenacting(built.source, of, mapping), list(figures), page_style())
-    folder = experiment.report_folder()
     file = f"as-{of.name}.html"
     folder.write(file, page.encode())
     say(standard_output(), f"report: {folder.path / file}")

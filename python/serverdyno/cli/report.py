@@ -58,8 +58,9 @@ def report(
     # Before anything is written: the name may be unknown.
     wanted_form = None if as_published is None else reenactment.load(as_published)
     opened = Experiment.open(experiment)
-    if not carry_out.show_and_write(opened, views, beside):
+    built = carry_out.show_and_write(opened, views, beside)
+    if built is None:
         again = f"dyno resume {shlex.quote(str(experiment))}"
         raise UserError(f"{experiment} has no finished load level yet", hint=f"To continue it: {again}")
     if wanted_form is not None:
-        reenactment.write(opened, *wanted_form)
+        reenactment.write(opened.report_folder(), built, *wanted_form)

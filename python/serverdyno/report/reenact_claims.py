@@ -29,7 +29,6 @@ from serverdyno.published.model import (
 from serverdyno.published.printed import MOST_WORDS
 from serverdyno.published.reenactment import Place, expanded
 from serverdyno.published.tables import Cell
-from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.sides import sides
 from serverdyno.report.reenact import Experiment, Found, suite_of
 from serverdyno.report.subjects import differences
@@ -198,11 +197,9 @@ def _key(one: Found, other: Found) -> Pair:
     return suite_of(one[0]), other[1].name, one[1].name
 
 
-def _compared(
-    wanted: Sequence[tuple[Asked, Found, Found]], experiment: Experiment
-) -> dict[Pair, tuple[Comparison, Results]]:
+def _compared(wanted: Sequence[tuple[Asked, Found, Found]], experiment: Experiment) -> dict[Pair, Comparison]:
     """Return the comparison of each pair; the verdicts of a suite are corrected together."""
-    found: dict[Pair, tuple[Comparison, Results]] = {}
+    found: dict[Pair, Comparison] = {}
     for results in experiment.results:
         by_name = {side.name: side for side in sides(results)}
         keys = dict.fromkeys(_key(one, other) for _, one, other in wanted if one[0] is results)
@@ -212,14 +209,14 @@ def _compared(
             paired=source.paired,
             margins=source.margins,
         )
-        found |= {key: (comparison, results) for key, comparison in zip(keys, made, strict=True)}
+        found |= zip(keys, made, strict=True)
     return found
 
 
 def _answer(
     claim: Claim,
     places: Sequence[tuple[Asked, Found, Found] | str],
-    compared: Mapping[Pair, tuple[Comparison, Results]],
+    compared: Mapping[Pair, Comparison],
 ) -> Answered:
     verdicts: list[Holds] = []
     found: dict[str, None] = {}
@@ -229,7 +226,7 @@ def _answer(
             why[each] = None
             continue
         asked, one, other = each
-        comparison, _ = compared[_key(one, other)]
+        comparison = compared[_key(one, other)]
         verdicts.append(_verdict(comparison, asked))
         found[differences.claim(comparison, [asked.figure])] = None
     sentences = list(found)

@@ -84,8 +84,10 @@ fn remove_all<S: Sessions>(
         at_once: LOGGING_ON,
         may_pass: |_| true,
     };
-    let task = removal.clone();
-    waiting.remove(async move |number| task.remove_one(number).await)?;
+    waiting.remove(|| {
+        let task = removal.clone();
+        async move |number| task.remove_one(number).await
+    })?;
     // Clients are assigned to shares in turn, so the first ones cover all shares.
     for number in 0..work.sessions.shares().len() {
         executor.spawn(remove_parents(removal.clone(), number, until_ns));

@@ -28,7 +28,7 @@ pub(crate) fn start(work: &Arc<ObjectsWork>, most_ns: u64) -> Removal {
 fn remove_all(work: &Arc<ObjectsWork>, progress: &Arc<Progress>, until_ns: u64) -> Result<(), Failure> {
     let executor = Executor::new().map_err(|_| Fault::NoFiles)?;
     let dialer = Rc::new(work.target.dialer(&executor, 0));
-    let (place, work) = (work.place(&executor, dialer), work.clone());
+    let place = work.place(&executor, dialer);
     let waiting = Waiting {
         workspaces: work.workspaces.clone(),
         executor,
@@ -38,12 +38,19 @@ fn remove_all(work: &Arc<ObjectsWork>, progress: &Arc<Progress>, until_ns: u64) 
         may_pass,
     };
     match work.target.tls().cloned() {
-        None => {
-            waiting.remove(async move |number| remove_one(&work, &mut place.plain(), number, until_ns).await)
-        }
-        Some(tls) => waiting
-            .remove(async move |number| remove_one(&work, &mut place.secure(&tls), number, until_ns).await),
+        None => waiting.remove(|| remover(work, place.plain(), until_ns)),
+        Some(tls) => waiting.remove(|| remover(work, place.secure(&tls), until_ns)),
     }
+}
+
+/// Returns a function that removes the objects of a client, over one connection that is kept.
+fn remover<T: Transport + 'static>(
+    work: &Arc<ObjectsWork>,
+    mut client: Client<T>,
+    until_ns: u64,
+) -> impl AsyncFnMut(usize) -> Result<(), Failure> + 'static {
+    let work = work.clone();
+    async move |number| remove_one(&work, &mut client, number, until_ns).await
 }
 
 async fn remove_one<T: Transport>(

@@ -136,7 +136,7 @@ fn plain_name(told: &str) -> String {
     inner.chars().filter(is_plain).take(MOST_NAME_BYTES).collect()
 }
 
-/// What came in place of TLS.
+/// Says what the server sent instead of TLS.
 static NOT_TLS: StatusTable = StatusTable {
     name: IN_PLAIN_HTTP,
     write: |_, formatter| formatter.write_str("it answers in plain HTTP"),

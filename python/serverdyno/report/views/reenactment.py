@@ -24,7 +24,7 @@ from serverdyno.report.views.palette import themed
 Drawn = tuple[Figure, str]
 """A figure and its SVG."""
 NO_NUMBERS = "Published as a chart without numbers, so it can't be drawn here."
-TOO_LARGE = "Ours is left out, because the page would be too large. The ordinary report has it."
+TOO_LARGE = "Our figure is left out, because the page would be too large. The ordinary report has it."
 MOST_BYTES = 900_000
 """Maximum size of our drawings in a page, in bytes."""
 
