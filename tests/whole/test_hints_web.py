@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import socket
 import subprocess
@@ -527,12 +528,9 @@ def answering(answer: bytes) -> Iterator[int]:
             thread.join()
 
 
-@pytest.mark.parametrize("here", ["127.0.0.1", "::1"])
-def test_a_name_of_loopback_is_loaded_wherever_the_server_listens(home: Home, here: str) -> None:
-    class There(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if ":" in here else socket.AF_INET
-
-    with There((here, 0), Quick) as server:
+@pytest.mark.parametrize(("here", "other"), [("127.0.0.1", "::1"), ("::1", "127.0.0.1")])
+def test_a_name_of_loopback_is_loaded_wherever_the_server_listens(home: Home, here: str, other: str) -> None:
+    with alone(here, other) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         try:
@@ -542,6 +540,30 @@ def test_a_name_of_loopback_is_loaded_wherever_the_server_listens(home: Home, he
         finally:
             server.shutdown()
             serving.join()
+
+
+@contextmanager
+def alone(here: str, other: str) -> Iterator[ThreadingHTTPServer]:
+    """Open a server whose port nobody can use on the other loopback address while the server is open.
+
+    Servers of other tests may have the same port there, and a name of loopback then means them as well.
+    """
+
+    class There(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in here else socket.AF_INET
+
+    with socket.socket(socket.AF_INET6 if ":" in other else socket.AF_INET) as kept_free:
+        while True:
+            server = There((here, 0), Quick)
+            with server:
+                try:
+                    kept_free.bind((other, server.server_port))
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        raise
+                    continue
+                yield server
+                return
 
 
 class Quick(BaseHTTPRequestHandler):
