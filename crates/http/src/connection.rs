@@ -152,7 +152,7 @@ impl<T: Transport> Connection<T> {
         self.exchange_parts(&[request], start_ns, body, cost).await
     }
 
-    /// Does the same with a request in parts: its head, and pieces of its body, which are not copied.
+    /// Like `exchange`, but the request is in parts: its head, and pieces of its body. The pieces are not copied.
     ///
     /// # Errors
     /// Same as `exchange`.
