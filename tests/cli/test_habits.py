@@ -78,7 +78,7 @@ def test_a_place_in_its_place_is_not_the_cause(home: Home, words: list[str]) -> 
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        (("-U", "games%pw"), "the user is --user here"),
+        (("-U", "games%pw"), "the option for the user is --user"),
         (("--password", "pw"), "export DYNO_SMB_PASSWORD"),
         (("-A", "file"), "export DYNO_SMB_PASSWORD"),
         (("-W", "T2"), "--user 'DOMAIN\\NAME'"),

@@ -61,7 +61,7 @@ def test_text_that_is_not_toml_has_its_cause(tmp_path: Path, text: str, line: in
         (f"{HEAD}{SERVER}[[generator]]\nprocesses = 1\n", ": write [generator], because there is only one"),
         (
             f"{HEAD}{SERVER}[servers.factors]\naccess_log = true\n",
-            "must be a list, not true: write access_log = [true], and a single level belongs into settings",
+            "must be a list, not true: write access_log = [true], and a single level belongs in settings",
         ),
         (f"{HEAD}{SERVER}cpus = 1\n", "must be a list, not 1: write cpus = [1]"),
         (f'{HEAD}{SERVER}cpus = "0, 1"\n', "write cpus = [0, 1]"),

@@ -73,7 +73,7 @@ def test_a_server_that_fails_before_the_window_is_why_there_is_no_comparison(
     told = " ".join(done.stdout.split())
     assert told.startswith("No comparison: index completed no request (the server answered"), told
     assert "limits the speed: index: errors; free: " in told
-    assert "before the window, and none ended in it); the server answered" in told
+    assert "before the window, in which no operation ended); the server answered" in told
 
 
 class Answers(BaseHTTPRequestHandler):

@@ -61,7 +61,7 @@ def test_a_server_that_drops_unknown_hosts_is_told_until_the_host_is_named(
         named = home.here("load", url, *trust, "-H", "Host: shop.test", *SHORT)
         assert named.returncode == 0, named.stderr
         wrong = told(home, url, *trust, "-H", "Host: other.test")
-        assert "does not know" not in wrong and "not one byte of it came" in wrong
+        assert "does not know" not in wrong and "no byte of it arrived" in wrong
 
 
 def test_plain_http_in_answer_to_a_handshake_is_told_as_such(home: Home, tmp_path: Path) -> None:

@@ -392,7 +392,7 @@ def saying(answer: bytes) -> Iterator[int]:
             "leave out --proxy-protocol",
         ),
         ("server { listen 127.0.0.1:{port}; return 444; }", (), "ends connections without a complete answer"),
-        ("server { listen 127.0.0.1:{port}; return 444; }", (), "not one byte of it came"),
+        ("server { listen 127.0.0.1:{port}; return 444; }", (), "no byte of it arrived"),
     ],
 )
 def test_another_protocol_than_the_servers_has_the_option_to_use(

@@ -55,7 +55,7 @@ class SyncExtent(StrEnum):
 
 
 NOT_DURABLE = "not durable in a power cut"
-"""The verdict of power cuts that lost data. It stands above that of the counts: a sync may be of the data alone."""
+"""The verdict if power cuts lost data. It overrides the counts: a file can be lost although its data were synced."""
 UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 
 

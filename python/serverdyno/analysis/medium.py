@@ -267,7 +267,7 @@ class Media:
 
     @property
     def weak(self) -> Cut | None:
-        """Where syncs stop: at an option or device at any depth, or before any device if too fast; else None."""
+        """The place where syncs stop: an option or device, or above all devices if syncs are too fast; else None."""
         by_option = next((layer.weak for layers in self.volumes for layer in layers if layer.weak), None)
         if by_option or self.preloaded or not self._is_too_fast:
             return by_option
@@ -281,7 +281,7 @@ class Media:
         return known and not (self.in_memory or self.synchronous or self.weak)
 
     def __str__(self) -> str:
-        """Return each distinct volume once; the sign for nothing if none is known."""
+        """Return each distinct volume once; a dash if none is known."""
         texts = dict.fromkeys(", on ".join(map(str, layers)) for layers in self.volumes if layers)
         return wording.listing(list(texts)) or wording.NOTHING
 

@@ -23,7 +23,7 @@ FEWEST_LEVELS = 3
 OWN_QUEUE_SHARE = 0.5
 """Share of the mean response time from which on most of it is the generator's own queue."""
 CLOCK_SHARE = 0.01
-"""Share of the window. With a larger error of a node's clock, its seconds may be other seconds on another node."""
+"""Largest error of a node's clock, as a share of the window, with which its seconds still match those of others."""
 RESUMED_APART = 0.05
 """Difference in the shares of resumed TLS handshakes above which it is mentioned."""
 

@@ -30,7 +30,7 @@ LEAST_SHOWN = 0.01
 """Smallest share of the server's true speed that is distinguished: a hidden speed is at most 99."""
 RATE_BOUND_SHARE = 0.90
 FAILED_SHARE = 0.10
-"""Share of the window's operations. If more of them fail, the failures determine the speed of the rest."""
+"""Largest share of failed operations in a window. Beyond it, the failures determine the speed of the rest."""
 TAKEN_SHARE = 0.02
 """Tolerated share of the CPUs of the generator or the server taken by others, and of the window waiting for a CPU."""
 DISK_SHARE = 0.10

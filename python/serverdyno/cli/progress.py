@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_BARS = 12
 BAR_CELLS = 32
 FULL, PARTS = "\u2588", " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
-"""A full cell, and cells that are one to seven eighths full."""
+"""The characters of a bar: a full cell, and cells that are one to seven eighths full."""
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def _p99(snapshot: Snapshot) -> str:
 
 
 def bars(levels: Sequence[MixRecord]) -> list[str]:
-    """Return a line for each load level: clients, a bar as long as its rate, operations/s, p99 and errors."""
+    """Return a line for each load level: clients, a bar for the rate, operations/s, p99 and errors."""
     highest = max((record.operations_s for record in levels), default=0.0)
     return [_bar(record, highest) for record in levels]
 

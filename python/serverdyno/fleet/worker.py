@@ -232,7 +232,7 @@ class Worker:
 
     def open_gate(self, gate: int, begins_monotonic_ns: int, timeout_s: float) -> Look:
         """Open a gate at which the group's clients wait, and `look_at_group`."""
-        assert self._group is not None, "no group was begun"
+        assert self._group is not None, "no group was started"
         self._group.open_gate(gate, begins_monotonic_ns)
         return self.look_at_group(timeout_s)
 
@@ -241,7 +241,7 @@ class Worker:
 
         Once the group has ended, the state includes its counts. Raises ServerError with the group's error.
         """
-        assert self._group is not None, "no group was begun"
+        assert self._group is not None, "no group was started"
         until_s = time.monotonic() + timeout_s
         while True:
             stage = self._group.wait(max(0.0, min(TICK_S, until_s - time.monotonic())))

@@ -188,7 +188,7 @@ def _other_kind(error: ErrorDetails) -> str:
         case "list_type", _:
             parts = value.split(",") if isinstance(value, str) else [value]
             items = ", ".join(_scalar(part) or wording.shown(part) for part in parts)
-            where = ", and a single level belongs into settings" if "factors" in error["loc"] else ""
+            where = ", and a single level belongs in settings" if "factors" in error["loc"] else ""
             return f": write {name} = [{items}]{where}"
         case "int_type" | "float_type" | "int_parsing" | "float_parsing" | "bool_type", _ if _scalar(value):
             return f": write {name} = {_scalar(value)}"

@@ -72,7 +72,7 @@ def titled(data: dict[str, Any]) -> dict[str, Any]:
 
 
 class ThreadStep(Model):
-    """The threads per client from this number of clients on (VeriTest 2003, figure 12)."""
+    """The number of threads per client, from a number of clients on (VeriTest 2003, figure 12)."""
 
     clients: int = Field(ge=1, description="The number of clients from which the step applies.")
     threads: int = Field(ge=1, le=1000, description="Threads per client from this step on.")
@@ -170,7 +170,7 @@ class Suite(Model):
     @model_validator(mode="wrap")
     @classmethod
     def _tables_are_sections(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Collect a file's tables into `sections`, and report the problems of both at once."""
+        """Collect a file's tables into `sections`, and report the problems of suite and tables together."""
         if not isinstance(data, dict):
             return handler(data)
         document, problems = gathered(titled(data))

@@ -508,7 +508,7 @@ def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Proble
         return server.factors.get(key) or [server.settings.get(key, default)]
 
     if "reference" in chosen("front", None):
-        yield Problem(place, "the front reference can only reach servers on its own machine")
+        yield Problem(place, "the reference server as front can only reach servers on its own machine")
     counts = [count for count in chosen("backs", 1) if isinstance(count, int)]
     if counts and len(set(server.back_nodes)) > max(counts):
         yield Problem(

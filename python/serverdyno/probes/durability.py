@@ -60,7 +60,7 @@ class Unavailable(Exception):  # noqa: N818 (it is an answer)
 
 
 class FsyncCounter:
-    """Counts the calls that request durability, of processes, their threads and all that these start from now on.
+    """Counts the calls for durability of processes, of their threads, and of everything that these start later.
 
     It is a context manager. In its block, `counts` returns the counts so far; None: not known, see `reason`. Leftover
     tracefs instances of killed counters are removed first.

@@ -346,8 +346,8 @@ def _outages_result(
         raise UserError(
             "There are no outage times to compare.",
             hint=(
-                "At each load level of both, at least half of the clients must be served again before the "
-                "level ends."
+                "At each load level of both experiments, at least half of the clients must be served "
+                "again before the level ends."
             ),
         )
     table = replace(made, number=1)

@@ -45,7 +45,7 @@ OTHER_FORMS = (
     ),
     (b"\x30\x82", "a certificate as DER", "x509 -inform der"),
 )
-"""How else authorities are handed out: a mark of the form, its name, and the command of openssl that converts it."""
+"""Other file formats of certificates: the first bytes, the name, and the openssl command that converts the format."""
 
 
 class ExternalSettings(Settings, ClientCertificate):

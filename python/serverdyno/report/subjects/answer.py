@@ -126,7 +126,7 @@ def _winners(found: Order, results: Results) -> str:
 
 
 def _lead(lead: Lead) -> str:
-    """Return `94 %` or `2.3`: the lead without what is counted."""
+    """Return the lead as a number only: `94 %` or `2.3`."""
     percent = wording.change((lead.ratio - 1) * 100).removeprefix("+")
     return percent if lead.ratio < 2 else wording.ratio(lead.ratio)
 

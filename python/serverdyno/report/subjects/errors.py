@@ -255,7 +255,7 @@ def _failed_of(mix: MixFigures) -> str:
     """Return `12 of 34`, the failures and all operations in the windows; a percentage might round to 100 %."""
     ended = sum(mix.operations.values()) + mix.errors_in_window
     if not ended:
-        return f"{sum(mix.errors.values()):,} before the window, and none ended in it"
+        return f"{sum(mix.errors.values()):,} before the window, in which no operation ended"
     return f"{mix.errors_in_window:,} of {ended:,}"
 
 
