@@ -128,7 +128,7 @@ impl OpenTarget {
     }
 }
 
-/// A valid level, with everything built in advance that can be.
+/// A valid level, with everything prepared that can be prepared in advance.
 #[derive(Debug, Clone)]
 pub struct PreparedMix {
     mix: Arc<Mix>,

@@ -38,7 +38,7 @@ impl<'a> Patience<'a> {
     /// Waits before the next attempt.
     ///
     /// # Errors
-    /// The failure, if another attempt would be useless or one too many.
+    /// The failure, if another attempt would be useless, or if the attempts are used up.
     pub(crate) async fn wait_after(&mut self, failure: Failure) -> Result<(), Failure> {
         self.attempt += 1;
         if self.attempt == ATTEMPTS || !(self.may_pass)(&failure) {

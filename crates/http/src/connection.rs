@@ -13,7 +13,8 @@ use std::rc::Rc;
 /// arrives as fast as it is read would block all other clients of the loop and their deadlines.
 const RECEIVES_IN_A_TURN: u32 = 16;
 
-/// Idle time from which a close by the server is its keep-alive timeout. Servers state it in whole seconds.
+/// Idle time at which a close by the server counts as its keep-alive timeout. Servers set this timeout in whole
+/// seconds.
 const LEAST_IDLE_NS: u64 = NS_PER_S / 2;
 
 /// How the clients of a level use connections.

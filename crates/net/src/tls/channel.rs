@@ -31,7 +31,7 @@ const RECORD_BYTES: usize = 16 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     More,
-    /// The data are complete. What follows stays in the channel.
+    /// The data are complete. Further bytes stay in the channel.
     Enough,
 }
 

@@ -98,7 +98,7 @@ static FOR_NAMES: StatusTable = StatusTable {
     },
 };
 static OTHER_NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// Bounds for what servers send.
+/// Limits on the names in certificates that servers send.
 const MOST_LISTS: usize = 100;
 const MOST_NAMES: usize = 5;
 const MOST_NAME_BYTES: usize = 100;

@@ -44,7 +44,7 @@ pub(crate) enum Parsed<'a> {
     Preface,
     /// A head with its body, of `length` bytes in total.
     Whole { request: Request<'a>, length: usize },
-    /// To be refused with this status. The connection must be closed, because the end of the request is
+    /// The request must be refused with this status. The connection must be closed, because the end of the request is
     /// unknown.
     Refused(Status),
 }

@@ -1,12 +1,11 @@
-//! The figures that the scripts are generated from, as tables: counts of one pass of the original, by
-//! application.
+//! The figures that the scripts are generated from, as tables: counts of one pass of the original, by application.
 //!
-//! They were counted in the four public captures that the load files of dbench were made from (see its
-//! history from June 1999 to November 2004). Capture 1, a sniffer between Windows 95 clients with
-//! write-through and their server, shows the writes of applications. Capture 2, Windows 2000 without oplocks,
-//! shows their reads and all operations without data. Capture 4 is Windows XP with oplocks. Only statistics
-//! are used, no line of them. Each table says what was counted (*seen*) and what follows from it (*derived*).
-//! `APPS` says what kind of program each column is.
+//! They were counted in the four public captures that the load files of dbench were made from (see its history from
+//! June 1999 to November 2004). Capture 1, a sniffer between Windows 95 clients with write-through and their server,
+//! shows the writes of applications. Capture 2, Windows 2000 without oplocks, shows their reads and all operations
+//! without data. Capture 4 is Windows XP with oplocks. Only statistics of these captures are used, and none of their
+//! lines. Each table says what was counted (*seen*) and what follows from it (*derived*). `APPS` says what kind of
+//! program each column is.
 //!
 //! `apps` has the order of operations, `fill.rs` chooses offsets.
 
