@@ -40,7 +40,7 @@ GROWTH = 2
 LOOKS = 2
 """Number of trials at the highest rate after which it counts as held."""
 STEPS = 8
-"""Grid steps in one unit of precision."""
+"""Number of grid steps per unit of precision."""
 SURE = 0.99
 """Required probability that the capacity is outside the rates to search: a trial decided by chance must not end it."""
 

@@ -124,7 +124,7 @@ def is_at_least(verdict: Verdict, *, base_held: bool, other_held: bool) -> bool:
 
 
 def _beyond_loss(found: Judged, share: float) -> bool:
-    """Return whether the difference is larger than this missing share of the load explains.
+    """Return whether the difference is larger than the missing share of the load can explain.
 
     Throughput changes at most in proportion to the load, as long as little of the load is missing.
     """

@@ -36,8 +36,10 @@ CONFIDENCE = 0.95
 FEWEST_REPETITIONS = 2
 SEED = 20260101
 ODD_LEVEL = 0.001
-"""False positive rate of the test for an outlying run, per experiment. The test raises an error rate of 5 % by about
-as much."""
+"""False positive rate of the test for an outlying run, per experiment.
+
+The test adds about this much to an error rate of 5 %.
+"""
 LEAST_ODD = 0.02
 """Smallest distance of an outlying run from the others, as a logarithm. A smaller distance would not matter."""
 
@@ -107,7 +109,7 @@ def t_quantile(probability: float, degrees_of_freedom: float) -> float:
 
 
 def of_one(logs: Logs) -> Contrast:
-    """Return the mean of one configuration's runs, of which there must be two or more."""
+    """Return the mean of one configuration's runs, at least two."""
     return Contrast(float(logs.mean()), float(logs.var(ddof=1)) / len(logs), len(logs) - 1)
 
 

@@ -33,8 +33,7 @@ Otherwise the tolerances could excuse all of a few flushes.
 STRAY_SHARE = 0.01
 """Syncs up to this share of the flushes may all be for something else, such as the server's own bookkeeping."""
 UNSTABLE = 2.0
-"""Threshold for the ratio of the disk's own fsync times before and after the levels, above which they count as
-different."""
+"""Ratio of the disk's own fsync times before and after the levelsabove which they count as different."""
 
 
 class SyncExtent(StrEnum):
@@ -74,7 +73,7 @@ class Outcome:
 
     @property
     def uncertain(self) -> bool:
-        """Whether equal outcomes may hide different actions, or the reverse."""
+        """Whether equal outcomes may hide different actions, or different outcomes equal actions."""
         return self.extent in UNCERTAIN
 
     def __str__(self) -> str:

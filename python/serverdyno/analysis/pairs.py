@@ -19,7 +19,7 @@ from serverdyno.analysis.improvement import NO_MARGINS, Improvement, Margins, Me
 from serverdyno.analysis.trust import Mark
 
 MOST_PAIRWISE = 8
-"""Most configurations that are compared pairwise: eight make 28 pairs, the most that a table can show."""
+"""Maximum number of configurations that are compared pairwise: eight make 28 pairs, which still fit a table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,16 +23,16 @@ LOOSE_SPEED = 0.10
 IDLE_SHARE = 0.05
 """Share of the clients' time spent waiting for the generator, below which the generator does not limit them."""
 THINKING_SHARE = 0.5
-"""Share of the clients' time from which on their think time limits the throughput."""
+"""Share of the clients' time at which their think time limits the throughput."""
 BUSY_SHARE = 0.85
-"""Busy share of the server's CPUs from which on they limit it: queues grow with 1 / (1 - U)."""
+"""Busy share of the server's CPUs at which they limit it: queues grow with 1 / (1 - U)."""
 LEAST_SHOWN = 0.01
-"""Smallest share of the server's true speed that is distinguished: a hidden speed is at most 99."""
+"""Smallest distinguished share of the server's true speed: a hidden speed is at most 99."""
 RATE_BOUND_SHARE = 0.90
 FAILED_SHARE = 0.10
 """Largest share of failed operations in a window. Beyond it, the failures determine the speed of the rest."""
 TAKEN_SHARE = 0.02
-"""Tolerated share of the CPUs of the generator or the server taken by others, and of the window waiting for a CPU."""
+"""Tolerated share of the generator's or server's CPUs that others take, and of the window spent waiting for a CPU."""
 DISK_SHARE = 0.10
 """Share of the window in which some process waited for a disk, above which the disk is the limit."""
 RISES_SHARE = 0.05

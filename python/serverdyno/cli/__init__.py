@@ -53,10 +53,7 @@ MODULES = {
 }
 """The module of each command, in the order of the help."""
 OBJECTS_OF_IMPORTS = 200_000
-"""More objects than a command's imports create, as the threshold of garbage collection.
-
-Imports create no garbage, and searching for it takes a tenth of a short command's CPU time.
-"""
+"""Threshold of garbage collection: more objects than a command's imports create."""
 INTERRUPTED = 130  # typer's exit status after KeyboardInterrupt
 _signals: list[int] = []
 """Numbers of the received signals, except that of Ctrl-C."""

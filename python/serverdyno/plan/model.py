@@ -337,7 +337,7 @@ class GeneratorPlan(Model):
 
 
 class Bounds(Model):
-    """The limits that a plan must promise before load goes to a host that is not loopback.
+    """The limits that a plan must set before load goes to a host that is not loopback.
 
     Clients and length apply to one level; the rate is that of all clients together, in requests/s.
     """

@@ -75,7 +75,7 @@ MOMENTARY = {"cpu.frequency_mhz", "memory.available_bytes", "load_average", "lim
 
 
 def machine_facts() -> dict[str, object]:
-    """Return the facts of only the machine, in groups."""
+    """Return only the machine's facts, in groups."""
     return {
         "cpu": _cpu(),
         "virtualisation": _virtualisation(),

@@ -96,7 +96,7 @@ class Sides(Model):
 
 
 class Reenactment(Model):
-    """The document. `figures_of`: which figure of an experiment a published table has.
+    """The document. `figures_of`: the figure of an experiment that a published table shows.
 
     `curve`: one row for each number of clients, so that the mean is the average and the highest the peak.
     """

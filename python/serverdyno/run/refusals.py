@@ -39,7 +39,7 @@ def refusals_here(
 ) -> Iterator[str]:
     """Yield the reasons: missing room, passwords, files or directories.
 
-    Raises UserError for a user's server that can't be reached in any case.
+    Raises UserError for a user's server that can never be reached.
     """
     for configuration in configurations:
         if configuration.url is None:

@@ -18,7 +18,7 @@ REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 CREDENTIALS_FILE, CONFIG_FILE = "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"
 OTHER_SOURCES = ("sso_session", "sso_start_url", "role_arn", "credential_process", "web_identity_token_file")
-"""Keys of a profile whose access key only the AWS CLI can get."""
+"""Keys that mark a profile whose access key only the AWS CLI can get."""
 
 
 def access_key() -> AccessKey | None:

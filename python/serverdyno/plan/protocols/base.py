@@ -75,7 +75,7 @@ class Protocol(HasSettings[SettingsT]):
         return None
 
     def session_note(self, dialect: str) -> str:
-        """Return the end of the sentence on the negotiated session: what holds without negotiation."""
+        """Return the end of the sentence on the negotiated session: the properties that are not negotiated."""
         del dialect
         return ""
 

@@ -109,7 +109,7 @@ class HttpSettings(SectionModel):
 
 
 class WebLook:
-    """A connection without a request. The check before load makes requests exactly as the load does."""
+    """A check that only connects. The check before load makes requests exactly as the load does."""
 
     has_shares = False
     port: int | None = 80

@@ -126,7 +126,7 @@ class Terms:
     operation: str
     classes: str
     throughput_meaning: str
-    """Which bytes the throughput counts. Ends the sentence "Mbit/s are of 10^6 bits, ..."."""
+    """The bytes that throughput counts, as the end of the sentence "Mbit/s are of 10^6 bits, ..."."""
     server_of_arrivals: str = "connection"
     """Name of the connections that carry the operations of open load."""
     in_phases: bool = False

@@ -31,7 +31,7 @@ HELD_BACK = {ObstacleKind.HIDDEN, ObstacleKind.RATE_BOUND}
 MOST_LEADS = MOST_TIMES = 4
 MOST_LACKING = 2
 TOO_NOISY_PERCENT = 100
-"""Smallest detectable difference from which on an experiment is too noisy to compare: it would miss a factor of two."""
+"""Smallest detectable difference at which an experiment is too noisy to compare: it would miss a factor of two."""
 
 
 def applies(results: Results) -> bool:

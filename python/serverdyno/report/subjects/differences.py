@@ -398,7 +398,7 @@ def _chart(results: Results) -> Iterator[Figure]:
 def odd_runs(
     comparisons: Sequence[Comparison], records: Mapping[str, Sequence[MixRecord]], table: str
 ) -> list[Finding]:
-    """Return one finding for each odd repetition. `records`: of each side, by its name."""
+    """Return one finding for each odd repetition. `records`: those of each side, by its name."""
     found: dict[tuple[str, int], dict[str, float]] = {}
     for comparison in comparisons:
         for each in comparison.improvements:

@@ -21,7 +21,7 @@ MOST_KINDS = 6
 MOST_STALLS = 4
 """Maximum number of load levels in one finding; the tables mark all of them."""
 LONG_IN_FLIGHT_S = 1.0
-"""Duration of an operation in flight at the end of the window from which on the stall is reported as continuing."""
+"""Duration of an operation in flight at the end of the window at which the stall is reported as continuing."""
 REFUSALS = {
     "status 429": (
         " (the server limits the rate: send fewer requests with --rate or --max-rate, or raise its limit)"

@@ -390,7 +390,9 @@ def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
     if summary.still_rising:
         return "That is the highest load tested, so the true peak may lie higher."
     if summary.share_of_peak_kept is None:
-        return "The highest load is missing, so how much of the peak throughput remains there is not known."
+        return (
+            "The highest load is missing, so it is not known how much of the peak throughput remains there."
+        )
     last = next(mix for mix in reversed(result.mixes) if mix is not None)
     if summary.share_of_peak_kept == 1:
         return "That is the highest load tested; throughput neither fell nor rose beyond the noise."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from serverdyno.report.model import Report, Table
 
 OFTEN = 2
-"""Number of tables from which on a common note is printed only once."""
+"""Minimum number of tables whose common note is printed only once."""
 
 
 @dataclass(frozen=True, slots=True)
