@@ -56,9 +56,9 @@ class Conditions:
     """The conditions of one side at the levels from which a figure was read.
 
     `left_share` and `failed_share` are the largest shares of clients and operations at any level. `slowed` is an
-    upper bound on the rise of the figure without other programs and the hypervisor; None: not known. `operations`
+    upper bound on the rise of the figure without other programs and the hypervisor; None if not known. `operations`
     counts the successful operations of each class. `hidden_speed` is an upper bound on the rise of the figure
-    without the generator's delays; None: not measured. `rate_bound`: the plan's rate limited a level.
+    without the generator's delays; None if not measured. `rate_bound`: the plan's rate limited a level.
     """
 
     name: str

@@ -39,7 +39,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of a curve. `points[i]` belongs to level i; None: no repetition finished that level.
+    """The summary of a curve. `points[i]` belongs to level i; None if no repetition finished that level.
 
     `peak_mix` is the index of the highest mean; `peak` is biased upward by noise. `overall_average` is the mean of
     the mean curve over the finished levels. `share_of_peak_kept` is the mean at the last level divided by the peak;

@@ -104,7 +104,7 @@ class InMix:
 
 @dataclass(frozen=True, slots=True)
 class Witnesses:
-    """Two counts of one run's syncs, from before its first level to after its last; None: not counted or not known.
+    """Two counts of one run's syncs, from before its first level to after its last; None if not counted or not known.
 
     The server counts only syncs of its clients' files. The kernel counts all syncs, over a longer time, so its count
     is never lower.
@@ -114,7 +114,7 @@ class Witnesses:
     by_server: int | None = None
 
     def disagree(self, flushes: int, *, kept: bool) -> str:
-        """Return how the two counts contradict each other; empty: they do not.
+        """Return how the two counts contradict each other; empty if they do not.
 
         `flushes` is the number of flushes that were answered, and `kept` whether the kernel counted a sync for
         each of them.
@@ -200,7 +200,7 @@ def _by_counts(seen: set[Outcome]) -> Outcome:
 
 
 def differs(first: Outcome | None, second: Outcome | None) -> bool | None:
-    """Return whether two servers treated a flush differently; None: not known. Without flushes nothing differs."""
+    """Return whether two servers treated a flush differently; None if not known. Without flushes nothing differs."""
     if first is None or second is None:
         return False
     if {first.lost, second.lost} == {True, False}:

@@ -90,7 +90,7 @@ class NodeFigures:
 class Fleet:
     """The nodes of one run. `figures` has the figures of each node in the last level.
 
-    `disclosed` has the facts of the nodes that a report discloses; None: they are processes of this machine.
+    `disclosed` has the facts of the nodes that a report discloses; None if they are processes of this machine.
     """
 
     def __init__(

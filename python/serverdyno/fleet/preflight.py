@@ -51,7 +51,7 @@ FINAL = {
 class Preflight:
     """The result of the check. `server` is the name that a web server gives itself.
 
-    `warning` has the error and a remedy if not every answer was correct; None: all were.
+    `warning` has the error and a remedy if not every answer was correct; None if all were.
     """
 
     results: Sequence[Counted]
@@ -196,7 +196,7 @@ def _share(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> str
 def _failing_path(
     setup: LoadSetup, calm: LoadSetup, mix: Mix, length_s: float
 ) -> tuple[str, str | None] | None:
-    """Request each path of a list, and return the warning for the first one that fails; None: none fails."""
+    """Request each path of a list, and return the warning for the first one that fails; None if none fails."""
     work = setup.suite.work
     for path, settings in work.paths_of_check(setup.suite.settings(work)).items():
         if calm.bounds:
@@ -208,7 +208,7 @@ def _failing_path(
 
 
 def _too_slow(setup: LoadSetup, mix: Mix, answer_s: float) -> tuple[str, str] | None:
-    """Return a warning if an answer took as long as a load level; None: it was faster."""
+    """Return a warning if an answer took as long as a load level; None if it was faster."""
     if answer_s < mix.length_s:
         return None
     return (

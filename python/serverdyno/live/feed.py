@@ -121,7 +121,7 @@ class Feed:
 
 
 def level(record: MixRecord, axis: Axis, throughput: float) -> Event:
-    """Return the figures of one finished load level; None: not measured.
+    """Return the figures of one finished load level; None if not measured.
 
     `level` is its position on the suite's axis, and `throughput` is in the suite's unit.
     """

@@ -127,7 +127,7 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
 
 
 def _cause(text: str, message: str) -> str | None:
-    """Return the probable cause of a parser's error, judged by the line that the message names; None: not known."""
+    """Return the probable cause of a parser's error, judged by the line that the message names; None if not known."""
     if text.lstrip().startswith(("{", "<")):
         return f"this file looks like JSON or XML, but {_TOML}"
     found = _AT_LINE.search(message)

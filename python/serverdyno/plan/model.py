@@ -263,7 +263,7 @@ class Mix:
     `index` is its place in the experiment, from 1; `last` marks the last level of its suite.
 
     `rate_per_s` is the rate of open load; None: each client waits for its answer before its next operation.
-    `operations` is the number of operations after which the level ends; None: it ends only after its length. `suite`
+    `operations` is the number of operations after which the level ends; None if it ends only after its length. `suite`
     is None in experiments before format 9, which have one suite.
 
     `step` is the name of a level that ends when its work is done, and `state` is cold, warm or a phase; None: the

@@ -63,7 +63,7 @@ class _Place:
 
 
 def medium(directory: Path, pid: int) -> list[LayerReading]:
-    """Return the file system of `directory`, as mounted by the process `pid`, and those below it; empty: not known.
+    """Return the file system of `directory`, as mounted by the process `pid`, and those below it; empty if not known.
 
     In an overlay, a file is created for a moment.
     """

@@ -71,7 +71,7 @@ def refusals_here(
 
 
 def _lack_of_room(suite: Suite, mixes: Sequence[Mix], url: str) -> str | None:
-    """Return why the files of the largest level do not fit into the directory of a URL; None: they do."""
+    """Return why the files of the largest level do not fit into the directory of a URL; None if they do."""
     needed_bytes, clients = needed(suite, mixes)
     free_bytes = shutil.disk_usage(directory_of(url)).free
     if free_bytes >= needed_bytes:

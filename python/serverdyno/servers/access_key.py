@@ -22,7 +22,7 @@ OTHER_SOURCES = ("sso_session", "sso_start_url", "role_arn", "credential_process
 
 
 def access_key() -> AccessKey | None:
-    """Return the access key of the environment, or of the profile; None: there is none. Raises UserError."""
+    """Return the access key of the environment, or of the profile; None if there is none. Raises UserError."""
     if ID in os.environ or SECRET in os.environ:
         for name in (ID, SECRET):
             if not os.environ.get(name):

@@ -146,7 +146,7 @@ struct Fields<'a> {
     hosts: u32,
     close: bool,
     keep_alive: bool,
-    /// Length of the body, 0 if there is none; None: there is a body of unknown length.
+    /// Length of the body, 0 if there is none; None if there is a body of unknown length.
     body_bytes: Option<usize>,
     cookie: &'a [u8],
     key: &'a [u8],

@@ -31,8 +31,8 @@ HEAD_BYTES, HEAD_FIELDS = 256 * 1024, 1000
 class HttpSettings(SectionModel):
     """How a client uses HTTP. `request` None: plain GETs.
 
-    With `tls`, clients use TLS with these settings and every server must speak it; None: they use TLS with its
-    defaults if a server speaks it. If only a part of the work is over TLS, `tls` applies to that part.
+    With `tls`, clients use TLS with these settings, and every server must speak it. Without `tls`, they use TLS with
+    its defaults if a server speaks it. If only a part of the work is over TLS, `tls` applies to that part.
     """
 
     version: Annotated[Literal["1.0", "1.1", "2"], Option(("--http",))] = Field(
@@ -223,7 +223,7 @@ class Http(Protocol[HttpSettings]):
 
 
 def contradiction(settings: HttpSettings, work_settings: DocumentsSettings) -> str | None:
-    """Return why clients with these settings can't do the work; None: they can."""
+    """Return why clients with these settings can't do the work; None if they can."""
     if settings.pipeline is not None and (work_settings.steps or work_settings.secure_share):
         return "pipeline: not possible with sessions, or with a suite that partly uses TLS"
     if work_settings.steps and settings.request is not None and not settings.request.has_fields_alone:

@@ -116,7 +116,7 @@ def directory_of(url: str) -> str:
 
 
 def directory_problem(url: str) -> str | None:
-    """Return why clients can't work in the directory of a URL; None: they can, as far as its mode shows."""
+    """Return why clients can't work in the directory of a URL; None if they can, as far as its mode shows."""
     directory = Path(directory_of(url))
     if not directory.exists():
         return f"there is no directory {directory}"
