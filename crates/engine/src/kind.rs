@@ -183,7 +183,7 @@ pub(crate) trait Work: Send + Sync + Debug {
     /// Returns the names of the operation classes, by id.
     fn classes(&self) -> &[String];
 
-    /// Prepares a thread before it makes sockets.
+    /// Prepares a thread before it creates sockets.
     fn enter(&self) -> Result<(), Errno> {
         Ok(())
     }

@@ -92,7 +92,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Removes each workspace, and repeats what failed. `remover` makes a remover for each concurrent removal.
+    /// Removes each workspace, and repeats what failed. `remover` creates a remover for each concurrent removal.
     pub(crate) fn remove<R>(&self, remover: impl Fn() -> R) -> Result<(), Failure>
     where
         R: AsyncFnMut(usize) -> Result<(), Failure> + 'static,
