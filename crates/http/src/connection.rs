@@ -84,7 +84,7 @@ pub struct Connection<T: Transport = PlainTcp> {
     stream: Option<T::Stream>,
     /// Whether some requests must not be repeated, so that the end of the last exchange is noted.
     notes_end: bool,
-    /// End of the last exchange, in nanoseconds of the monotonic clock; 0: not noted.
+    /// End of the last exchange, in nanoseconds of the monotonic clock; 0 if not noted.
     ended_ns: u64,
     reader: ResponseReader,
 }

@@ -42,7 +42,7 @@ LOOKS = 2
 STEPS = 8
 """Number of grid steps per unit of precision."""
 SURE = 0.99
-"""Required probability that the capacity is outside the rates to search: a trial decided by chance must not end it."""
+"""Required probability that the capacity is outside the range: a trial decided by chance must not end the search."""
 
 
 class End(StrEnum):

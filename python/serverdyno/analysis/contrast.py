@@ -1,17 +1,16 @@
 """The logarithm of the ratio of two configurations (or of one figure), with its variance and t interval.
 
-The errors of a ratio are multiplicative, hence logarithms: "twice" and "half" are equally far from no difference.
+The errors of a ratio are multiplicative, so logarithms are used: "twice" and "half" are equally far from no difference.
 Each run is one observation, because runs are what was repeated.
 
-**Runs in rounds.** Interleaved configurations run there and back: A B C, C B A. Two such rounds form a block, in
-which every configuration has the same mean place, so that a linear drift cancels. The noise is the residual of a mean
-per configuration and a shift per block (randomised blocks with replication: G. E. P. Box, J. S. Hunter and W. G.
-Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 4). Pairs of single rounds would have fewer
-degrees of freedom, and would miss slow changes: the runs at the turn of two rounds are neighbours and resemble each
-other.
+**Runs in rounds.** Interleaved configurations run there and back: A B C, C B A. Two such rounds form a block, in which
+every configuration has the same mean place, so that a linear drift cancels. The noise is the residual of a mean per
+configuration and a shift per block (randomised blocks with replication: G. E. P. Box, J. S. Hunter and W. G. Hunter,
+Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 4). Pairs of single rounds would have fewer degrees of
+freedom, and would miss slow changes: the runs at the turn of two rounds are neighbours and resemble each other.
 
-**Unequal noise** of two configurations gets the degrees of freedom of Welch and Satterthwaite, with and without
-blocks (B. L. Welch, The Generalization of Student's Problem when Several Different Population Variances Are Involved,
+**Unequal noise** of two configurations gets the degrees of freedom of Welch and Satterthwaite, with and without blocks
+(B. L. Welch, The Generalization of Student's Problem when Several Different Population Variances Are Involved,
 Biometrika 34, 1947, doi:10.1093/biomet/34.1-2.28).
 
 **An odd run** is one that normal noise produces in one of a thousand experiments, judged by its deleted residual and
@@ -71,14 +70,14 @@ class Contrast:
     def p_value_beyond(self, margin: float = 0.0) -> float:
         """Return the two-sided p-value of a true contrast within `margin` (a logarithm) of 0.
 
-        It is below 1 - confidence exactly if the interval lies wholly beyond the margin, on one side.
+        It is below 1 - confidence if and only if the whole interval is beyond the margin, on one side.
         """
         return self._two_sided(abs(self.estimate) - margin)
 
     def p_value_within(self, margin: float) -> float:
         """Return the p-value of the hypothesis that the true contrast is `margin` or more away from 0.
 
-        It is below 1 - confidence exactly if the interval lies wholly inside the margins.
+        It is below 1 - confidence if and only if the whole interval is inside the margins.
         """
         return self._two_sided(margin - abs(self.estimate))
 

@@ -33,7 +33,7 @@ Otherwise the tolerances could excuse all of a few flushes.
 STRAY_SHARE = 0.01
 """Syncs up to this share of the flushes may all be for something else, such as the server's own bookkeeping."""
 UNSTABLE = 2.0
-"""Ratio of the disk's own fsync times before and after the levelsabove which they count as different."""
+"""Ratio of the disk's own fsync times before and after the levels above which they count as different."""
 
 
 class SyncExtent(StrEnum):
@@ -90,7 +90,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class InMix:
-    """Flushes and syncs in the window of one level. `border` is the most syncs that may precede the window."""
+    """Flushes and syncs in the window of one level.
+
+    `border` is the maximum number of syncs that may precede the window.
+    """
 
     flushes: int
     syncs: int

@@ -56,9 +56,7 @@ def read_text(path: Path) -> str:
     except ValueError as error:
         raise UserError(f"can't read {str(path)!r}: {error}") from error
     if len(content) > MOST_BYTES:
-        raise UserError(
-            f"{path} has more than {MOST_BYTES >> 20} MiB, the most that a plan or suite may have"
-        )
+        raise UserError(f"{path} has more than {MOST_BYTES >> 20} MiB, the maximum for a plan or suite")
     try:
         return content.decode("utf-8-sig")  # editors of Windows write a byte order mark
     except UnicodeDecodeError as error:

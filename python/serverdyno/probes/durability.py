@@ -60,7 +60,7 @@ class Unavailable(Exception):  # noqa: N818 (it is an answer)
 
 
 class FsyncCounter:
-    """Counts the calls for durability of processes, of their threads, and of everything that these start later.
+    """Counts the durability calls of processes, of their threads, and of everything that these start later.
 
     It is a context manager. In its block, `counts` returns the counts so far; None if not known, see `reason`. Leftover
     tracefs instances of killed counters are removed first.

@@ -236,7 +236,7 @@ def _answer(
 
 
 def _verdict(comparison: Comparison, asked: Asked) -> Holds:
-    """Return whether one comparison, of the claim's first side with its second, is as the claim expects."""
+    """Return whether one comparison of the claim's first side with its second has the expected result."""
     measured = next(found for found in comparison.improvements if found.figure is asked.figure).verdict
     wanted = {"higher": Verdict.FASTER, "lower": Verdict.SLOWER, "same": Verdict.EQUIVALENT}[asked.expects]
     if measured is wanted:
