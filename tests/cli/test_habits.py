@@ -219,4 +219,4 @@ def test_a_pipe_that_would_be_empty_the_second_time_is_refused(home: Home) -> No
             done = home.here("load", "https://127.0.0.1:9/", option, file)
             assert done.returncode == 2 and "can't be read a second time" in done.stderr, done.stderr
     done = home.here("run", fifo)
-    assert done.returncode == 2 and "save the text into a file" in done.stderr, done.stderr
+    assert done.returncode == 2 and "save the text in a file" in done.stderr, done.stderr

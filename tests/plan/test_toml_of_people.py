@@ -39,7 +39,7 @@ def refusal(folder: Path, text: str) -> str:
         ('name = "p"\nname = "q"\n', 2, "name appears a second time"),
         ("name = \u201cp\u201d\n", 1, "the quotation marks are typographic"),
         ('name\u00a0= "p"\n', 1, "an invisible character"),
-        ("name = p\n", 1, 'text stands in quotation marks: name = "..."'),
+        ("name = p\n", 1, 'text must be in quotation marks: name = "..."'),
         ("suite = quick-static\n", 1, 'suite = "..."'),
         (f"{HEAD}repetitions = 3,\n", 3, "a line ends without a comma"),
         (f"{HEAD}// a comment\n", 3, "a comment begins with #"),

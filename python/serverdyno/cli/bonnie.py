@@ -48,7 +48,7 @@ HABITS = {
     ),
     "-x": ("one run prints one row", "For several rows, use dyno run with a plan that has repetitions = 3."),
     "-q": ("only the row goes to standard output", ALONE),
-    "-D": ("Bonnie goes through the page cache", "dyno scenario streams --direct bypasses it."),
+    "-D": ("Bonnie uses the page cache", "dyno scenario streams --direct bypasses it."),
     "-y": ("all clients begin each phase together", "Several at once: --clients 4."),
     "-p": (
         "a port (smbclient's -p) belongs in the URL, and all clients begin each phase together (bonnie++'s "

@@ -99,7 +99,7 @@ ON_THE_WEB = {
     "--data-raw": ("the option for a body is --data", "--data TEXT, or --data-file FILE."),
     "--data-binary": ("the option for a body is --data", "--data TEXT, or --data-file FILE."),
     "-F": (
-        "dyno builds no forms",
+        "dyno does not build forms",
         "Save the body of one with curl, and give it with --data-file FILE.",
     ),
     "--compressed": ("dyno requests content codings with a header", "-H 'Accept-Encoding: gzip'."),
@@ -139,7 +139,7 @@ ON_FILES: dict[str, tuple[str, str]] = {
     "-p": ("a port belongs in the URL", "-d smb://HOST:PORT/SHARE"),
     "--port": ("a port belongs in the URL", "-d smb://HOST:PORT/SHARE"),
     "-I": ("the URL names the address to connect to", "-d smb://ADDRESS/SHARE"),
-    "-L": ("dyno lists no shares", "smbclient -L //HOST lists them."),
+    "-L": ("dyno does not list shares", "smbclient -L //HOST lists them."),
     "-t": ("the URL names the protocol", "-d nfs://HOST/EXPORT, or -d smb://HOST/SHARE."),
     "-o": (
         "dyno has no mount options",

@@ -107,7 +107,7 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
     (
         r".*=\s*\.?[\w/~$.-]",
         "Invalid value|Expected newline",
-        'text stands in quotation marks: {name} = "..."',
+        'text must be in quotation marks: {name} = "..."',
     ),
     (r".*[\"']", "Illegal character|Unterminated", "a quotation mark may be missing at the end of this line"),
     (
