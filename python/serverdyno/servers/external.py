@@ -45,7 +45,7 @@ OTHER_FORMS = (
     ),
     (b"\x30\x82", "a certificate as DER", "x509 -inform der"),
 )
-"""Other file formats of certificates: the first bytes, the name, and the openssl command that converts the format."""
+"""Contents other than PEM certificates: bytes that identify them, a name, and the openssl command to convert them."""
 
 
 class ExternalSettings(Settings, ClientCertificate):
