@@ -21,7 +21,7 @@ const FIRST_PAUSE_NS: u64 = 100_000_000;
 /// Repetitions of one request or removal outside of the measured load.
 pub(crate) struct Patience<'a> {
     executor: &'a Executor,
-    /// Whether a failure may pass, so that another attempt is not useless.
+    /// Whether a failure may be temporary, so that another attempt may succeed.
     may_pass: fn(&Failure) -> bool,
     attempt: u32,
 }
