@@ -116,6 +116,28 @@ def test_a_socket_where_nobody_listens_is_named(home: Home, tmp_path: Path) -> N
         made.bind(str(stale))
     done = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", stale)
     assert done.returncode == 1 and f"target at {stale}: nothing answers HTTP" in done.stderr, done.stderr
+    assert "nobody listens on it" in done.stderr and "the port" not in done.stderr
+
+
+def test_a_socket_of_a_plan_that_can_not_be_used_is_told_by_its_cause(home: Home, tmp_path: Path) -> None:
+    suite = 'name = "s"\ntitle = "s"\nsource = "own"\nworkload = "url"\nclients = [1]\nlength_s = 1\n'
+    (tmp_path / "s.toml").write_text(suite)
+    datagrams = tmp_path / "datagrams"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
+        made.bind(str(datagrams))
+        for place, said in (
+            (tmp_path / "absent", "The socket's file does not exist"),
+            (datagrams, "not of the kind that web servers listen on"),
+        ):
+            (tmp_path / "p.toml").write_text(
+                'name = "p"\nsuite = "./s.toml"\nrepetitions = 1\n[[servers]]\nserver = "external"\n'
+                f'url = "http://shop.example/"\nsettings = {{ connect_to = "{place}" }}\n'
+            )
+            checked = home.here("plan", "check", tmp_path / "p.toml")
+            assert (f"{place} does not exist" in checked.stdout + checked.stderr) == (place != datagrams)
+            done = home.here("run", tmp_path / "p.toml")
+            assert done.returncode == 1 and said in done.stderr, done.stderr
+            assert "nothing listens there" not in done.stderr
 
 
 def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_consent(home: Home) -> None:
