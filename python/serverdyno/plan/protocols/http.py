@@ -30,7 +30,8 @@ HEAD_BYTES, HEAD_FIELDS = 256 * 1024, 1000
 
 EMPTY_HINT = (
     "If the server does not know the host (Caddy answers so), give the site's name with -H 'Host: NAME'. Over TLS, use "
-    "the name in the URL, and --resolve NAME:PORT:ADDRESS. If empty answers are right, give --expect-bytes 0."
+    "the name in the URL, and --resolve NAME:PORT:ADDRESS. If empty answers are right, give --expect-bytes 0, or "
+    "--expect-status 204."
 )
 
 
