@@ -143,6 +143,11 @@ def test_what_a_browser_or_curl_adds_without_effect_is_left_out(home: Home) -> N
     for given in (
         ("-H", "Connection: keep-alive", "-H", "Expect:"),
         ("--no-keep-alive", "-H", "connection: Close"),
+        ("-H", "Content-Length: 5", "--data", "hello"),
+        ("-H", "content-length: 6", "--data", "grün"[:4] + "!"),
+        ("-H", "Content-Length: 0", "--method", "POST"),
+        ("-H", "Transfer-Encoding:", "-H", "TE: trailers", "-H", "Keep-Alive: 300"),
+        ("-H", "Host: 127.0.0.1:9", "-H", "Accept-Encoding: gzip, deflate, br, zstd"),
     ):
         done = home.here("load", f"{url}#top", *given)
         assert done.returncode == 1 and f"{url}: nothing accepted" in done.stderr, done.stderr
@@ -151,9 +156,14 @@ def test_what_a_browser_or_curl_adds_without_effect_is_left_out(home: Home) -> N
         ("-H", "Connection: close"),
         ("--no-keep-alive", "-H", "Connection: keep-alive"),
         ("-H", "Expect: 100-continue"),
+        ("-H", "Transfer-Encoding: chunked", "--data", "hello"),
+        ("-H", "Content-Length: 6", "--data", "hello"),
+        ("--no-keep-alive", "-H", "Keep-Alive: 300"),
     ):
         done = home.here("load", url, *refused)
         assert done.returncode == 2 and "can't be given" in done.stderr, done.stderr
+        if "Content-Length: 6" in refused:
+            assert "Content-Length says 6, but the body has 5 bytes" in done.stderr
 
 
 @pytest.mark.parametrize("options", [(), ("--user", "me"), ("--authentication", "kerberos")])

@@ -83,7 +83,7 @@ def test_a_post_that_meets_the_keep_alive_timeout_is_told_as_such(home: Home) ->
         options = ("--data", "x=1", "--think", "0.6s", "--clients", "1", "--length", "3s")
         said = " ".join(home.here("load", f"http://127.0.0.1:{port}/", *options).stdout.split())
         assert "the server closed a kept connection while the next request was sent" in said
-        assert "it had been idle for " in said and "raise the server's keep-alive timeout" in said
+        assert "it had been idle for " in said and "Raise the server's keep-alive timeout" in said
         assert "--no-keep-alive" in said
 
 

@@ -152,7 +152,7 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// Returns a hint for a failure of a job.
+    /// Returns a hint for a failure of a job, or of a connection without load.
     fn advice_on(&self, _failure: &Failure) -> Option<&'static str> {
         None
     }

@@ -168,6 +168,7 @@ impl Target {
                 .parse::<IpAddr>()
                 .is_ok(),
             is_localhost: self.server_name().eq_ignore_ascii_case("localhost"),
+            is_unix: matches!(self.peer, Peer::Unix(_)),
             proxy_protocol: self.proxy_protocol.is_some(),
             redirects_to_itself: false,
             challenge: Challenge::Unknown,

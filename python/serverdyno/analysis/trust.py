@@ -50,7 +50,7 @@ class Mark(StrEnum):
         "CPUs, or the generator waited for a CPU for more than 2 % of the window"
     )
     ERRORS = "errors at the load level, ramps included"
-    CLIENTS_LEFT = "clients left before the end of the load level"
+    CLIENTS_LEFT = "clients could not begin, or left before the end of the load level"
     STARVED = (
         "clients without a completed operation in the window: the figures describe only the other clients"
     )

@@ -54,6 +54,9 @@ def refusals_here(
             driver.ready()
         except DynoError as error:
             yield f"{configuration.name}: {error}"
+        place = configuration.settings.get("connect_to") or ""
+        if place.startswith("/") and not Path(place).is_socket():
+            yield f"{configuration.name}: {place} {'is no socket' if Path(place).exists() else 'does not exist'}"
         scheme = configuration.url.partition(":")[0]
         if scheme in POSIX.schemes:
             wrong = directory_problem(configuration.url) or _lack_of_room(suite, mixes, configuration.url)

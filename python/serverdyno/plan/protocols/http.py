@@ -28,6 +28,13 @@ HEAD_BYTES, HEAD_FIELDS = 256 * 1024, 1000
 """Upper bounds on the headers of a response; curl allows 300 KB and 5,000 fields."""
 
 
+EMPTY_HINT = (
+    "If the server does not know the host (Caddy answers so), give the site's name with -H 'Host: NAME'. Over TLS, use "
+    "the name in the URL, and --resolve NAME:PORT:ADDRESS. If empty answers are right, give --expect-bytes 0, or "
+    "--expect-status 204."
+)
+
+
 class HttpSettings(SectionModel):
     """How a client uses HTTP. `request` None: plain GETs.
 

@@ -101,7 +101,8 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
         return f"{said} The others: {terms.written(result.peak_height)} {terms.unit}."
     is_least = limits(peak.marks) or (result.throughput and result.throughput.still_rising)
     at = "at or above" if is_least else "at"
-    return f"{result.name} peaks {at} {terms.written(result.peak_height)} {terms.unit} with {peak.at}."
+    height = f"{terms.written(result.peak_height)} {terms.unit}"
+    return f"{result.name} peaks {at} {height} with {peak.at}{peaks.missing_words(peak, terms)}."
 
 
 def _winners(found: Order, results: Results) -> str:
