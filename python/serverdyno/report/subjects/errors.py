@@ -24,7 +24,7 @@ MOST_STALLS = 4
 LONG_IN_FLIGHT_S = 1.0
 """Duration of an operation in flight at the end of the window at which the stall is reported as continuing."""
 _ENDED = (
-    "The server, or a proxy in front of it, ends some connections without an answer: it may limit their number "
+    "The server, or a proxy or firewall before it, ends connections without an answer: it may limit their number "
     "(nginx: worker_connections; HAProxy: maxconn; Samba: max smbd processes), or a process of it crashed. Its log "
     "says which."
 )
