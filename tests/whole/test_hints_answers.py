@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -71,3 +74,31 @@ def test_answers_that_are_all_empty_are_told_before_a_figure_is_quoted(home: Hom
             done = home.here("load", asked, *options, *SHORT)
             assert done.returncode == 0, done.stderr
             assert "is empty" not in done.stdout + done.stderr
+
+
+def test_the_look_and_the_load_keep_the_bound_of_the_rate_together(home: Home) -> None:
+    arrived: list[float] = []
+
+    class Noting(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            arrived.append(time.monotonic())
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Noting) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            done = home.here("load", f"http://127.0.0.1:{server.server_port}/", "--max-rate", "2", *SHORT)
+        finally:
+            server.shutdown()
+            serving.join()
+    assert done.returncode == 0, done.stderr
+    first, second, third = arrived[:3]
+    assert second - first >= 0.5 and third - second >= 0.5

@@ -21,8 +21,17 @@ server { listen 127.0.0.1:{port} http2;
   location /wall { add_header Set-Cookie s=1; return 302 /wall; }
   location /here { return 301 /there; }
   location /loop { return 302 $uri; }
+  location /grpc { if ($http_te != trailers) { return 400; } return 200 ok; }
 }
 """
+
+
+def test_te_trailers_which_servers_of_grpc_need_is_sent(home: Home, tmp_path: Path) -> None:
+    with nginx(tmp_path, CONFIGURATION) as port:
+        asked = ("load", f"http://127.0.0.1:{port}/grpc", "--http2", *SHORT)
+        done = home.here(*asked, "-H", "TE: trailers")
+        assert done.returncode == 0, done.stderr
+        assert home.here(*asked).returncode == 1
 
 
 @pytest.mark.parametrize("version", ["1.1", "2"])

@@ -81,7 +81,7 @@ const OURS: [(&str, &str); 7] = [
         "keep-alive",
         "keep_alive decides it: connections are kept by default, --no-keep-alive of dyno load closes them",
     ),
-    ("te", "leave it out: trailers are accepted anyway"),
+    ("te", "only its value trailers can be sent, over HTTP/2"),
     (
         "transfer-encoding",
         "leave it out: a body is sent with its Content-Length",
@@ -113,7 +113,7 @@ impl Shape {
             let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             if name.is_empty() || !name.bytes().all(token) {
                 found.push(format!("{name:?} is not a valid header name"));
-            } else if let Some((_, how)) = OURS.iter().find(|(ours, _)| ours.eq_ignore_ascii_case(name)) {
+            } else if let Some(how) = refusal(name, value) {
                 found.push(format!("the header {name} can't be given; {how}"));
             }
             // RFC 9110, section 5.5. The message omits the value, because it may be a secret.
@@ -126,6 +126,17 @@ impl Shape {
         }
         found
     }
+}
+
+/// Returns the setting that determines a field, if it can't be given.
+fn refusal(name: &str, value: &str) -> Option<&'static str> {
+    let (_, how) = OURS.iter().find(|(ours, _)| ours.eq_ignore_ascii_case(name))?;
+    (!is_te_trailers(name, value)).then_some(how)
+}
+
+/// Returns whether a field is the one about connections that HTTP/2 allows (RFC 9113, section 8.2.2).
+fn is_te_trailers(name: &str, value: &str) -> bool {
+    name.eq_ignore_ascii_case("te") && value.trim().eq_ignore_ascii_case("trailers")
 }
 
 /// Common properties of all requests of a level.
@@ -163,7 +174,10 @@ impl RequestStyle {
             }
         }
         for (name, value) in &shape.fields {
-            head += &format!("{name}: {value}\r\n");
+            // Over HTTP/1, TE concerns the connection alone (RFC 9110, section 10.1.4).
+            if !is_te_trailers(name, value) {
+                head += &format!("{name}: {value}\r\n");
+            }
         }
         if let Some(length) = declared(&shape.method, shape.body.as_deref()) {
             head += &format!("Content-Length: {length}\r\n");
@@ -296,6 +310,26 @@ mod tests {
         let expected = "POST /a HTTP/1.1\r\nUser-Agent: serverdyno\r\nhost: other\r\nX-A: b c\r\n\
                         Content-Length: 4\r\n\r\n\0\r\nx";
         assert_eq!(String::from_utf8_lossy(&style.request("/a", &shape)), expected);
+    }
+
+    #[test]
+    fn te_is_left_out_of_a_connection_of_http_1() {
+        let style = RequestStyle {
+            version: Version::Http11,
+            keep_alive: true,
+            host: "h".into(),
+        };
+        let asking = |value: &str| Shape {
+            fields: vec![("TE".into(), value.into())],
+            ..Shape::default()
+        };
+        assert!(asking("trailers").problems().is_empty());
+        let expected = "GET /a HTTP/1.1\r\nHost: h\r\nUser-Agent: serverdyno\r\n\r\n";
+        assert_eq!(
+            String::from_utf8_lossy(&style.request("/a", &asking("trailers"))),
+            expected
+        );
+        assert_eq!(asking("gzip").problems().len(), 1);
     }
 
     #[test]

@@ -67,10 +67,12 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
     calm = _calm(setup, mix)
     # A single operation may take up to the timeout of the load.
     length_s = setup.suite.timeout_s + 1 if operations == 1 else PREFLIGHT_S
+    # The server was asked once before, and the load follows.
+    _pause(calm.bounds, 0)
     results = [_attempt(calm, mix, operations, length_s)]
     while results[-1].errors and len(results) < MOST_ATTEMPTS:
         _refuse_at_once(setup, results)
-        _pause(calm.bounds)
+        _pause(calm.bounds, PAUSE_S)
         if operations == 1:
             # A server may refuse only the first request of each connection. So the further requests share one
             # connection, as in the load.
@@ -86,6 +88,7 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
     warning = _failing_path(setup, calm, mix, length_s) or _warning(setup, results, worst)
     if warning is None and operations == 1:
         warning = _empty(setup, results) or _too_slow(setup, mix, results[0].window_s)
+    _pause(calm.bounds, 0)
     return Preflight(results, claims[0] if claims else None, warning)
 
 
@@ -123,8 +126,8 @@ def _calm(setup: LoadSetup, mix: Mix) -> LoadSetup:
     return replace(setup, suite=suite, bounds=bounds)
 
 
-def _pause(bounds: Bounds | None) -> None:
-    until = time.monotonic() + max(PAUSE_S, 1 / bounds.max_rate_per_s if bounds else 0)
+def _pause(bounds: Bounds | None, least_s: float) -> None:
+    until = time.monotonic() + max(least_s, 1 / bounds.max_rate_per_s if bounds else 0)
     while (left_s := until - time.monotonic()) > 0:
         waiting.look()
         time.sleep(min(local.TICK_S, left_s))
@@ -201,7 +204,7 @@ def _failing_path(
     work = setup.suite.work
     for path, settings in work.paths_of_check(setup.suite.settings(work)).items():
         if calm.bounds:
-            _pause(calm.bounds)
+            _pause(calm.bounds, PAUSE_S)
         alone = replace(calm, suite=calm.suite.with_settings(work, settings))
         for error in _attempt(alone, mix, 1, length_s).errors:
             return f"{setup.target.url}: {path}: {error.example}; the load counts such errors", error.advice

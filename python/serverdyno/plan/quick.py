@@ -224,7 +224,7 @@ def _without_fragment(url: str) -> str:
 def _without_implied(texts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options without headers of browsers and curl that only say what the clients do anyway."""
     keeps = f"{texts.get('keep_alive', True)}".lower() == "true"
-    implied = {"expect:", "transfer-encoding:", "te:trailers", "te:", f"content-length:{_body_bytes(texts)}"}
+    implied = {"expect:", "transfer-encoding:", "te:", f"content-length:{_body_bytes(texts)}"}
     implied |= {"connection:keep-alive", "connection:keep-alive,te"} if keeps else {"connection:close"}
 
     def is_implied(header: str) -> bool:

@@ -14,7 +14,7 @@ use crate::bonnie::BonnieSpec;
 use crate::job::JobLevels;
 use crate::tally::MixTally;
 use dyno_files::{Access, Disposition, FileClient, Files, Handle};
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{Failure, Fault};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::ops::{Deref, DerefMut};
@@ -190,9 +190,9 @@ impl<C: FileClient> Worker<C> {
         offset: u64,
         into: &mut [u8],
     ) -> Result<usize, Failure> {
-        let begun_ns = monotonic_ns();
+        let begun_ns = self.client.call_clock_ns();
         let bytes = self.client.read_into(handle, offset, into).await?;
-        measured.times.record(monotonic_ns() - begun_ns);
+        measured.times.record(self.client.call_clock_ns() - begun_ns);
         Ok(bytes)
     }
 
@@ -203,9 +203,9 @@ impl<C: FileClient> Worker<C> {
         offset: u64,
         data: &[u8],
     ) -> Result<(), Failure> {
-        let begun_ns = monotonic_ns();
+        let begun_ns = self.client.call_clock_ns();
         self.client.write(handle, offset, data).await?;
-        measured.times.record(monotonic_ns() - begun_ns);
+        measured.times.record(self.client.call_clock_ns() - begun_ns);
         Ok(())
     }
 

@@ -83,6 +83,7 @@ impl<S: Sessions> Job<'_, S> {
                         // Interleave the rate limit of all clients, as in a level.
                         due_ns: monotonic_ns()
                             .saturating_add(interval_ns / u64::from(all) * u64::from(number)),
+                        postponed_ns: 0,
                         gate: gate.clone(),
                         next_gate: self.first_gate,
                         end: self.end.clone(),
@@ -124,6 +125,8 @@ pub(super) struct JobClient<C> {
     /// Minimum interval between two calls (0: no limit), and the time at which the next call may start.
     interval_ns: u64,
     due_ns: u64,
+    /// Total time for which the rate limit has postponed calls.
+    postponed_ns: u64,
     gate: Arc<Gate>,
     next_gate: u64,
     end: Arc<JobControl>,
@@ -139,17 +142,31 @@ impl<C: FileClient> JobClient<C> {
     }
 
     /// Waits until the rate limit permits the next call. Fails if the job has ended.
-    async fn turn(&mut self) -> Result<(), Failure> {
+    pub(super) async fn turn(&mut self) -> Result<(), Failure> {
         if self.interval_ns > 0 {
+            let came_ns = monotonic_ns();
             // Wait in short parts, so that a stop takes effect even at a slow rate.
             while monotonic_ns() < self.due_ns {
                 self.go_on()?;
                 let look_ns = monotonic_ns().saturating_add(LOOK_WHILE_BOUND_NS);
                 self.files.idle_until(self.due_ns.min(look_ns)).await?;
             }
-            self.due_ns = monotonic_ns().saturating_add(self.interval_ns);
+            let now_ns = monotonic_ns();
+            self.due_ns = now_ns.saturating_add(self.interval_ns);
+            self.postponed_ns += now_ns - came_ns;
         }
         self.go_on()
+    }
+
+    /// Returns the time of a clock that stands still while the rate limit postpones a call. A response time by it
+    /// begins when the call may start.
+    pub(super) fn call_clock_ns(&self) -> u64 {
+        monotonic_ns() - self.postponed_ns
+    }
+
+    /// Returns whether the rate limit permits a call now.
+    pub(super) fn is_due(&self) -> bool {
+        self.interval_ns == 0 || monotonic_ns() >= self.due_ns
     }
 
     fn begun_ns(&self) -> Option<u64> {
@@ -182,9 +199,8 @@ impl<C: FileClient> JobClient<C> {
         self.go_on()
     }
 
-    /// Starts one of several concurrent calls. Fails with a cache.
+    /// Starts one of several concurrent calls, for which there has been a `turn`. Fails with a cache.
     pub(super) async fn begin_call(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
-        self.turn().await?;
         self.files.begin(call).await
     }
 

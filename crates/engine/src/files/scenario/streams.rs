@@ -117,8 +117,10 @@ impl<C: FileClient> Stream<C> {
         let mut under_way: HashMap<CallId, (u64, u64)> = HashMap::new();
         let mut blocks = order.iter();
         loop {
-            while under_way.len() < depth as usize {
+            // Answers that come before the rate limit permits the next call are taken first.
+            while under_way.is_empty() || (under_way.len() < depth as usize && self.client.is_due()) {
                 let Some(&offset) = blocks.next() else { break };
+                self.client.turn().await?;
                 let begun_ns = monotonic_ns();
                 let id = self.begin_block(handle, offset, writes).await?;
                 under_way.insert(id, (offset, begun_ns));
