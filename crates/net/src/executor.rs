@@ -63,6 +63,26 @@ pub fn system_failure(error: Errno) -> Failure {
     }
 }
 
+/// Runs one task on an event loop of its own, outside of load. `deadline_ns`: its deadline, on the monotonic clock.
+///
+/// # Errors
+/// The failure of the task or of a system call.
+pub fn run_alone<T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
+    deadline_ns: u64,
+    work: impl FnOnce(&Executor) -> F,
+) -> Result<T, Failure> {
+    let executor = Executor::new().map_err(system_failure)?;
+    let result = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
+    let (slot, handle, work) = (result.clone(), executor.clone(), work(&executor));
+    executor.spawn(async move {
+        handle.set_deadline(deadline_ns);
+        let outcome = work.await;
+        *slot.borrow_mut() = outcome;
+    });
+    executor.run(|| false).map_err(system_failure)?;
+    result.replace(Err(Fault::ResponseTimeout.into()))
+}
+
 /// Timer of a task. The earliest timer compares as the greatest, because `BinaryHeap` pops the greatest.
 struct Timer {
     due_ns: u64,

@@ -142,13 +142,10 @@ impl DirectoryTarget {
     }
 
     fn ask_consent(&self, token: Option<&str>) -> Result<(), TargetError> {
-        let place = self.path.display().to_string();
-        let consent = Consent::of(&place, token)?;
-        let name = format!("serverdyno-{}.txt", consent.token());
-        let found = self
-            .beginning_of(&name)
-            .map_err(|errno| TargetError::Io(errno.into()))?;
-        consent.judge(found.as_deref(), &format!("{name} in the directory"))
+        Consent::ask(&self.shares[0], token, "the directory", |name| {
+            self.beginning_of(name)
+                .map_err(|errno| TargetError::Io(errno.into()))
+        })
     }
 
     fn beginning_of(&self, name: &str) -> Result<Option<Vec<u8>>, Errno> {

@@ -109,6 +109,14 @@ fn until(deadline_ns: u64) -> Duration {
     Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()))
 }
 
+/// Returns whether the part of a URL before the path is only `host` or `host:port`.
+#[must_use]
+pub fn is_plain_host(host: &str) -> bool {
+    host.is_ascii()
+        && !host.contains(|character: char| character < ' ' || "@?#\\% ".contains(character))
+        && name_and_port(host, 1).is_some()
+}
+
 /// Splits `name`, `name:port`, `[v6]` or `[v6]:port`. Returns None for any other text.
 #[must_use]
 pub fn name_and_port(host: &str, default_port: u16) -> Option<(&str, u16)> {

@@ -34,6 +34,22 @@ impl<'a> Consent<'a> {
         })
     }
 
+    /// Asks for the consent in a file of a directory, an export or a share, `place`. `read` returns the beginning of the
+    /// file with this name; None: it does not exist.
+    ///
+    /// # Errors
+    /// Those of `of`, `read` and `judge`.
+    pub fn ask(
+        host: &'a str,
+        token: Option<&'a str>,
+        place: &str,
+        read: impl FnOnce(&str) -> Result<Option<Vec<u8>>, TargetError>,
+    ) -> Result<(), TargetError> {
+        let consent = Self::of(host, token)?;
+        let name = format!("serverdyno-{}.txt", consent.token);
+        consent.judge(read(&name)?.as_deref(), &format!("{name} in {place}"))
+    }
+
     /// Returns the token, which is the name of the document.
     #[must_use]
     pub fn token(&self) -> &str {
