@@ -1,7 +1,7 @@
 //! Interpretation of NTSTATUS values (MS-ERREF 2.3.1) for a client of a file server.
 
 pub(crate) use crate::ntstatus::*;
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus};
+use dyno_measure::{Failure, Fault, ProtocolStatus};
 
 /// Returns whether `status` means that a path does not exist.
 #[must_use]
@@ -56,19 +56,13 @@ pub fn failure(status: u32) -> Failure {
 /// Returns `fault` with `status` as its detail.
 #[must_use]
 pub fn with(fault: Fault, status: u32) -> Failure {
-    Failure {
-        fault,
-        detail: Detail::Status(of(status)),
-    }
+    NTSTATUS.failure(fault, status)
 }
 
 /// Returns `status` in the form that failures carry.
 #[must_use]
 pub fn of(status: u32) -> ProtocolStatus {
-    ProtocolStatus {
-        code: status,
-        table: &NTSTATUS,
-    }
+    NTSTATUS.status(status)
 }
 
 #[cfg(test)]

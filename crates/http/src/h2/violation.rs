@@ -1,7 +1,7 @@
 //! Protocol errors of HTTP/2 servers: text, fault and the error code sent.
 
 use super::frame::ErrorCode;
-use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, Failure, Fault, StatusTable};
 
 named_enum! {
     /// Rule that a server broke. Section numbers refer to RFC 9113, or to RFC 7541 for header compression.
@@ -109,12 +109,6 @@ impl Violation {
 
 impl From<Violation> for Failure {
     fn from(violation: Violation) -> Self {
-        Self {
-            fault: violation.fault(),
-            detail: Detail::Status(ProtocolStatus {
-                code: violation as u32,
-                table: &VIOLATIONS,
-            }),
-        }
+        VIOLATIONS.failure(violation.fault(), violation as u32)
     }
 }
