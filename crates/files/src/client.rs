@@ -232,6 +232,31 @@ pub trait FileClient {
     fn max_write_bytes(&self) -> u32;
 }
 
+/// Forwards what a wrapper of a `FileClient`, its field `client`, passes on unchanged.
+#[macro_export]
+macro_rules! forward_to_client {
+    () => {
+        $crate::forward_to_client! { @all
+            loses_unstable_writes() -> bool;
+            leases_directories() -> bool;
+            traffic() -> $crate::Traffic;
+            kept_handles() -> $crate::KeptHandles;
+            requests_by_name() -> Vec<(&'static str, u64)>;
+            max_read_bytes() -> u32;
+            max_write_bytes() -> u32;
+        }
+
+        fn cut(&mut self) {
+            self.client.cut();
+        }
+    };
+    (@all $($name:ident() -> $result:ty;)*) => {
+        $(fn $name(&self) -> $result {
+            self.client.$name()
+        })*
+    };
+}
+
 /// Files as an application sees them: one complete call at a time.
 #[warn(missing_docs)]
 pub trait Files: Sized {
