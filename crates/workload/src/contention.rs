@@ -24,7 +24,8 @@ const SLOT: Slot = Slot(0);
 /// Separates a client's random stream for turns from the client's other streams.
 const TURNS_STREAM: u32 = u32::MAX - 1;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ContentionOptions {
     pub files: u32,
     pub blocks: u32,

@@ -28,7 +28,8 @@ const MAKING_BYTES: u32 = 1 << 16;
 const ORDER_STREAM: u32 = u32::MAX;
 
 /// Parameters that all clients share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StreamsOptions {
     /// Size of each client's file: whole blocks.
     pub file_bytes: u64,

@@ -3,9 +3,11 @@
 use super::pages;
 use super::policy::{AttributeAges, Policy};
 use crate::call::Caching;
+use serde::{Deserialize, Serialize};
 
 /// Client implementation whose calls the cache imitates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Redirector {
     /// Windows XP, as in the captures of 2004. A growing file is extended by writing its last byte, then its
     /// size is queried. A delete looks the path up first; a rename looks up both paths and opens and closes
