@@ -21,9 +21,6 @@ pub struct OpenTarget {
 
 impl OpenTarget {
     /// Opens the target of a document: resolves its address once, and verifies that the target permits load.
-    ///
-    /// # Errors
-    /// See `OpenError`.
     pub fn open(protocol: &str, section: Value, secrets: &Secrets) -> Result<Self, OpenError> {
         let Some(open) = kinds::open(protocol) else {
             let mut problems = Problems::default();
@@ -66,9 +63,6 @@ pub struct PreparedMix {
 
 impl PreparedMix {
     /// Checks a document, and prepares its work for an open target.
-    ///
-    /// # Errors
-    /// Every problem of the document.
     pub fn new(spec: &MixSpec, target: &OpenTarget, material: &Material) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         problems.unless(
@@ -129,13 +123,11 @@ impl PreparedMix {
 
     /// Returns the minimum space in bytes of one client's files at the end of its workload, or None if the
     /// work makes no files.
-    #[must_use]
     pub fn workspace_bytes(&self) -> Option<u64> {
         self.work.workspace_bytes()
     }
 
     /// Starts to remove all workspaces, within `most_ns`. Returns None if the work makes none.
-    #[must_use]
     pub fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {
         self.work.remove_workspaces(most_ns)
     }

@@ -54,15 +54,11 @@ impl Problems {
     }
 
     /// Returns whether there are no problems.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns `value` if there are no problems.
-    ///
-    /// # Errors
-    /// The problems.
     pub fn none_or<T>(self, value: Option<T>) -> Result<T, Self> {
         match value {
             Some(value) if self.is_empty() => Ok(value),

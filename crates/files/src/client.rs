@@ -113,7 +113,6 @@ pub struct KeptHandles {
 
 impl KeptHandles {
     /// Returns the difference from `before`, an earlier value of the same client.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
             asked: self.asked - before.asked,

@@ -33,7 +33,6 @@ named_enum! {
 
 impl CallKind {
     /// Returns the kind of `call`. An open that may create the file counts as a create.
-    #[must_use]
     pub fn of(call: &Call<'_>) -> Self {
         match call {
             Call::Open(open) if matches!(open.disposition, Disposition::Open | Disposition::Overwrite) => {
@@ -81,7 +80,6 @@ impl KindCount {
     }
 
     /// Returns the difference from `before`, an earlier value of the same client.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
             done: self.done - before.done,
@@ -109,7 +107,6 @@ pub struct Breaks {
 
 impl Breaks {
     /// Returns the difference from `before`, an earlier value of the same client.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
             came: self.came - before.came,

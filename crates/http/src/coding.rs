@@ -36,7 +36,6 @@ static CODINGS: StatusTable = StatusTable {
     },
 };
 
-#[must_use]
 pub fn asks_coding(fields: &[(String, String)]) -> bool {
     fields.iter().any(|(name, value)| {
         let codings = value.split(',');

@@ -35,9 +35,6 @@ enum Asked {
 impl Target {
     /// Sends `GET path` on a new connection and reads the answer until `deadline_ns` (monotonic clock). Keeps
     /// the first `most_bytes` of the body, and over HTTP/1 reads no further.
-    ///
-    /// # Errors
-    /// Why there is no response.
     pub fn get(&self, path: &str, deadline_ns: u64, most_bytes: usize) -> Result<Answer, Failure> {
         let request = if self.speaks_http2() {
             let maker = RequestMaker::new(self.host(), self.is_secure(), &Shape::default());
@@ -65,9 +62,6 @@ impl Target {
     }
 
     /// Connects to the target without sending a request. Gives up at `deadline_ns` (monotonic clock).
-    ///
-    /// # Errors
-    /// Why the connection failed.
     pub fn connect(&self, deadline_ns: u64) -> Result<(), Failure> {
         run_alone(deadline_ns, |executor| {
             let dialer = Rc::new(self.dialer(executor, 0));

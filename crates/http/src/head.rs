@@ -33,7 +33,6 @@ pub enum Redirect {
     Other,
     /// Location names a log-in page.
     LogIn,
-    /// The redirect sets a cookie.
     Cookie,
 }
 
@@ -143,7 +142,6 @@ impl Head {
     }
 
     /// Returns the status code and the redirect's kind as the detail of a failure.
-    #[must_use]
     pub fn detail(&self) -> Detail {
         Detail::Status(STATUS_CODES.status(u32::from(self.status) | (self.redirect as u32) << REDIRECT_SHIFT))
     }
@@ -303,7 +301,6 @@ impl Fields {
 
 impl Head {
     /// Returns whether the connection can carry another request after this response.
-    #[must_use]
     pub fn leaves_connection_open(&self) -> bool {
         self.keep_alive && self.framing != Framing::UntilClose
     }

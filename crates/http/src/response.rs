@@ -193,7 +193,6 @@ pub struct ResponseReader {
 
 impl ResponseReader {
     /// Creates a parser with `limits`.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -220,17 +219,14 @@ impl ResponseReader {
         self.surplus = 0;
     }
 
-    #[must_use]
     pub fn head(&self) -> Option<Head> {
         self.head
     }
 
-    #[must_use]
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    #[must_use]
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
@@ -248,9 +244,6 @@ impl ResponseReader {
 
     /// Processes the next bytes of a connection that may carry further responses. Returns how many belong to
     /// this one.
-    ///
-    /// # Errors
-    /// Same as `feed`.
     pub fn feed_first(&mut self, data: &[u8], body: &mut impl Body) -> Result<(Progress, usize), Failure> {
         let progress = self.feed_all(data, body)?;
         let surplus = std::mem::take(&mut self.surplus);

@@ -92,7 +92,6 @@ named_enum! {
 }
 
 impl Fault {
-    #[must_use]
     pub fn side(self) -> Side {
         match self {
             Self::ConnectionRefused
@@ -198,7 +197,6 @@ impl ValueName {
 
     /// Creates a name. Returns None unless it has 1 to 30 letters, digits and underscores and does not begin
     /// with a digit.
-    #[must_use]
     pub fn new(name: &str) -> Option<Self> {
         let spelled = name
             .bytes()
@@ -210,8 +208,6 @@ impl ValueName {
         (spelled && begins).then_some(Self { bytes, length })
     }
 
-    /// Returns the name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
     }

@@ -42,7 +42,6 @@ impl StatusTable {
 #[derive(Clone, Copy)]
 pub struct ProtocolStatus {
     pub code: u32,
-    /// Table of the number.
     pub table: &'static StatusTable,
 }
 

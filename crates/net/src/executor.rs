@@ -55,7 +55,6 @@ struct Shared {
 }
 
 /// Returns the failure for an error of the executor's own system calls.
-#[must_use]
 pub fn system_failure(error: Errno) -> Failure {
     Failure {
         fault: Fault::OtherIo,
@@ -64,9 +63,6 @@ pub fn system_failure(error: Errno) -> Failure {
 }
 
 /// Runs one task on an event loop of its own, outside of load. `deadline_ns`: its deadline, on the monotonic clock.
-///
-/// # Errors
-/// The failure of the task or of a system call.
 pub fn run_alone<T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
     deadline_ns: u64,
     work: impl FnOnce(&Executor) -> F,
@@ -156,7 +152,6 @@ impl Executor {
     }
 
     /// Stops sampling the loop lag and returns the samples in nanoseconds.
-    #[must_use]
     pub fn take_lag(&self) -> Histogram {
         self.shared.lag.borrow_mut().take().unwrap_or_default()
     }
@@ -167,7 +162,6 @@ impl Executor {
     }
 
     /// Stops the measurement of ready work and returns its sums.
-    #[must_use]
     pub fn take_ready_work(&self) -> ReadyWork {
         let meter = self.shared.ready_work.borrow_mut().take();
         meter.map_or_else(ReadyWork::default, |meter| meter.finish(monotonic_ns()))
@@ -205,13 +199,11 @@ impl Executor {
     }
 
     /// Returns the deadline of the current task, so that it can be restored after a shorter one.
-    #[must_use]
     pub fn deadline_ns(&self) -> u64 {
         self.shared.deadlines_ns.borrow()[self.shared.current.number()]
     }
 
     /// Returns whether the deadline of the current task had passed at the last sweep.
-    #[must_use]
     pub fn deadline_passed(&self) -> bool {
         self.shared.deadlines_ns.borrow()[self.shared.current.number()] == PASSED
     }

@@ -42,7 +42,6 @@ impl Refusal {
     }
 
     /// Returns the refusal in a failure's `Detail::Refused`, if NFS set it.
-    #[must_use]
     pub fn of(step: ProtocolStatus) -> Option<Self> {
         Self::of_code(step.code).filter(|_| step.table.name == STEPS.name)
     }
@@ -69,7 +68,6 @@ impl Refusal {
     }
 
     /// Returns the failure of a refused session, with the server's status, if any.
-    #[must_use]
     pub fn failure(self, status: Option<ProtocolStatus>) -> Failure {
         STEPS.refusal(self as u32, status)
     }

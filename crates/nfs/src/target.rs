@@ -67,9 +67,6 @@ impl NfsTarget {
     /// distributed over `exports`, or use the URL's path if `exports` is empty. After `?` follow libnfs's
     /// parameters `nfsport`, `mountport`, `uid` and `gid`, and the mount options `vers` and `proto`. The
     /// server is in the given network namespace (file `/proc/PID/ns/net`), if any.
-    ///
-    /// # Errors
-    /// See `TargetError`.
     pub fn open(
         url: &str,
         exports: Vec<String>,
@@ -130,42 +127,34 @@ impl NfsTarget {
     }
 
     /// Returns the checked address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns the version of the sessions.
-    #[must_use]
     pub fn version(&self) -> Version {
         self.options.version
     }
 
     /// Returns the answers so far that asked clients to wait.
-    #[must_use]
     pub fn postponed(&self) -> &Arc<Postponed> {
         &self.postponed
     }
 
     /// Returns the session options.
-    #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
     /// Returns whether sessions request delegations: the options ask for them, and the version has them.
-    #[must_use]
     pub fn delegates(&self) -> bool {
         self.options.delegations && self.options.version.is_four()
     }
 
-    #[must_use]
     pub fn exports(&self) -> &[String] {
         &self.exports
     }
 
-    /// Returns whether the server is on loopback.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.address.ip())
     }
@@ -180,7 +169,6 @@ impl NfsTarget {
 
     /// Returns a session on `export` that is not connected yet. `client` must differ from the number of every
     /// other client of the server.
-    #[must_use]
     pub fn session(&self, executor: &Executor, dialer: &Rc<Dialer>, export: &str, client: u64) -> Session {
         Session::new(
             executor.clone(),

@@ -60,9 +60,6 @@ impl From<NegotiateResponse> for Offer {
 /// Negotiates with the server at `address`, disconnects, and returns the server's properties. The address
 /// belongs to the given network namespace (file `/proc/PID/ns/net`), if any. Returns within `timeout`,
 /// whatever the server sends.
-///
-/// # Errors
-/// The failure that a session would report at this step; `advice` has the remedies.
 pub fn probe(
     address: SocketAddr,
     network_namespace: Option<&Path>,

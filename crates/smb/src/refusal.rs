@@ -49,7 +49,6 @@ impl Refusal {
     }
 
     /// Returns the refusal in a failure's `Detail::Refused`, if SMB set it.
-    #[must_use]
     pub fn of(step: ProtocolStatus) -> Option<Self> {
         Self::of_code(step.code).filter(|_| step.table.name == STEPS.name)
     }

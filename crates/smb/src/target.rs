@@ -60,9 +60,6 @@ impl SmbTarget {
     /// Clients are distributed over `shares`, or use the URL's share if `shares` is empty. The URL's path
     /// becomes the prefix of all paths, and its host becomes `options.server`. The server is in the given
     /// network namespace (file `/proc/PID/ns/net`), if any.
-    ///
-    /// # Errors
-    /// See `TargetError`.
     pub fn open(
         url: &str,
         shares: Vec<String>,
@@ -108,32 +105,26 @@ impl SmbTarget {
     }
 
     /// Returns the checked address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns the session options.
-    #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
     /// Returns a copy of the target that ignores the path of the URL.
-    #[must_use]
     pub fn at_roots(&self) -> Self {
         let mut target = self.clone();
         target.options.base_path.clear();
         target
     }
 
-    #[must_use]
     pub fn shares(&self) -> &[String] {
         &self.shares
     }
 
-    /// Returns whether the server is on loopback.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.address.ip())
     }

@@ -61,7 +61,6 @@ pub struct Contention {
 
 impl Contention {
     /// Returns the client's operations for this seed. Paths are below the directory of all clients.
-    #[must_use]
     pub fn new(options: ContentionOptions, seed: u64, client: u32) -> Self {
         let shared = (0..options.files).map(|file| format!("0/shared-{file}"));
         let paths = [client.to_string(), format!("{client}/made")];

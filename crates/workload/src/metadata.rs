@@ -93,7 +93,6 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    #[must_use]
     pub fn new(options: MetadataOptions, client: u32) -> Self {
         let file = |number| match options.shared {
             true => format!("../file.{client}.{number}"),

@@ -60,7 +60,6 @@ impl CacheOptions {
 
     /// Returns the options of a present-day client without grants: close-to-open with Linux's ages, transfers
     /// of 1 MiB, read-ahead.
-    #[must_use]
     pub fn close_to_open() -> Self {
         Self {
             policy: Policy::CloseToOpen(AttributeAges::default()),
@@ -70,7 +69,6 @@ impl CacheOptions {
 
     /// Returns the options of a present-day client: leases, transfers of 1 MiB, read-ahead, no imitation of
     /// Windows XP. The sizes are a choice, not measured from one system.
-    #[must_use]
     pub fn modern() -> Self {
         Self {
             policy: Policy::Lease(Caching::ALL),

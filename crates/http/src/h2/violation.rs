@@ -60,7 +60,6 @@ static VIOLATIONS: StatusTable = StatusTable {
 
 impl Violation {
     /// Returns the fault under which the violation is counted.
-    #[must_use]
     pub fn fault(self) -> Fault {
         match self {
             Self::WindowOverflow | Self::InitialWindow | Self::ConnectionWindow | Self::StreamWindow => {

@@ -38,7 +38,6 @@ pub enum TargetError {
 
 impl TargetError {
     /// Returns the error of a session that could not be opened at `place`.
-    #[must_use]
     pub fn of_session(place: &str, failure: &Failure, advice: Option<&'static str>) -> Self {
         match advice {
             Some(advice) => Self::Session {

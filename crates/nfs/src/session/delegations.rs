@@ -27,7 +27,6 @@ impl Conversation {
     }
 
     /// Returns whether the client has any delegation.
-    #[must_use]
     pub fn holds_any(&self) -> bool {
         self.four.as_ref().is_some_and(|state| state.delegated() > 0)
     }

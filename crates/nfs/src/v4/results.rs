@@ -70,7 +70,6 @@ pub(crate) struct Opened4 {
     pub(crate) file: FileHandle,
     pub(crate) info: Info,
     pub(crate) stateid: Stateid,
-    /// Whether the directory has changed.
     pub(crate) changed_directory: bool,
     /// Whether an exclusive creation has set the mode and has not stored its verifier in the times.
     pub(crate) is_furnished: bool,

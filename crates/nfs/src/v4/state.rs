@@ -79,7 +79,6 @@ impl Access4 {
 pub struct Agreed4 {
     /// The minor version in use.
     pub minor: u32,
-    /// The server's ID of the client.
     pub client_id: u64,
     /// The server's ID of the session.
     pub session: [u8; 16],
@@ -174,7 +173,6 @@ pub struct State {
 
 impl State {
     /// Creates the state of a new session.
-    #[must_use]
     pub fn new(agreed: Agreed4) -> Self {
         let slots = agreed.slots.clamp(1, MOST_SLOTS);
         Self {

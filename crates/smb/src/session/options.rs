@@ -45,7 +45,6 @@ pub enum Authentication {
 
 impl Authentication {
     /// Returns the name for reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Ntlm => "NTLMv2",

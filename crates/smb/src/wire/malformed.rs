@@ -76,7 +76,6 @@ pub struct Malformed {
 
 impl Malformed {
     /// Returns the error for `field`, which begins at `offset`.
-    #[must_use]
     pub fn at(field: Field, offset: usize) -> Self {
         Self { field, offset }
     }
@@ -106,7 +105,6 @@ impl From<Malformed> for Failure {
 }
 
 /// Adds the command to a failure whose detail is the location of a format error without a command.
-#[must_use]
 pub fn in_response_to(failure: Failure, command: u16) -> Failure {
     match failure.detail {
         Detail::Status(status)

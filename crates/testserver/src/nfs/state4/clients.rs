@@ -267,7 +267,6 @@ impl Clients {
         }
     }
 
-    /// Returns the client of a session.
     pub(in crate::nfs) fn client_of(&self, session: &SessionId) -> Outcome<u64> {
         let session = self.sessions.get(session).ok_or(Status4::BadSession)?;
         Ok(session.client)
