@@ -21,7 +21,7 @@ const FIRST_PAUSE_NS: u64 = 100_000_000;
 /// Repetitions of one request or removal outside of the measured load.
 pub(crate) struct Patience<'a> {
     executor: &'a Executor,
-    /// Whether a failure may pass, so that another attempt is not useless.
+    /// Whether a failure may be temporary, so that another attempt may succeed.
     may_pass: fn(&Failure) -> bool,
     attempt: u32,
 }
@@ -89,7 +89,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Removes each workspace, and repeats what failed. `remover` makes a remover for each concurrent removal.
+    /// Removes each workspace, and repeats what failed. `remover` creates a remover for each concurrent removal.
     pub(crate) fn remove<R>(&self, remover: impl Fn() -> R) -> Result<(), Failure>
     where
         R: AsyncFnMut(usize) -> Result<(), Failure> + 'static,
