@@ -1,7 +1,7 @@
 //! Faults: why an operation failed and which side caused it. They are counted by kind, never compared as
 //! text.
 
-use crate::{named_enum, ProtocolStatus};
+use crate::{named_enum, ProtocolStatus, StatusTable};
 use std::fmt;
 
 named_enum! {
@@ -235,6 +235,26 @@ impl From<Fault> for Failure {
     }
 }
 
+impl StatusTable {
+    pub const fn failure(&'static self, fault: Fault, code: u32) -> Failure {
+        Failure {
+            fault,
+            detail: Detail::Status(self.status(code)),
+        }
+    }
+
+    /// Returns the failure of a session that was refused at a step of this table, with the server's status, if any.
+    pub const fn refusal(&'static self, step: u32, status: Option<ProtocolStatus>) -> Failure {
+        Failure {
+            fault: Fault::SessionRefused,
+            detail: Detail::Refused {
+                step: self.status(step),
+                status,
+            },
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = self.fault.words();
@@ -269,8 +289,6 @@ impl fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    use crate::StatusTable;
 
     static STATUSES: StatusTable = StatusTable {
         name: "statuses",

@@ -1,7 +1,6 @@
 //! Status of a protocol in a failure: a number and the table that describes it. Each protocol maps its
 //! statuses to a `Fault`.
 
-use crate::fault::{Detail, Failure, Fault};
 use std::fmt;
 
 /// The statuses of a protocol, or the steps at which it refuses a session.
@@ -17,24 +16,6 @@ impl StatusTable {
     /// Returns a number of this table, as failures carry it.
     pub const fn status(&'static self, code: u32) -> ProtocolStatus {
         ProtocolStatus { code, table: self }
-    }
-
-    pub const fn failure(&'static self, fault: Fault, code: u32) -> Failure {
-        Failure {
-            fault,
-            detail: Detail::Status(self.status(code)),
-        }
-    }
-
-    /// Returns the failure of a session that was refused at a step of this table, with the server's status, if any.
-    pub const fn refusal(&'static self, step: u32, status: Option<ProtocolStatus>) -> Failure {
-        Failure {
-            fault: Fault::SessionRefused,
-            detail: Detail::Refused {
-                step: self.status(step),
-                status,
-            },
-        }
     }
 }
 
