@@ -408,8 +408,8 @@ class ReferenceSmbServer:
         Raises ValueError or OSError.
         """
     def stop(self) -> None: ...
-    def restart(self, *, outage_s: float = 0.0) -> None:
-        """Close every connection and be away for a while. Files and persistent handles stay."""
+    def restart(self, *, outage_s: float = 0.0) -> int:
+        """Close every connection and be away for a while. Files and persistent handles stay. Returns 0."""
     def cut_connections(self) -> None:
         """Close every connection."""
     def requests(self) -> dict[str, int]:

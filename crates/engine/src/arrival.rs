@@ -27,21 +27,16 @@ pub enum Arrival {
     Paced { interval_s: f64 },
     /// Operations arrive at a fixed rate per level. The clients' connections serve them; arrivals that find no free
     /// connection wait. Response time counts from the arrival.
-    Open {
-        rate_per_s: f64,
-        /// Distribution of the arrivals.
-        law: Law,
-        /// Maximum number of arrivals that wait for a connection. Further arrivals are dropped and counted.
-        queue: usize,
-    },
+    Open(OpenArrivals),
 }
 
 /// Open arrivals of a level.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct OpenArrivals {
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenArrivals {
     pub rate_per_s: f64,
     pub law: Law,
-    /// Maximum number of waiting requests of the whole level.
+    /// Maximum number of arrivals that wait for a connection. Further arrivals are dropped and counted.
     pub queue: usize,
 }
 

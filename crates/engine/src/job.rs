@@ -57,7 +57,6 @@ pub struct JobControl {
 }
 
 impl JobControl {
-    #[must_use]
     pub fn led() -> Self {
         Self {
             is_led: true,
@@ -82,13 +81,11 @@ impl JobControl {
     }
 
     /// Waits until the job is at a gate or has ended, at most `timeout`. Returns its state.
-    #[must_use]
     pub fn wait(&self, timeout: Duration) -> JobStage {
         self.wait_while(timeout, |stage| !stage.ended && stage.gate.is_none())
     }
 
     /// Waits until the job has ended, at most `timeout`. Returns whether it has.
-    #[must_use]
     pub fn wait_for_end(&self, timeout: Duration) -> bool {
         self.wait_while(timeout, |stage| !stage.ended).ended
     }
@@ -222,7 +219,6 @@ pub struct JobFailure {
 impl FileJob {
     /// Returns why the job is invalid: a size is 0, there are too many sessions, a block is too large, or a local file
     /// has a path. None: it is valid.
-    #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
         let is_sound = match &self.task {
             FileTask::Bonnie(spec) => {

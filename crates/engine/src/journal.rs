@@ -133,7 +133,6 @@ impl Journal {
         }
     }
 
-    #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         let entries = self.page.entries.lock();
         entries.unwrap_or_else(PoisonError::into_inner).clone()

@@ -97,14 +97,6 @@ pub struct Answer {
     pub whole: bool,
 }
 
-/// A kind of work.
-pub(crate) trait Kind: Sync {
-    fn name(&self) -> &'static str;
-
-    /// Opens a target: resolves its address once, and checks that the target consents to load.
-    fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError>;
-}
-
 /// A destination to which load may be sent.
 #[warn(missing_docs)]
 pub trait Target: Send + Sync + Debug {
@@ -147,7 +139,7 @@ pub trait Target: Send + Sync + Debug {
         false
     }
 
-    /// Runs a job until `end` stops it. None for targets without files.
+    /// Runs a job until `end` stops it. None for targets without files, and for remote targets without a rate limit.
     fn carry_out(&self, _job: &FileJob, _end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         None
     }
@@ -169,6 +161,7 @@ pub trait Target: Send + Sync + Debug {
     }
 
     /// Prepares a level before the clock runs. Appends errors to `problems`.
+    #[allow(private_interfaces)] // Only `PreparedMix` calls it.
     fn prepare(
         &self,
         mix: &Arc<Mix>,

@@ -40,7 +40,7 @@ mod time_fields;
 mod web;
 mod workspaces;
 
-pub use arrival::{Arrival, Law};
+pub use arrival::{Arrival, Law, OpenArrivals};
 pub use bonnie::BonnieSpec;
 pub use break_tally::BreakTally;
 pub use client_rows::ClientTally;

@@ -143,7 +143,6 @@ impl Load {
         self.start.go(start_ns);
     }
 
-    #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let sum = |figure: fn(&Live) -> &std::sync::atomic::AtomicU64| -> u64 {
             self.shared

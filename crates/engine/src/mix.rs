@@ -1,43 +1,21 @@
 //! A level in integers: its clients, the part of them that this process runs, their start times and due times.
 
 use crate::arrival::{Arrival, DueTimes, OpenArrivals, Pace};
-use crate::spec::{nanoseconds, MixSpec, StartRule};
+use crate::spec::{nanoseconds, MixSpec, PartSpec};
 use dyno_measure::{Window, NS_PER_S};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::ops::Deref;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const DELAY_STREAM: u64 = 0x6465_6c61_7973_0000;
 
-/// The clients of a level that this process runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
-    /// Number of the first client.
-    pub offset: usize,
-    /// Distance between the starts of two runs.
-    pub step: usize,
-    /// Consecutive clients in a run.
-    pub run: usize,
-    /// Total number of clients.
-    pub clients: usize,
-}
-
-impl Part {
-    /// Returns the client's number in the level.
-    #[must_use]
-    pub fn client(&self, place: usize) -> usize {
-        self.offset + self.step * (place / self.run) + place % self.run
-    }
-}
-
-/// A fixed load for a fixed time.
+/// A fixed load for a fixed time: its document, and what follows from it.
 #[derive(Debug, Clone)]
 pub struct Mix {
-    /// Simulated client machines of the whole level.
-    pub clients: usize,
-    /// Request streams per client.
-    pub threads: usize,
-    pub part: Part,
+    pub spec: MixSpec,
+    /// The clients that this process runs.
+    pub part: PartSpec,
     /// Length of the level, and its measured part.
     pub window: Window,
     /// Maximum random delay of a client's start.
@@ -46,49 +24,33 @@ pub struct Mix {
     /// Open arrivals of the level; None: each client thread has its own pace.
     pub(crate) open: Option<OpenArrivals>,
     pub timeout_ns: u64,
-    /// Seed of every random stream.
-    pub seed: u64,
-    /// Number that is unique to this level.
-    pub nonce: u64,
-    /// Errors after which a client leaves; None: never.
-    pub leave_after_errors: Option<u32>,
-    /// Share of the data read whose content is checked, 0 to 1.
-    pub verify_share: f64,
-    /// Maximum operations per second of all clients together.
-    pub max_rate_per_s: Option<f64>,
-    /// Operations of all clients together after which the level ends.
-    pub operations: Option<u64>,
-    pub start: StartRule,
     /// OS threads that generate the load.
     pub engine_threads: usize,
     /// CPUs to which the engine threads are pinned in turn; if empty, they are not pinned.
     pub cpus: Vec<usize>,
     /// Whether each client has its own engine thread, in which it waits for system calls.
     pub clients_block: bool,
-    /// CPU time to waste per operation.
-    pub added_cpu_ns: u32,
-    /// Number of a client thread's first operations in the digest.
-    pub digest_operations: u32,
+}
+
+impl Deref for Mix {
+    type Target = MixSpec;
+
+    fn deref(&self) -> &MixSpec {
+        &self.spec
+    }
 }
 
 impl Mix {
     /// Converts a document, which may still have problems that `MixSpec::check` reports.
     pub(crate) fn of(spec: &MixSpec) -> Self {
-        let whole = Part {
-            offset: 0,
-            step: 1,
-            run: 1,
+        let whole = PartSpec {
+            client_offset: 0,
+            client_step: 1,
+            client_run: 1,
             clients: spec.clients,
         };
         Self {
-            clients: spec.clients,
-            threads: spec.threads,
-            part: spec.part.map_or(whole, |part| Part {
-                offset: part.client_offset,
-                step: part.client_step,
-                run: part.client_run,
-                clients: part.clients,
-            }),
+            part: spec.part.unwrap_or(whole),
             window: Window {
                 length_ns: nanoseconds(spec.window.length_s),
                 ramp_up_ns: nanoseconds(spec.window.ramp_up_s),
@@ -102,33 +64,17 @@ impl Mix {
                 Arrival::Paced { interval_s } => Pace::Paced {
                     interval_ns: nanoseconds(interval_s),
                 },
-                Arrival::Open { .. } => Pace::Closed { think_ns: 0 },
+                Arrival::Open(_) => Pace::Closed { think_ns: 0 },
             },
             open: match spec.arrival {
-                Arrival::Open {
-                    rate_per_s,
-                    law,
-                    queue,
-                } => Some(OpenArrivals {
-                    rate_per_s,
-                    law,
-                    queue,
-                }),
+                Arrival::Open(open) => Some(open),
                 Arrival::Closed { .. } | Arrival::Paced { .. } => None,
             },
             timeout_ns: nanoseconds(spec.timeout_s),
-            seed: spec.seed,
-            nonce: spec.nonce,
-            leave_after_errors: spec.leave_after_errors,
-            verify_share: spec.verify_share,
-            max_rate_per_s: spec.max_rate_per_s,
-            operations: spec.operations,
-            start: spec.start,
             engine_threads: spec.engine.threads,
             cpus: spec.engine.cpus.clone(),
             clients_block: false,
-            added_cpu_ns: spec.added_cpu_ns,
-            digest_operations: spec.digest_operations,
+            spec: spec.clone(),
         }
     }
 
@@ -199,41 +145,29 @@ impl Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{json, Value};
 
     const DELAY_NS: u64 = 1_000_000;
 
     fn mix(max_rate_per_s: Option<f64>, delay_ns: u64) -> Mix {
+        let usual: Value = serde_json::from_str(include_str!("../tests/complete.json")).expect("as made");
+        let mut document = usual["mix"].clone();
+        document["clients"] = json!(200);
+        document["threads"] = json!(2);
+        document["seed"] = json!(7);
+        document["max_rate_per_s"] = json!(max_rate_per_s);
+        let spec = MixSpec::parse(&document.to_string()).expect("a document");
         Mix {
-            clients: 200,
-            threads: 2,
-            part: Part {
-                offset: 0,
-                step: 1,
-                run: 1,
-                clients: 200,
-            },
-            window: Window {
-                length_ns: NS_PER_S,
-                ramp_up_ns: 0,
-                ramp_down_ns: 0,
-            },
             delay_ns,
-            pace: Pace::Closed { think_ns: 0 },
-            open: None,
-            timeout_ns: NS_PER_S,
-            seed: 7,
-            nonce: 0,
-            leave_after_errors: None,
-            verify_share: 1.0,
-            max_rate_per_s,
-            operations: None,
-            start: StartRule::Ready,
-            engine_threads: 1,
-            cpus: Vec::new(),
-            clients_block: false,
-            added_cpu_ns: 0,
-            digest_operations: 0,
+            ..Mix::of(&spec)
         }
+    }
+
+    /// Returns the level with another document.
+    fn with(mix: &Mix, change: impl FnOnce(&mut MixSpec)) -> Mix {
+        let mut other = mix.clone();
+        change(&mut other.spec);
+        other
     }
 
     #[test]
@@ -255,16 +189,13 @@ mod tests {
             .map(|client| mix.first_start_ns(client, 1))
             .collect();
         assert_eq!(starts, together);
-        let another_seed = Mix { seed: 8, ..mix };
+        let another_seed = with(&mix, |spec| spec.seed = 8);
         assert_ne!(starts[0], another_seed.first_start_ns(0, 0));
     }
 
     #[test]
     fn a_number_of_operations_is_dealt_out_evenly_to_all_client_threads() {
-        let mix = Mix {
-            operations: Some(1001),
-            ..mix(None, 0)
-        };
+        let mix = with(&mix(None, 0), |spec| spec.operations = Some(1001));
         let dealt = |stream: usize| mix.operations_of(stream / 2, stream % 2);
         assert_eq!((0..400).map(dealt).sum::<u64>(), 1001);
         assert_eq!((dealt(0), dealt(200), dealt(201)), (3, 3, 2));
@@ -306,21 +237,25 @@ mod tests {
     fn a_client_starts_at_the_same_moment_whichever_process_carries_it() {
         let whole = mix(Some(1000.0), DELAY_NS);
         let part = Mix {
-            part: Part {
-                offset: 1,
-                step: 4,
-                run: 1,
+            part: PartSpec {
+                client_offset: 1,
+                client_step: 4,
+                client_run: 1,
                 clients: 50,
             },
             ..whole.clone()
         };
         assert_eq!(part.part.client(2), 9);
-        let runs = Part { run: 3, ..part.part };
+        let runs = PartSpec {
+            client_run: 3,
+            ..part.part
+        };
         let numbers: Vec<usize> = (0..7).map(|place| runs.client(place)).collect();
         assert_eq!(numbers, [1, 2, 3, 5, 6, 7, 9]);
         assert_eq!(part.first_start_ns(9, 1), whole.first_start_ns(9, 1));
         assert_eq!(part.bound_ns(), whole.bound_ns());
         assert_eq!(part.identity(), whole.identity());
-        assert_ne!(part.identity(), Mix { nonce: 1, ..whole }.identity());
+        let other = with(&whole, |spec| spec.nonce += 1);
+        assert_ne!(part.identity(), other.identity());
     }
 }

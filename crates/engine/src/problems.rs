@@ -26,9 +26,10 @@ impl Problems {
     }
 
     /// Records that the value at `path` is out of range unless `holds`. The control plane checks and explains
-    /// the same ranges, so its documents never fail here.
-    pub(crate) fn bounded(&mut self, holds: bool, path: &str) {
+    /// the same ranges, so its documents never fail here. Returns `holds`.
+    pub(crate) fn bounded(&mut self, holds: bool, path: &str) -> bool {
         self.unless(holds, path, "out of bounds");
+        holds
     }
 
     pub(crate) fn time(&mut self, seconds: f64, path: &str) {
@@ -53,15 +54,11 @@ impl Problems {
     }
 
     /// Returns whether there are no problems.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns `value` if there are no problems.
-    ///
-    /// # Errors
-    /// The problems.
     pub fn none_or<T>(self, value: Option<T>) -> Result<T, Self> {
         match value {
             Some(value) if self.is_empty() => Ok(value),

@@ -36,9 +36,6 @@ impl<'a> Patience<'a> {
     }
 
     /// Waits before the next attempt.
-    ///
-    /// # Errors
-    /// The failure, if another attempt would be useless, or if the attempts are used up.
     pub(crate) async fn wait_after(&mut self, failure: Failure) -> Result<(), Failure> {
         self.attempt += 1;
         if self.attempt == ATTEMPTS || !(self.may_pass)(&failure) {
@@ -197,7 +194,6 @@ impl Removal {
         self.is_over
     }
 
-    #[must_use]
     pub fn left(&self) -> Vec<LeftOver> {
         let failures = self.progress.failures.lock();
         let failures = failures.unwrap_or_else(PoisonError::into_inner);

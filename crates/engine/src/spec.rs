@@ -3,7 +3,7 @@
 //! The `target`, `workload` and `client` sections belong to the protocols (`kinds/`), which parse them.
 //! Secrets and blobs are passed separately and are not recorded.
 
-use crate::arrival::Arrival;
+use crate::arrival::{Arrival, OpenArrivals};
 use crate::problems::{Problems, CONTRADICTS};
 use dyno_measure::NS_PER_S;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,13 @@ pub struct PartSpec {
     pub client_run: usize,
     /// Total number of clients.
     pub clients: usize,
+}
+
+impl PartSpec {
+    /// Returns a client's number in the level.
+    pub(crate) fn client(&self, place: usize) -> usize {
+        self.client_offset + self.client_step * (place / self.client_run) + place % self.client_run
+    }
 }
 
 /// The threads that generate the load.
@@ -174,13 +181,12 @@ impl MixSpec {
                 problems.time(interval_s, "arrival.interval_s");
                 problems.bounded(nanoseconds(interval_s) > 0, "arrival.interval_s");
             }
-            Arrival::Open {
-                rate_per_s, queue, ..
-            } => self.check_open(rate_per_s, queue, problems),
+            Arrival::Open(open) => self.check_open(open, problems),
         }
     }
 
-    fn check_open(&self, rate_per_s: f64, queue: usize, problems: &mut Problems) {
+    fn check_open(&self, open: OpenArrivals, problems: &mut Problems) {
+        let rate_per_s = open.rate_per_s;
         problems.bounded(
             rate_per_s > 0.0 && rate_per_s <= MAX_RATE_PER_S,
             "arrival.rate_per_s",
@@ -190,7 +196,7 @@ impl MixSpec {
             "arrival.rate_per_s",
             "is above max_rate_per_s",
         );
-        problems.bounded(queue <= MAX_WAITING, "arrival.queue");
+        problems.bounded(open.queue <= MAX_WAITING, "arrival.queue");
     }
 
     fn check_clients(&self, problems: &mut Problems) {
@@ -222,7 +228,7 @@ impl MixSpec {
         problems.bounded(self.operations != Some(0), "operations");
         problems.unless(
             self.operations.is_none()
-                || !matches!(self.arrival, Arrival::Open { .. }) && self.window.has_no_ramps(),
+                || !matches!(self.arrival, Arrival::Open(_)) && self.window.has_no_ramps(),
             "operations",
             CONTRADICTS,
         );

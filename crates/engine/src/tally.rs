@@ -365,7 +365,6 @@ pub struct MixTally {
 }
 
 /// Returns the JSON schema of a level with all counts, rows of clients included.
-#[must_use]
 pub fn schema() -> Value {
     #[derive(JsonSchema)]
     #[allow(dead_code)]
@@ -380,7 +379,6 @@ pub fn schema() -> Value {
 
 impl MixTally {
     /// Returns an empty tally of this version.
-    #[must_use]
     pub fn new() -> Self {
         Self {
             version: VERSION,
@@ -401,7 +399,6 @@ impl MixTally {
     }
 
     /// Returns the document as CBOR, followed by the rows of the clients.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let written = ciborium::into_writer(self, &mut bytes);
@@ -411,9 +408,6 @@ impl MixTally {
     }
 
     /// Parses the output of `to_bytes`.
-    ///
-    /// # Errors
-    /// Why `bytes` is not a tally that this version can read.
     pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, String> {
         let mut tally: Self =
             ciborium::from_reader(&mut bytes).map_err(|error| format!("not a level's tally: {error}"))?;

@@ -41,7 +41,6 @@ impl Workspaces {
     pub const DIRECTORY: &str = "serverdyno-clients";
 
     /// Returns the workspaces of the load of that name.
-    #[must_use]
     pub fn named(name: u32) -> Self {
         Self {
             directory: format!("{}-{name:08x}", Self::DIRECTORY).into(),
@@ -64,19 +63,16 @@ impl Workspaces {
     }
 
     /// Returns the expected contents of a client's files after its last level, or None if unknown.
-    #[must_use]
     pub fn ledger_of(&self, client: usize) -> Option<Ledger> {
         self.known().ledgers.get(&client).cloned()
     }
 
     /// Returns the clients whose workspaces exist on the server, in whole or in part.
-    #[must_use]
     pub fn standing(&self) -> Vec<usize> {
         self.known().standing.iter().copied().collect()
     }
 
     /// Returns whether any workspace was ever begun, even if all are removed by now.
-    #[must_use]
     pub fn begun(&self) -> bool {
         self.known().begun
     }

@@ -6,9 +6,6 @@ use crate::uncached::Uncached;
 use dyno_measure::Failure;
 
 /// Reads the first bytes of a file and ends the session. None: the file does not exist.
-///
-/// # Errors
-/// The failure of the session or of a call.
 pub async fn read_beginning<C: FileClient>(
     client: C,
     path: &str,

@@ -210,7 +210,6 @@ pub enum Reply {
     /// Reply to `Open`.
     Opened {
         handle: Handle,
-        /// Granted caching.
         granted: Caching,
         /// Whether this open created the file.
         created: bool,

@@ -113,7 +113,6 @@ pub struct KeptHandles {
 
 impl KeptHandles {
     /// Returns the difference from `before`, an earlier value of the same client.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
             asked: self.asked - before.asked,
@@ -230,6 +229,31 @@ pub trait FileClient {
 
     /// Returns the maximum size of a `Write` in bytes.
     fn max_write_bytes(&self) -> u32;
+}
+
+/// Forwards what a wrapper of a `FileClient`, its field `client`, passes on unchanged.
+#[macro_export]
+macro_rules! forward_to_client {
+    () => {
+        $crate::forward_to_client! { @all
+            loses_unstable_writes() -> bool;
+            leases_directories() -> bool;
+            traffic() -> $crate::Traffic;
+            kept_handles() -> $crate::KeptHandles;
+            requests_by_name() -> Vec<(&'static str, u64)>;
+            max_read_bytes() -> u32;
+            max_write_bytes() -> u32;
+        }
+
+        fn cut(&mut self) {
+            self.client.cut();
+        }
+    };
+    (@all $($name:ident() -> $result:ty;)*) => {
+        $(fn $name(&self) -> $result {
+            self.client.$name()
+        })*
+    };
 }
 
 /// Files as an application sees them: one complete call at a time.

@@ -1,7 +1,7 @@
 //! Counts calls to a client by kind, to compare them with the server's counts and the captures.
 
 use crate::call::{Caching, Call, Disposition, Handle, Reply, Stability};
-use crate::client::{Break, CallId, Event, FileClient, Grant, KeptHandles, Traffic};
+use crate::client::{Break, CallId, Event, FileClient, Grant};
 use crate::page_run::PageRun;
 use dyno_measure::{monotonic_ns, named_enum, Failure, Histogram};
 use rustc_hash::FxHashMap;
@@ -33,7 +33,6 @@ named_enum! {
 
 impl CallKind {
     /// Returns the kind of `call`. An open that may create the file counts as a create.
-    #[must_use]
     pub fn of(call: &Call<'_>) -> Self {
         match call {
             Call::Open(open) if matches!(open.disposition, Disposition::Open | Disposition::Overwrite) => {
@@ -81,7 +80,6 @@ impl KindCount {
     }
 
     /// Returns the difference from `before`, an earlier value of the same client.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
             done: self.done - before.done,
@@ -109,7 +107,6 @@ pub struct Breaks {
 
 impl Breaks {
     /// Returns the difference from `before`, an earlier value of the same client.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
             came: self.came - before.came,
@@ -257,41 +254,11 @@ impl<C: FileClient> FileClient for Counted<C> {
         Ok(())
     }
 
-    fn loses_unstable_writes(&self) -> bool {
-        self.client.loses_unstable_writes()
-    }
-
-    fn leases_directories(&self) -> bool {
-        self.client.leases_directories()
-    }
-
-    fn cut(&mut self) {
-        self.client.cut();
-    }
+    crate::forward_to_client!();
 
     async fn disconnect(&mut self) {
         self.outstanding.clear();
         self.unanswered.clear();
         self.client.disconnect().await;
-    }
-
-    fn traffic(&self) -> Traffic {
-        self.client.traffic()
-    }
-
-    fn kept_handles(&self) -> KeptHandles {
-        self.client.kept_handles()
-    }
-
-    fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
-        self.client.requests_by_name()
-    }
-
-    fn max_read_bytes(&self) -> u32 {
-        self.client.max_read_bytes()
-    }
-
-    fn max_write_bytes(&self) -> u32 {
-        self.client.max_write_bytes()
     }
 }

@@ -23,7 +23,6 @@ impl PageRun {
     }
 
     /// Copies bytes into new pages.
-    #[must_use]
     pub fn of(data: &[u8]) -> Self {
         let page = |piece: &[u8]| {
             let mut page = [0; PAGE];
@@ -33,12 +32,10 @@ impl PageRun {
         Self::new(data.chunks(PAGE).map(page).collect(), 0..data.len())
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -53,7 +50,6 @@ impl PageRun {
             .filter(|piece| !piece.is_empty())
     }
 
-    #[must_use]
     pub fn part(&self, part: Range<usize>) -> Self {
         let Range { start, end } = self.bytes;
         let bytes = (start + part.start).min(end)..(start + part.end).min(end);

@@ -1,7 +1,6 @@
 //! Name patterns, for protocols whose servers list directories without matching names.
 
 /// Matches a name against a pattern of `*` and `?` like a shell: case matters, and `*.*` requires a dot.
-#[must_use]
 pub fn matches_pattern(pattern: &str, name: &[u8]) -> bool {
     let pattern = pattern.as_bytes();
     let (mut at, mut star) = ((0, 0), None);

@@ -16,13 +16,11 @@ impl Postponed {
         self.in_grace.fetch_add(in_grace.into(), Ordering::Relaxed);
     }
 
-    #[must_use]
     pub fn all(&self) -> u64 {
         self.all.load(Ordering::Relaxed)
     }
 
     /// Returns the number of these answers that a grace period caused.
-    #[must_use]
     pub fn in_grace(&self) -> u64 {
         self.in_grace.load(Ordering::Relaxed)
     }

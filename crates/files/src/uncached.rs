@@ -43,9 +43,6 @@ impl<C> Uncached<C> {
 
 impl<C: FileClient> Uncached<C> {
     /// Starts one of several concurrent calls.
-    ///
-    /// # Errors
-    /// Those of [`FileClient::begin`].
     pub async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
         let mut call = *call;
         if let Call::Write { stability, .. } = &mut call {
@@ -58,9 +55,6 @@ impl<C: FileClient> Uncached<C> {
     }
 
     /// Waits for the next call to end and returns its result. Passes read data to `data`.
-    ///
-    /// # Errors
-    /// Those of [`FileClient::next`].
     pub async fn ended(
         &mut self,
         data: &mut impl FnMut(CallId, &[u8]),

@@ -6,7 +6,7 @@
 
 use crate::response::Body;
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
-use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, Failure, Fault, StatusTable};
 use flate2::write::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use std::fmt;
@@ -36,7 +36,6 @@ static CODINGS: StatusTable = StatusTable {
     },
 };
 
-#[must_use]
 pub fn asks_coding(fields: &[(String, String)]) -> bool {
     fields.iter().any(|(name, value)| {
         let codings = value.split(',');
@@ -159,13 +158,7 @@ impl Decoder {
     }
 
     fn failure(&self) -> Failure {
-        Failure {
-            fault: Fault::BrokenCoding,
-            detail: Detail::Status(ProtocolStatus {
-                code: self.decoded() as u32,
-                table: &CODINGS,
-            }),
-        }
+        CODINGS.failure(Fault::BrokenCoding, self.decoded() as u32)
     }
 
     fn feed(&mut self, data: &[u8]) -> Result<(), Stop> {

@@ -91,7 +91,6 @@ pub struct Connection<T: Transport = PlainTcp> {
 
 impl Connection {
     /// Creates a client over plain TCP without connecting. A receive call reads at most the size of `buffer`.
-    #[must_use]
     pub fn new(
         executor: Executor,
         dialer: Rc<Dialer>,
@@ -105,7 +104,6 @@ impl Connection {
 
 impl<T: Transport> Connection<T> {
     /// Creates a client whose connections are made by `transport`.
-    #[must_use]
     pub fn over(
         transport: T,
         executor: Executor,
@@ -140,9 +138,6 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Sends `request`, reads the whole response and passes its body to `body`.
-    ///
-    /// # Errors
-    /// Why the response is incomplete. The connection is then closed.
     pub async fn exchange(
         &mut self,
         request: &[u8],
@@ -154,9 +149,6 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Like `exchange`, but the request is in parts: its head, and pieces of its body. The pieces are not copied.
-    ///
-    /// # Errors
-    /// Same as `exchange`.
     pub async fn exchange_parts(
         &mut self,
         request: &[&[u8]],

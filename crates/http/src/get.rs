@@ -9,7 +9,7 @@ use crate::response::{silent, Body, Limits, Progress, ResponseReader};
 use crate::stream::{PlainTcp, Received, Stream, Transport};
 use crate::tls::{EvenShare, TlsOverTcp};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_net::{system_failure, Executor};
+use dyno_net::run_alone;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -35,9 +35,6 @@ enum Asked {
 impl Target {
     /// Sends `GET path` on a new connection and reads the answer until `deadline_ns` (monotonic clock). Keeps
     /// the first `most_bytes` of the body, and over HTTP/1 reads no further.
-    ///
-    /// # Errors
-    /// Why there is no response.
     pub fn get(&self, path: &str, deadline_ns: u64, most_bytes: usize) -> Result<Answer, Failure> {
         let request = if self.speaks_http2() {
             let maker = RequestMaker::new(self.host(), self.is_secure(), &Shape::default());
@@ -50,44 +47,26 @@ impl Target {
             };
             Asked::Http1(style.get(path))
         };
-        let executor = Executor::new().map_err(system_failure)?;
-        let answered = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
-        let (slot, handle) = (answered.clone(), executor.clone());
-        let dialer = Rc::new(self.dialer(&executor, 0));
         let connector = self.tls().map(|client| client.connector());
-        executor.spawn(async move {
-            handle.set_deadline(deadline_ns);
-            let asked = match connector {
-                None => ask(PlainTcp::new(dialer), &request, deadline_ns, most_bytes).await,
-                Some(connector) => {
-                    let buffer = Rc::new(RefCell::new(vec![0; BUFFER_BYTES].into_boxed_slice()));
-                    let tls = TlsOverTcp::new(dialer, connector, EvenShare::new(0.0), buffer);
-                    ask(tls, &request, deadline_ns, most_bytes).await
-                }
-            };
-            *slot.borrow_mut() = asked;
-        });
-        executor.run(|| false).map_err(system_failure)?;
-        answered.replace(Err(Fault::ResponseTimeout.into()))
+        run_alone(deadline_ns, |executor| {
+            let dialer = Rc::new(self.dialer(executor, 0));
+            async move {
+                let Some(connector) = connector else {
+                    return ask(PlainTcp::new(dialer), &request, deadline_ns, most_bytes).await;
+                };
+                let buffer = Rc::new(RefCell::new(vec![0; BUFFER_BYTES].into_boxed_slice()));
+                let tls = TlsOverTcp::new(dialer, connector, EvenShare::new(0.0), buffer);
+                ask(tls, &request, deadline_ns, most_bytes).await
+            }
+        })
     }
-}
 
-impl Target {
     /// Connects to the target without sending a request. Gives up at `deadline_ns` (monotonic clock).
-    ///
-    /// # Errors
-    /// Why the connection failed.
     pub fn connect(&self, deadline_ns: u64) -> Result<(), Failure> {
-        let executor = Executor::new().map_err(system_failure)?;
-        let connected = Rc::new(RefCell::new(Err(Fault::ConnectTimeout.into())));
-        let (slot, handle, dialer) = (connected.clone(), executor.clone(), self.dialer(&executor, 0));
-        executor.spawn(async move {
-            handle.set_deadline(deadline_ns);
-            let opened = PlainTcp::new(Rc::new(dialer)).open(&[]).await;
-            *slot.borrow_mut() = opened.map(|_| ());
-        });
-        executor.run(|| false).map_err(system_failure)?;
-        connected.replace(Err(Fault::ConnectTimeout.into()))
+        run_alone(deadline_ns, |executor| {
+            let dialer = Rc::new(self.dialer(executor, 0));
+            async move { PlainTcp::new(dialer).open(&[]).await.map(|_| ()) }
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parses one HTTP/1 response head at the start of a buffer. Uses no sockets and no clock.
 
-use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, Detail, Failure, Fault, StatusTable};
 use httparse::Status;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -33,7 +33,6 @@ pub enum Redirect {
     Other,
     /// Location names a log-in page.
     LogIn,
-    /// The redirect sets a cookie.
     Cookie,
 }
 
@@ -97,13 +96,7 @@ static RULES: StatusTable = StatusTable {
 
 impl From<Broken> for Failure {
     fn from(broken: Broken) -> Self {
-        Self {
-            fault: Fault::MalformedHead,
-            detail: Detail::Status(ProtocolStatus {
-                code: broken as u32,
-                table: &RULES,
-            }),
-        }
+        RULES.failure(Fault::MalformedHead, broken as u32)
     }
 }
 
@@ -149,12 +142,8 @@ impl Head {
     }
 
     /// Returns the status code and the redirect's kind as the detail of a failure.
-    #[must_use]
     pub fn detail(&self) -> Detail {
-        Detail::Status(ProtocolStatus {
-            code: u32::from(self.status) | (self.redirect as u32) << REDIRECT_SHIFT,
-            table: &STATUS_CODES,
-        })
+        Detail::Status(STATUS_CODES.status(u32::from(self.status) | (self.redirect as u32) << REDIRECT_SHIFT))
     }
 }
 
@@ -312,7 +301,6 @@ impl Fields {
 
 impl Head {
     /// Returns whether the connection can carry another request after this response.
-    #[must_use]
     pub fn leaves_connection_open(&self) -> bool {
         self.keep_alive && self.framing != Framing::UntilClose
     }

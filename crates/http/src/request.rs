@@ -94,13 +94,11 @@ const OURS: [(&str, &str); 7] = [
 
 impl Shape {
     /// Returns whether the request may be sent twice (RFC 9110, section 9.2.2).
-    #[must_use]
     pub fn is_idempotent(&self) -> bool {
         IDEMPOTENT.contains(&self.method.as_str())
     }
 
     /// Returns why the request cannot be sent, one sentence per problem.
-    #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
         if !is_method(&self.method) {
@@ -151,13 +149,11 @@ pub struct RequestStyle {
 impl RequestStyle {
     /// Returns the bytes of a GET. The `Connection` header is included only if it differs from the version's
     /// default.
-    #[must_use]
     pub fn get(&self, path: &str) -> Box<[u8]> {
         self.request(path, &Shape::default())
     }
 
     /// Returns the bytes of a request for `path`. `shape` must have no problems.
-    #[must_use]
     pub fn request(&self, path: &str, shape: &Shape) -> Box<[u8]> {
         let version = self.version.number();
         let connection = self.version.connection(self.keep_alive);
@@ -227,7 +223,6 @@ impl WrittenHttp1 {
     const KEPT_BYTES: usize = 4096;
 
     /// Creates an empty request for a version, with or without keep-alive.
-    #[must_use]
     pub fn new(version: Version, keep_alive: bool) -> Self {
         Self {
             version,

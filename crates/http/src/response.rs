@@ -4,7 +4,7 @@
 //! stored.
 
 use crate::head::{each_field, parse_head, Framing, Head};
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable, NS_PER_S};
+use dyno_measure::{Detail, Failure, Fault, StatusTable, NS_PER_S};
 
 /// Maximum size of a chunk's size line with extensions, or of a trailer section.
 const MAX_CHUNK_LINE_BYTES: usize = 4096;
@@ -59,13 +59,10 @@ static BEGUN: StatusTable = StatusTable {
 
 /// Returns the failure of a response that began but did not end before the deadline.
 pub(crate) fn begun_and_late(body_bytes: u64) -> Failure {
-    Failure {
-        fault: Fault::ResponseTimeout,
-        detail: Detail::Status(ProtocolStatus {
-            code: u32::try_from(body_bytes).unwrap_or(u32::MAX),
-            table: &BEGUN,
-        }),
-    }
+    BEGUN.failure(
+        Fault::ResponseTimeout,
+        u32::try_from(body_bytes).unwrap_or(u32::MAX),
+    )
 }
 
 /// Detail of a connection that was closed without a response.
@@ -81,10 +78,7 @@ pub(crate) fn silent(failure: Failure, received_bytes: u64) -> Failure {
     if !ended || received_bytes > 0 || failure.detail != Detail::None {
         return failure;
     }
-    let detail = Detail::Status(ProtocolStatus {
-        code: 0,
-        table: &SILENT,
-    });
+    let detail = Detail::Status(SILENT.status(0));
     Failure { detail, ..failure }
 }
 
@@ -102,13 +96,10 @@ static IDLE: StatusTable = StatusTable {
 
 /// Returns the failure of a request on a connection that the server closed after this idle time.
 pub(crate) fn idle_close(idle_ns: u64) -> Failure {
-    Failure {
-        fault: Fault::IdleClose,
-        detail: Detail::Status(ProtocolStatus {
-            code: u32::try_from(idle_ns / (NS_PER_S / 1000)).unwrap_or(u32::MAX),
-            table: &IDLE,
-        }),
-    }
+    IDLE.failure(
+        Fault::IdleClose,
+        u32::try_from(idle_ns / (NS_PER_S / 1000)).unwrap_or(u32::MAX),
+    )
 }
 
 /// Whether the response is complete.
@@ -202,7 +193,6 @@ pub struct ResponseReader {
 
 impl ResponseReader {
     /// Creates a parser with `limits`.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -229,17 +219,14 @@ impl ResponseReader {
         self.surplus = 0;
     }
 
-    #[must_use]
     pub fn head(&self) -> Option<Head> {
         self.head
     }
 
-    #[must_use]
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    #[must_use]
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
@@ -257,9 +244,6 @@ impl ResponseReader {
 
     /// Processes the next bytes of a connection that may carry further responses. Returns how many belong to
     /// this one.
-    ///
-    /// # Errors
-    /// Same as `feed`.
     pub fn feed_first(&mut self, data: &[u8], body: &mut impl Body) -> Result<(Progress, usize), Failure> {
         let progress = self.feed_all(data, body)?;
         let surplus = std::mem::take(&mut self.surplus);

@@ -14,7 +14,6 @@ impl RoomQueue {
         self.0.borrow().front().is_none_or(|(first, _)| *first == thread)
     }
 
-    /// Appends a thread to the queue.
     pub(crate) fn join(&self, thread: usize, context: &Context<'_>) {
         let mut waiting = self.0.borrow_mut();
         match waiting.iter_mut().find(|(other, _)| *other == thread) {
@@ -23,7 +22,6 @@ impl RoomQueue {
         }
     }
 
-    /// Removes a thread from the queue.
     pub(crate) fn leave(&self, thread: usize) {
         self.0.borrow_mut().retain(|(other, _)| *other != thread);
     }

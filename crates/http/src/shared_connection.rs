@@ -71,7 +71,6 @@ struct Shared<C> {
 
 impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
     /// Creates a shared connection without connecting.
-    #[must_use]
     pub fn new(
         transport: T,
         executor: Executor,
@@ -95,7 +94,6 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
     }
 
     /// Adds a client thread.
-    #[must_use]
     pub fn client(self: &Rc<Self>) -> StreamClient<T, C> {
         self.users.set(self.users.get() + 1);
         self.threads.set(self.threads.get() + 1);
@@ -362,9 +360,6 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
     }
 
     /// Sends `request` and waits for the whole response; passes its body to `body`.
-    ///
-    /// # Errors
-    /// Why the response is incomplete.
     pub async fn exchange(
         &mut self,
         request: &C::Request,

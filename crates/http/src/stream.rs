@@ -49,15 +49,9 @@ pub struct Opened<S> {
 /// A reliable byte stream for the current task. Every wait ends at the task's deadline.
 pub trait Stream: Debug {
     /// Sends all of `bytes`.
-    ///
-    /// # Errors
-    /// The connection's failure.
     fn send_all(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), Failure>>;
 
     /// Sends all of `parts` in order, without joining large ones.
-    ///
-    /// # Errors
-    /// The connection's failure.
     fn send_parts(&mut self, parts: &[&[u8]]) -> impl Future<Output = Result<(), Failure>>;
 
     /// Waits until `receive` may return data or the end.
@@ -68,9 +62,6 @@ pub trait Stream: Debug {
 
     /// Receives once, into `buffer` if needed, and passes the data to `take` until it is done. Only after
     /// `Nothing` or `End` may the caller wait for `readable`.
-    ///
-    /// # Errors
-    /// The connection's failure, or the error of `take`.
     fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -79,30 +70,18 @@ pub trait Stream: Debug {
 
     /// Polls sending: sends what fits and removes it from `outgoing`. Ready once all is sent. Data added
     /// meanwhile is sent by the next call.
-    ///
-    /// # Errors
-    /// The connection's failure.
     fn poll_send(&mut self, outgoing: &mut Vec<u8>, context: &mut Context<'_>) -> Poll<Result<(), Failure>>;
 
     /// Polls `readable` once.
-    ///
-    /// # Errors
-    /// Same as `readable`.
     fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>>;
 
     /// Disables Nagle's algorithm.
-    ///
-    /// # Errors
-    /// The connection's failure.
     fn send_at_once(&self) -> Result<(), Failure>;
 
     /// Returns the state of a connection that had no outstanding request.
     fn after_idling(&mut self) -> Idle;
 
     /// Makes the next close send a reset (RST).
-    ///
-    /// # Errors
-    /// The connection's failure.
     fn reset_on_close(&mut self) -> Result<(), Failure>;
 }
 
@@ -111,9 +90,6 @@ pub trait Transport: Debug {
     type Stream: Stream;
 
     /// Establishes a connection, including any handshake, and sends `first`.
-    ///
-    /// # Errors
-    /// Why it failed.
     fn open(&mut self, first: &[u8]) -> impl Future<Output = Result<Opened<Self::Stream>, Failure>>;
 
     /// Closes a connection.
@@ -129,7 +105,6 @@ pub struct PlainTcp {
 }
 
 impl PlainTcp {
-    #[must_use]
     pub fn new(dialer: Rc<Dialer>) -> Self {
         Self { dialer, spare: None }
     }

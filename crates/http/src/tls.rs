@@ -23,7 +23,6 @@ pub struct EvenShare {
 
 impl EvenShare {
     /// Creates a sequence. `share`: 0 (never) to 1 (always).
-    #[must_use]
     pub fn new(share: f64) -> Self {
         Self { share, owed: 0.0 }
     }
@@ -49,7 +48,6 @@ pub struct TlsOverTcp {
 }
 
 impl TlsOverTcp {
-    #[must_use]
     pub fn new(
         dialer: Rc<Dialer>,
         connector: Connector,

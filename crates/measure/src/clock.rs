@@ -7,14 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns `CLOCK_MONOTONIC` in nanoseconds (vDSO, about 20 ns per call).
 #[inline]
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * crate::NS_PER_S + now.tv_nsec.unsigned_abs()
 }
 
 /// Returns the wall-clock time in seconds since 1970.
-#[must_use]
 pub fn unix_s() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -40,7 +38,6 @@ impl ThreadCpu {
 }
 
 /// Returns the CPU time of the calling thread so far (`getrusage(2)`, `RUSAGE_THREAD`).
-#[must_use]
 pub fn thread_cpu() -> ThreadCpu {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else {
         unreachable!("getrusage of the calling thread can't fail on Linux");

@@ -1,7 +1,7 @@
 //! Faults: why an operation failed and which side caused it. They are counted by kind, never compared as
 //! text.
 
-use crate::{named_enum, ProtocolStatus};
+use crate::{named_enum, ProtocolStatus, StatusTable};
 use std::fmt;
 
 named_enum! {
@@ -92,7 +92,6 @@ named_enum! {
 }
 
 impl Fault {
-    #[must_use]
     pub fn side(self) -> Side {
         match self {
             Self::ConnectionRefused
@@ -198,7 +197,6 @@ impl ValueName {
 
     /// Creates a name. Returns None unless it has 1 to 30 letters, digits and underscores and does not begin
     /// with a digit.
-    #[must_use]
     pub fn new(name: &str) -> Option<Self> {
         let spelled = name
             .bytes()
@@ -210,8 +208,6 @@ impl ValueName {
         (spelled && begins).then_some(Self { bytes, length })
     }
 
-    /// Returns the name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
     }
@@ -235,6 +231,26 @@ impl From<Fault> for Failure {
         Self {
             fault,
             detail: Detail::None,
+        }
+    }
+}
+
+impl StatusTable {
+    pub const fn failure(&'static self, fault: Fault, code: u32) -> Failure {
+        Failure {
+            fault,
+            detail: Detail::Status(self.status(code)),
+        }
+    }
+
+    /// Returns the failure of a session that was refused at a step of this table, with the server's status, if any.
+    pub const fn refusal(&'static self, step: u32, status: Option<ProtocolStatus>) -> Failure {
+        Failure {
+            fault: Fault::SessionRefused,
+            detail: Detail::Refused {
+                step: self.status(step),
+                status,
+            },
         }
     }
 }
@@ -273,8 +289,6 @@ impl fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    use crate::StatusTable;
 
     static STATUSES: StatusTable = StatusTable {
         name: "statuses",

@@ -28,7 +28,6 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    #[must_use]
     pub fn new() -> Self {
         let Ok(inner) = hdrhistogram::Histogram::new(SIGNIFICANT_DIGITS) else {
             unreachable!("three significant digits are within the library's bounds");
@@ -49,7 +48,6 @@ impl Histogram {
     }
 
     /// Returns the samples recorded after `before`, an earlier copy of this histogram.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut left = self.clone();
         let taken = left.inner.subtract(&before.inner);
@@ -57,42 +55,35 @@ impl Histogram {
         left
     }
 
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.inner.len()
     }
 
     /// Returns the mean in nanoseconds; 0 without samples.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.inner.mean()
     }
 
     /// Returns the population standard deviation in nanoseconds; 0 without samples.
-    #[must_use]
     pub fn deviation(&self) -> f64 {
         self.inner.stdev()
     }
 
     /// Returns the smallest sample in nanoseconds; 0 without samples.
-    #[must_use]
     pub fn min(&self) -> u64 {
         self.inner.min()
     }
 
-    #[must_use]
     pub fn max(&self) -> u64 {
         self.inner.max()
     }
 
     /// Returns the value at `quantile` (0 to 1) in nanoseconds, within 0.1 %; 0 without samples.
-    #[must_use]
     pub fn value_at(&self, quantile: f64) -> u64 {
         self.inner.value_at_quantile(quantile)
     }
 
     /// Serialises in HdrHistogram's interchange format V2, uncompressed.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let written = hdrhistogram::serialization::Serializer::serialize(
@@ -105,9 +96,6 @@ impl Histogram {
     }
 
     /// Reads the format of `to_bytes`.
-    ///
-    /// # Errors
-    /// Why `bytes` is not a histogram.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() > MAX_SERIALISED_BYTES {
             return Err(format!("{} bytes are too many for a histogram", bytes.len()));

@@ -18,7 +18,6 @@ macro_rules! named_enum {
         $vis enum $Enum { $(#[doc = $words] $variant),* }
         $crate::named_enum! { @names $vis $Enum $($variant $name)* }
         impl $Enum {
-            #[must_use]
             $vis const fn words(self) -> &'static str { match self { $(Self::$variant => $words),* } }
         }
     };
@@ -29,7 +28,6 @@ macro_rules! named_enum {
         $vis enum $Enum { $(#[doc = $name] $variant = $code),* }
         $crate::named_enum! { @names $vis $Enum $($variant $name)* }
         impl $Enum {
-            #[must_use]
             $vis fn of_code(code: $Code) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| *one as $Code == code)
             }
@@ -41,11 +39,9 @@ macro_rules! named_enum {
             /// All variants in table order.
             $vis const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            #[must_use]
             $vis const fn name(self) -> &'static str { match self { $(Self::$variant => $name),* } }
 
             /// Returns the variant with this name.
-            #[must_use]
             $vis fn of_name(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| one.name() == name)
             }

@@ -12,11 +12,17 @@ pub struct StatusTable {
     pub write: fn(u32, &mut fmt::Formatter<'_>) -> fmt::Result,
 }
 
+impl StatusTable {
+    /// Returns a number of this table, as failures carry it.
+    pub const fn status(&'static self, code: u32) -> ProtocolStatus {
+        ProtocolStatus { code, table: self }
+    }
+}
+
 /// A number from a table. It needs no allocation; its text is generated on display.
 #[derive(Clone, Copy)]
 pub struct ProtocolStatus {
     pub code: u32,
-    /// Table of the number.
     pub table: &'static StatusTable,
 }
 

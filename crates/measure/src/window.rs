@@ -29,18 +29,15 @@ pub struct Window {
 
 impl Window {
     /// Returns the start of the window.
-    #[must_use]
     pub fn opens_ns(&self) -> u64 {
         self.ramp_up_ns
     }
 
     /// Returns the end of the window (exclusive).
-    #[must_use]
     pub fn closes_ns(&self) -> u64 {
         self.length_ns.saturating_sub(self.ramp_down_ns)
     }
 
-    #[must_use]
     pub fn measured_ns(&self) -> u64 {
         self.closes_ns().saturating_sub(self.opens_ns())
     }
@@ -48,7 +45,6 @@ impl Window {
     /// Returns how many nanoseconds of the interval lie in the window. Both ends are in nanoseconds since the
     /// start of the level.
     #[inline]
-    #[must_use]
     pub fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns
             .min(self.closes_ns())
@@ -57,7 +53,6 @@ impl Window {
 
     /// Returns the phase `elapsed_ns` after the start of the level.
     #[inline]
-    #[must_use]
     pub fn phase(&self, elapsed_ns: u64) -> Phase {
         if elapsed_ns >= self.length_ns {
             Phase::Drain

@@ -58,80 +58,63 @@ impl ReferenceServer {
     }
 }
 
-/// A running SMB reference server. Dropping it stops it.
-#[pyclass(frozen, module = "serverdyno._native")]
-pub struct ReferenceSmbServer(smb::Server);
+/// Declares the class of a reference server with the given contents, and the methods that only it has. Dropping a
+/// server stops it.
+macro_rules! server_of_contents {
+    ($class:ident, $protocol:ident, $contents:ident, $($own:tt)*) => {
+        #[pyclass(frozen, module = "serverdyno._native")]
+        pub struct $class($protocol::Server);
 
-#[pymethods]
-impl ReferenceSmbServer {
-    #[staticmethod]
-    fn start(options: &str, files: HashMap<String, Vec<u8>>) -> PyResult<Self> {
-        let options = smb::Options {
-            files: files.into_iter().collect(),
-            ..stated(options)?
-        };
-        smb::Server::start(&options).map(Self).map_err(os_error)
-    }
+        #[pymethods]
+        impl $class {
+            #[staticmethod]
+            fn start(options: &str, $contents: HashMap<String, Vec<u8>>) -> PyResult<Self> {
+                let options = $protocol::Options {
+                    $contents: $contents.into_iter().collect(),
+                    ..stated(options)?
+                };
+                $protocol::Server::start(&options).map(Self).map_err(os_error)
+            }
 
-    fn stop(&self, py: Python<'_>) {
-        py.detach(|| self.0.stop());
-    }
+            fn stop(&self, py: Python<'_>) {
+                py.detach(|| self.0.stop());
+            }
 
-    #[pyo3(signature = (*, outage_s=0.0))]
-    fn restart(&self, py: Python<'_>, outage_s: f64) -> PyResult<()> {
-        let outage = outage(outage_s)?;
-        py.detach(|| self.0.restart(outage))?;
-        Ok(())
-    }
+            #[pyo3(signature = (*, outage_s=0.0))]
+            fn restart(&self, py: Python<'_>, outage_s: f64) -> PyResult<u64> {
+                let outage = outage(outage_s)?;
+                Ok(py.detach(|| self.0.restart(outage))?)
+            }
+
+            fn requests(&self) -> HashMap<&'static str, u64> {
+                self.0.requests().into_iter().collect()
+            }
+
+            #[getter]
+            fn port(&self) -> u16 {
+                self.0.port()
+            }
+
+            $($own)*
+        }
+    };
+}
+
+server_of_contents! {
+    ReferenceSmbServer, smb, files,
 
     fn cut_connections(&self, py: Python<'_>) {
         py.detach(|| self.0.cut_connections());
     }
 
     #[getter]
-    fn port(&self) -> u16 {
-        self.0.port()
-    }
-
-    #[getter]
     fn open_files(&self) -> usize {
         self.0.open_files()
     }
-
-    fn requests(&self) -> HashMap<&'static str, u64> {
-        self.0.requests().into_iter().collect()
-    }
 }
 
-/// A running NFS reference server. Dropping it stops it.
-#[pyclass(frozen, module = "serverdyno._native")]
-pub struct ReferenceNfsServer(nfs::Server);
-
-#[pymethods]
-impl ReferenceNfsServer {
-    #[staticmethod]
-    fn start(options: &str, files: HashMap<String, Vec<u8>>) -> PyResult<Self> {
-        let options = nfs::Options {
-            files: files.into_iter().collect(),
-            ..stated(options)?
-        };
-        nfs::Server::start(&options).map(Self).map_err(os_error)
-    }
-
-    fn stop(&self, py: Python<'_>) {
-        py.detach(|| self.0.stop());
-    }
-
-    #[pyo3(signature = (*, outage_s=0.0))]
-    fn restart(&self, py: Python<'_>, outage_s: f64) -> PyResult<u64> {
-        let outage = outage(outage_s)?;
-        Ok(py.detach(|| self.0.restart(outage))?)
-    }
-
-    #[getter]
-    fn port(&self) -> u16 {
-        self.0.port()
-    }
+server_of_contents! {
+    ReferenceNfsServer, nfs, files,
 
     #[getter]
     fn restarts(&self) -> u64 {
@@ -142,46 +125,9 @@ impl ReferenceNfsServer {
     fn replies_given_again(&self) -> u64 {
         self.0.replies_given_again()
     }
-
-    fn requests(&self) -> HashMap<&'static str, u64> {
-        self.0.requests().into_iter().collect()
-    }
 }
 
-/// A running S3 reference server. Dropping it stops it.
-#[pyclass(frozen, module = "serverdyno._native")]
-pub struct ReferenceS3(s3::Server);
-
-#[pymethods]
-impl ReferenceS3 {
-    #[staticmethod]
-    fn start(options: &str, objects: HashMap<String, Vec<u8>>) -> PyResult<Self> {
-        let options = s3::Options {
-            objects: objects.into_iter().collect(),
-            ..stated(options)?
-        };
-        s3::Server::start(&options).map(Self).map_err(os_error)
-    }
-
-    fn stop(&self, py: Python<'_>) {
-        py.detach(|| self.0.stop());
-    }
-
-    #[pyo3(signature = (*, outage_s=0.0))]
-    fn restart(&self, py: Python<'_>, outage_s: f64) -> PyResult<u64> {
-        let outage = outage(outage_s)?;
-        Ok(py.detach(|| self.0.restart(outage))?)
-    }
-
-    #[getter]
-    fn port(&self) -> u16 {
-        self.0.port()
-    }
-
-    fn requests(&self) -> HashMap<&'static str, u64> {
-        self.0.requests().into_iter().collect()
-    }
-}
+server_of_contents! { ReferenceS3, s3, objects, }
 
 /// Returns names and descriptions of the faults that a protocol's reference server supports.
 #[pyfunction]

@@ -55,12 +55,28 @@ struct Shared {
 }
 
 /// Returns the failure for an error of the executor's own system calls.
-#[must_use]
 pub fn system_failure(error: Errno) -> Failure {
     Failure {
         fault: Fault::OtherIo,
         detail: Detail::Errno(error.raw_os_error()),
     }
+}
+
+/// Runs one task on an event loop of its own, outside of load. `deadline_ns`: its deadline, on the monotonic clock.
+pub fn run_alone<T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
+    deadline_ns: u64,
+    work: impl FnOnce(&Executor) -> F,
+) -> Result<T, Failure> {
+    let executor = Executor::new().map_err(system_failure)?;
+    let result = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
+    let (slot, handle, work) = (result.clone(), executor.clone(), work(&executor));
+    executor.spawn(async move {
+        handle.set_deadline(deadline_ns);
+        let outcome = work.await;
+        *slot.borrow_mut() = outcome;
+    });
+    executor.run(|| false).map_err(system_failure)?;
+    result.replace(Err(Fault::ResponseTimeout.into()))
 }
 
 /// Timer of a task. The earliest timer compares as the greatest, because `BinaryHeap` pops the greatest.
@@ -136,7 +152,6 @@ impl Executor {
     }
 
     /// Stops sampling the loop lag and returns the samples in nanoseconds.
-    #[must_use]
     pub fn take_lag(&self) -> Histogram {
         self.shared.lag.borrow_mut().take().unwrap_or_default()
     }
@@ -147,7 +162,6 @@ impl Executor {
     }
 
     /// Stops the measurement of ready work and returns its sums.
-    #[must_use]
     pub fn take_ready_work(&self) -> ReadyWork {
         let meter = self.shared.ready_work.borrow_mut().take();
         meter.map_or_else(ReadyWork::default, |meter| meter.finish(monotonic_ns()))
@@ -185,13 +199,11 @@ impl Executor {
     }
 
     /// Returns the deadline of the current task, so that it can be restored after a shorter one.
-    #[must_use]
     pub fn deadline_ns(&self) -> u64 {
         self.shared.deadlines_ns.borrow()[self.shared.current.number()]
     }
 
     /// Returns whether the deadline of the current task had passed at the last sweep.
-    #[must_use]
     pub fn deadline_passed(&self) -> bool {
         self.shared.deadlines_ns.borrow()[self.shared.current.number()] == PASSED
     }

@@ -19,13 +19,13 @@ mod thread;
 pub mod tls;
 mod wake;
 
-pub use executor::{system_failure, Executor};
+pub use executor::{run_alone, system_failure, Executor};
 pub use local_ports::LocalPorts;
 pub use ready_work::{ReadyWork, ReadyWorkMeter};
 pub use socket::datagrams::{Datagrams, MOST_DATAGRAM_BYTES};
 pub use socket::{Dialer, Idle, Listener, Peer, Preamble, Socket};
 pub use target::{
-    consent_document, is_loopback, name_and_port, names_loopback, resolve, unescaped, Consent, Namespace,
-    TargetError,
+    consent_document, is_loopback, is_plain_host, name_and_port, names_loopback, resolve, unescaped, Consent,
+    Namespace, TargetError,
 };
 pub use thread::{pin_to, run_delay_ns, wake_on_time};

@@ -13,7 +13,6 @@ pub struct LocalPorts {
 
 impl LocalPorts {
     /// Returns the range of the calling thread's network namespace, or None if it can't be read.
-    #[must_use]
     pub fn here() -> Option<Self> {
         Self::parse(&fs::read_to_string(RANGE).ok()?)
     }
@@ -26,7 +25,6 @@ impl LocalPorts {
         })
     }
 
-    #[must_use]
     pub fn count(self) -> u64 {
         u64::from(self.last.saturating_sub(self.first)) + 1
     }

@@ -21,7 +21,6 @@ pub struct ReadyWork {
     pub ready_ns: u64,
     /// Time in which the loop processed batches of events, in nanoseconds.
     pub busy_ns: u64,
-    /// Number of batches.
     pub batches: u64,
     /// Socket reports and due timers in all batches.
     pub events: u64,
@@ -78,7 +77,6 @@ impl ReadyWorkMeter {
     }
 
     /// Ends the measurement at `now_ns` and returns the sums.
-    #[must_use]
     pub fn finish(mut self, now_ns: u64) -> ReadyWork {
         self.end_batch(now_ns);
         self.total

@@ -164,9 +164,6 @@ impl Socket {
     }
 
     /// Polls `readable` once. Only the task that polled last is woken.
-    ///
-    /// # Errors
-    /// Same as `readable`.
     pub fn poll_readable(&self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
         let key = self.register(READ).map_err(failure)?;
         self.poll_report(key, |readiness| &mut readiness.reading, context, late)
@@ -174,9 +171,6 @@ impl Socket {
 
     /// Polls whether the kernel has reported room to send. Call it only after `try_send` returned `None`.
     /// Only the task that polled last is woken.
-    ///
-    /// # Errors
-    /// Same as `readable`.
     pub fn poll_writable(&self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
         let key = self.register(READ_WRITE).map_err(failure)?;
         self.poll_report(key, |readiness| &mut readiness.writing, context, late)
@@ -232,7 +226,6 @@ impl Socket {
     /// Returns whether the kernel reported an arrival since the last call or wait. If true, the caller must
     /// receive until `try_receive` returns `None`. Always true for a socket that has never waited, because it
     /// is not registered.
-    #[must_use]
     pub fn take_report(&self) -> bool {
         self.readiness(|readiness| readiness.reading.take())
             .unwrap_or(true)
@@ -240,7 +233,6 @@ impl Socket {
 
     /// Returns whether the kernel reported that the peer will send nothing more. Each arrival is reported
     /// once, so a caller that stops receiving before `None` or `Some(0)` must check this before it waits.
-    #[must_use]
     pub fn end_reported(&self) -> bool {
         self.readiness(|readiness| readiness.ended).unwrap_or(false)
     }
@@ -260,9 +252,6 @@ impl Socket {
     }
 
     /// Sends all of `bytes`.
-    ///
-    /// # Errors
-    /// The connection's failure, or `late` once the task's deadline has passed.
     pub async fn send_all(&self, bytes: &[u8], late: Fault) -> Result<(), Failure> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -275,9 +264,6 @@ impl Socket {
     }
 
     /// Sends as many bytes as fit and returns their number, or `None` if there is no room.
-    ///
-    /// # Errors
-    /// The connection's failure.
     pub fn try_send(&self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
         loop {
             match net::send(&self.fd, bytes, SendFlags::NOSIGNAL) {
@@ -291,9 +277,6 @@ impl Socket {
 
     /// Polls `send_all`: sends what fits and removes it from `bytes`. Ready once all is sent. Only the task
     /// that polled last is woken.
-    ///
-    /// # Errors
-    /// Same as `send_all`.
     pub fn poll_send_all(
         &self,
         bytes: &mut Vec<u8>,
@@ -318,18 +301,12 @@ impl Socket {
     }
 
     /// Sends `first`, then `second`, in one call if the kernel has room.
-    ///
-    /// # Errors
-    /// Same as `send_all`.
     pub async fn send_pair(&self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
         let mut parts = [IoSlice::new(first), IoSlice::new(second)];
         self.send_parts(&mut parts, late).await
     }
 
     /// Sends all `parts` in order, in as few calls as possible.
-    ///
-    /// # Errors
-    /// Same as `send_all`.
     pub async fn send_parts(&self, mut parts: &mut [IoSlice<'_>], late: Fault) -> Result<(), Failure> {
         IoSlice::advance_slices(&mut parts, 0); // skips empty parts
         while !parts.is_empty() {
@@ -346,9 +323,6 @@ impl Socket {
     }
 
     /// Receives available bytes. `Some(0)`: end of the stream; `None`: nothing has arrived.
-    ///
-    /// # Errors
-    /// The connection's failure.
     pub fn try_receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
         loop {
             match net::recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
@@ -362,17 +336,11 @@ impl Socket {
     }
 
     /// Closes the sending direction.
-    ///
-    /// # Errors
-    /// The connection's failure.
     pub fn end_sending(&self) -> Result<(), Failure> {
         net::shutdown(&self.fd, Shutdown::Write).map_err(failure)
     }
 
     /// Disables Nagle's algorithm, for requests that do not wait for the previous response.
-    ///
-    /// # Errors
-    /// The connection's failure.
     pub fn send_at_once(&self) -> Result<(), Failure> {
         match sockopt::set_tcp_nodelay(&self.fd, true) {
             // Unix sockets send at once anyway.
@@ -383,9 +351,6 @@ impl Socket {
 
     /// Makes the next close send a reset (RST) instead of a FIN. This avoids `TIME_WAIT`, but ordinary
     /// clients do not do it.
-    ///
-    /// # Errors
-    /// The connection's failure.
     pub fn reset_on_close(&self) -> Result<(), Failure> {
         sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO)).map_err(failure)
     }
@@ -393,9 +358,6 @@ impl Socket {
     /// Sends the preamble, if any, and `bytes` as the first bytes of a connection that may not be established
     /// yet. Returns the time at which the connection was established, in nanoseconds of the monotonic clock.
     /// A loopback connection is established when dialled, so it needs no wait.
-    ///
-    /// # Errors
-    /// Why the connection failed.
     pub async fn send_first(&self, bytes: &[u8]) -> Result<u64, Failure> {
         match self.preamble {
             None => self.send_begin(bytes).await,
@@ -457,7 +419,6 @@ pub struct Dialer {
 
 impl Dialer {
     /// Creates a dialer for `target`. Dialers of one process need different numbers.
-    #[must_use]
     pub fn new(executor: Executor, target: impl Into<Peer>, number: u8) -> Self {
         let target = target.into();
         Self {
@@ -487,7 +448,6 @@ impl Dialer {
     }
 
     /// Returns the number of source addresses used.
-    #[must_use]
     pub fn source_addresses(&self) -> u32 {
         self.highest_source.get() + 1
     }
@@ -515,7 +475,6 @@ impl Dialer {
     /// Closes a connection. On loopback, if the peer's FIN has arrived, returns the socket for reuse. Reuse
     /// sends the same packets, but saves the creation and registration of a socket: a sixth of the cost of a
     /// connection. Off loopback, the kernel needs the socket until the last acknowledgement.
-    #[must_use]
     pub fn retire(&self, socket: Socket) -> Option<Socket> {
         let kept = self.reuse_sockets && socket.end_reported();
         (kept && socket.end_and_keep().is_ok()).then_some(socket)

@@ -24,7 +24,6 @@ pub fn wake_on_time() -> Result<(), Errno> {
 /// Returns how many nanoseconds the calling thread has waited for a CPU while runnable: the second field of
 /// `/proc/thread-self/schedstat` (Linux, Documentation/scheduler/sched-stats.rst). None if the kernel does
 /// not report this time.
-#[must_use]
 pub fn run_delay_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()

@@ -42,13 +42,8 @@ impl Refusal {
     }
 
     /// Returns the refusal in a failure's `Detail::Refused`, if NFS set it.
-    #[must_use]
     pub fn of(step: ProtocolStatus) -> Option<Self> {
-        if step.table.name == STEPS.name {
-            Self::of_code(step.code)
-        } else {
-            None
-        }
+        Self::of_code(step.code).filter(|_| step.table.name == STEPS.name)
     }
 
     /// Returns the failure of a denied call, with the server's `auth_stat`, if any.
@@ -73,17 +68,7 @@ impl Refusal {
     }
 
     /// Returns the failure of a refused session, with the server's status, if any.
-    #[must_use]
     pub fn failure(self, status: Option<ProtocolStatus>) -> Failure {
-        Failure {
-            fault: Fault::SessionRefused,
-            detail: Detail::Refused {
-                step: ProtocolStatus {
-                    code: self as u32,
-                    table: &STEPS,
-                },
-                status,
-            },
-        }
+        STEPS.refusal(self as u32, status)
     }
 }

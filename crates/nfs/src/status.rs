@@ -163,7 +163,6 @@ static AUTH_STATUSES: StatusTable = StatusTable {
 pub const PROCEDURE_UNAVAILABLE: u32 = Unaccepted::ProcUnavail as u32;
 
 /// Returns the failure of a call that ended with this NFSv3 status, which becomes the detail of the failure.
-#[must_use]
 pub fn failure(status: u32) -> Failure {
     let fault = match Status::of_code(status) {
         Some(Status::NoEnt | Status::NotDir) => Fault::NotFound,
@@ -177,7 +176,6 @@ pub fn failure(status: u32) -> Failure {
 }
 
 /// Returns the failure of a call that ended with this NFSv4 status.
-#[must_use]
 pub fn failure4(status: u32) -> Failure {
     let fault = match Status4::of_code(status) {
         Some(Status4::Denied | Status4::Locked) => Fault::LockConflict,
@@ -199,57 +197,33 @@ pub fn failure4(status: u32) -> Failure {
 }
 
 /// Returns an NFSv4 status in the form that failures carry.
-#[must_use]
 pub fn of4(status: u32) -> ProtocolStatus {
-    ProtocolStatus {
-        code: status,
-        table: &NFS4_STATUSES,
-    }
+    NFS4_STATUSES.status(status)
 }
 
 /// Returns `fault` with an NFS status as its detail.
-#[must_use]
 pub fn with(fault: Fault, status: u32) -> Failure {
-    Failure {
-        fault,
-        detail: Detail::Status(of(status)),
-    }
+    NFS_STATUSES.failure(fault, status)
 }
 
 /// Returns an NFS status in the form that failures carry.
-#[must_use]
 pub fn of(status: u32) -> ProtocolStatus {
-    ProtocolStatus {
-        code: status,
-        table: &NFS_STATUSES,
-    }
+    NFS_STATUSES.status(status)
 }
 
 /// Returns a MOUNT status in the form that failures carry.
-#[must_use]
 pub fn of_mount(status: u32) -> ProtocolStatus {
-    ProtocolStatus {
-        code: status,
-        table: &MOUNT_STATUSES,
-    }
+    MOUNT_STATUSES.status(status)
 }
 
 /// Returns an `accept_stat` in the form that failures carry.
-#[must_use]
 pub fn of_rpc(status: u32) -> ProtocolStatus {
-    ProtocolStatus {
-        code: status,
-        table: &RPC_STATUSES,
-    }
+    RPC_STATUSES.status(status)
 }
 
 /// Returns an `auth_stat` in the form that failures carry.
-#[must_use]
 pub fn of_authentication(status: u32) -> ProtocolStatus {
-    ProtocolStatus {
-        code: status,
-        table: &AUTH_STATUSES,
-    }
+    AUTH_STATUSES.status(status)
 }
 
 #[cfg(test)]

@@ -20,13 +20,10 @@ use crate::advice::advice;
 use crate::session::{ask_ports, Options, Session, Version, NFS_PORT};
 use crate::wire::Transport;
 use dyno_files::{read_beginning, Postponed};
-use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_net::{is_loopback, name_and_port, resolve, unescaped, Consent, Namespace, TargetError};
-use dyno_net::{Dialer, Executor};
+use dyno_measure::{monotonic_ns, Failure};
+use dyno_net::{is_loopback, is_plain_host, name_and_port, resolve, run_alone, unescaped};
+use dyno_net::{Consent, Dialer, Executor, Namespace, TargetError};
 use rustix::io::Errno;
-use std::cell::RefCell;
-use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
@@ -70,9 +67,6 @@ impl NfsTarget {
     /// distributed over `exports`, or use the URL's path if `exports` is empty. After `?` follow libnfs's
     /// parameters `nfsport`, `mountport`, `uid` and `gid`, and the mount options `vers` and `proto`. The
     /// server is in the given network namespace (file `/proc/PID/ns/net`), if any.
-    ///
-    /// # Errors
-    /// See `TargetError`.
     pub fn open(
         url: &str,
         exports: Vec<String>,
@@ -106,8 +100,9 @@ impl NfsTarget {
                 (Some(nfs_port), Some(mount_port)) => (nfs_port, mount_port),
                 (nfs_port, mount_port) => {
                     let server = SocketAddr::new(address.ip(), nfs_port.unwrap_or(NFS_PORT));
-                    let asked = wait_for(deadline_ns, |executor| async move {
-                        ask_ports(&executor, server, transport).await
+                    let asked = run_alone(deadline_ns, |executor| {
+                        let executor = executor.clone();
+                        async move { ask_ports(&executor, server, transport).await }
                     });
                     let found = asked.map_err(|failure| no_session(&host, &failure, &options))?;
                     (nfs_port.unwrap_or(found.0), mount_port.unwrap_or(found.1))
@@ -132,42 +127,34 @@ impl NfsTarget {
     }
 
     /// Returns the checked address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns the version of the sessions.
-    #[must_use]
     pub fn version(&self) -> Version {
         self.options.version
     }
 
     /// Returns the answers so far that asked clients to wait.
-    #[must_use]
     pub fn postponed(&self) -> &Arc<Postponed> {
         &self.postponed
     }
 
     /// Returns the session options.
-    #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
     /// Returns whether sessions request delegations: the options ask for them, and the version has them.
-    #[must_use]
     pub fn delegates(&self) -> bool {
         self.options.delegations && self.options.version.is_four()
     }
 
-    #[must_use]
     pub fn exports(&self) -> &[String] {
         &self.exports
     }
 
-    /// Returns whether the server is on loopback.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.address.ip())
     }
@@ -182,7 +169,6 @@ impl NfsTarget {
 
     /// Returns a session on `export` that is not connected yet. `client` must differ from the number of every
     /// other client of the server.
-    #[must_use]
     pub fn session(&self, executor: &Executor, dialer: &Rc<Dialer>, export: &str, client: u64) -> Session {
         Session::new(
             executor.clone(),
@@ -196,51 +182,21 @@ impl NfsTarget {
     }
 
     fn ask_consent(&self, export: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
-        let consent = Consent::of(&self.host, token)?;
-        let name = format!("serverdyno-{}.txt", consent.token());
-        let found = self.fetch(export, name.clone(), deadline_ns)?;
-        consent.judge(
-            found.as_deref(),
-            &format!("{name} in the root of the export {export}"),
-        )
-    }
-
-    /// Returns the first bytes of the file `name` in the export's root, or None if it does not exist.
-    fn fetch(&self, export: &str, name: String, deadline_ns: u64) -> Result<Option<Vec<u8>>, TargetError> {
-        let fetched = wait_for(deadline_ns, |executor| {
-            let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
-            let session = self.session(&executor, &dialer, export, ASKING_CLIENT);
-            async move { read_beginning(session, &name, MAX_DOCUMENT_BYTES).await }
-        });
-        fetched.map_err(|failure| no_session(export, &failure, &self.options))
+        let place = format!("the root of the export {export}");
+        Consent::ask(&self.host, token, &place, |name| {
+            let name = name.to_owned();
+            let fetched = run_alone(deadline_ns, |executor| {
+                let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
+                let session = self.session(executor, &dialer, export, ASKING_CLIENT);
+                async move { read_beginning(session, &name, MAX_DOCUMENT_BYTES).await }
+            });
+            fetched.map_err(|failure| no_session(export, &failure, &self.options))
+        })
     }
 }
 
-/// Runs `work` in a task until it ends, at most until `deadline_ns`; returns its result.
-fn wait_for<T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
-    deadline_ns: u64,
-    work: impl FnOnce(Executor) -> F,
-) -> Result<T, Failure> {
-    let executor = Executor::new().map_err(|_| Fault::NoFiles)?;
-    let result = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
-    let (slot, handle, work) = (result.clone(), executor.clone(), work(executor.clone()));
-    executor.spawn(async move {
-        handle.set_deadline(deadline_ns);
-        let outcome = work.await;
-        *slot.borrow_mut() = outcome;
-    });
-    executor.run(|| false).map_err(|_| Fault::OtherIo)?;
-    result.replace(Err(Fault::ResponseTimeout.into()))
-}
-
-fn no_session(where_: &str, failure: &Failure, options: &Options) -> TargetError {
-    match advice(failure, options) {
-        Some(advice) => TargetError::Session {
-            why: format!("{where_}: {failure}"),
-            advice,
-        },
-        None => TargetError::Io(io::Error::other(failure.to_string())),
-    }
+fn no_session(place: &str, failure: &Failure, options: &Options) -> TargetError {
+    TargetError::of_session(place, failure, advice(failure, options))
 }
 
 fn choose_exports(url: &str, path: &str, exports: Vec<String>) -> Result<Vec<String>, TargetError> {
@@ -265,11 +221,7 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let end = rest.find('/').unwrap_or(rest.len());
     let (host, path) = rest.split_at(end);
-    let is_plain = host.is_ascii()
-        && !host.contains(['@', '#', '\\', '%', ' '])
-        && !host.bytes().any(|byte| byte < b' ')
-        && name_and_port(host, NFS_PORT).is_some();
-    if !is_plain {
+    if !is_plain_host(host) {
         return Err(refuse("there is no plain host[:port] after nfs://"));
     }
     if path.contains('#') || path.chars().any(char::is_control) {

@@ -63,7 +63,6 @@ fn harmless(byte: u8) -> u8 {
 }
 
 /// Returns the value of a variable, or of `CARRIER`, on a page.
-#[must_use]
 pub fn shown<'a>(page: &'a [u8], name: &str) -> Option<&'a str> {
     let lines = page.strip_prefix(HEAD.as_bytes())?.split(|byte| *byte == b'\n');
     let mut values = lines.filter_map(|line| {
@@ -75,7 +74,6 @@ pub fn shown<'a>(page: &'a [u8], name: &str) -> Option<&'a str> {
 
 /// Returns whether `page` is the exact answer to a GET of `script` with `query`. Values known only to the
 /// server (name, port, version, carrier) may be any valid ones.
-#[must_use]
 pub fn check(page: &[u8], script: &str, query: &str) -> bool {
     let Some(carrier) = shown(page, CARRIER).filter(|carrier| CARRIERS.contains(carrier)) else {
         return false;

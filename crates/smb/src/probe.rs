@@ -8,9 +8,8 @@ use crate::session::{Options, Session};
 use crate::smb1;
 use crate::wire::{capabilities, security, Dialect, NegotiateResponse};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
-use dyno_net::{system_failure, Dialer, Executor};
+use dyno_net::{run_alone, system_failure, Dialer};
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
-use std::cell::Cell;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -61,9 +60,6 @@ impl From<NegotiateResponse> for Offer {
 /// Negotiates with the server at `address`, disconnects, and returns the server's properties. The address
 /// belongs to the given network namespace (file `/proc/PID/ns/net`), if any. Returns within `timeout`,
 /// whatever the server sends.
-///
-/// # Errors
-/// The failure that a session would report at this step; `advice` has the remedies.
 pub fn probe(
     address: SocketAddr,
     network_namespace: Option<&Path>,
@@ -90,26 +86,23 @@ fn probe_from_here(
         let file = File::open(path).map_err(|error| other_io(error.raw_os_error().unwrap_or(0)))?;
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(system_failure)?;
     }
-    let executor = Executor::new().map_err(system_failure)?;
-    let dialer = Rc::new(Dialer::new(executor.clone(), address, 0));
     let options = Rc::new(Options {
         guid_seed: guid_seed(),
         ..Options::default()
     });
-    let mut session = Session::new(executor.clone(), dialer.clone(), options, PROBING_CLIENT, "");
     let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     let deadline_ns = monotonic_ns().saturating_add(timeout_ns);
-    let offered = Rc::new(Cell::new(Err(Fault::ResponseTimeout.into())));
-    let (slot, handle) = (offered.clone(), executor.clone());
-    executor.spawn(async move {
-        handle.set_deadline(deadline_ns);
-        slot.set(match session.ask_for_offer().await {
-            Err(failure) => Err(smb1::explained(failure, &dialer).await),
-            offer => offer,
-        });
+    let offered = run_alone(deadline_ns, |executor| {
+        let dialer = Rc::new(Dialer::new(executor.clone(), address, 0));
+        let mut session = Session::new(executor.clone(), dialer.clone(), options, PROBING_CLIENT, "");
+        async move {
+            match session.ask_for_offer().await {
+                Err(failure) => Err(smb1::explained(failure, &dialer).await),
+                offer => offer,
+            }
+        }
     });
-    executor.run(|| false).map_err(system_failure)?;
-    offered.get().map(Offer::from)
+    offered.map(Offer::from)
 }
 
 fn other_io(number: i32) -> Failure {

@@ -49,47 +49,24 @@ impl Refusal {
     }
 
     /// Returns the refusal in a failure's `Detail::Refused`, if SMB set it.
-    #[must_use]
     pub fn of(step: ProtocolStatus) -> Option<Self> {
-        if step.table.name == STEPS.name {
-            Self::of_code(step.code)
-        } else {
-            None
-        }
-    }
-
-    /// Returns the failure detail of a refusal. `status`: the NTSTATUS, or 0 if there is none.
-    #[must_use]
-    pub fn detail(self, status: u32) -> Detail {
-        self.said_by((status != status::SUCCESS).then(|| status::of(status)))
-    }
-
-    fn said_by(self, status: Option<ProtocolStatus>) -> Detail {
-        Detail::Refused {
-            step: ProtocolStatus {
-                code: self as u32,
-                table: &STEPS,
-            },
-            status,
-        }
+        Self::of_code(step.code).filter(|_| step.table.name == STEPS.name)
     }
 
     /// Returns the failure of a refusal whose status is not an NTSTATUS.
-    #[must_use]
     pub fn because(self, status: ProtocolStatus) -> Failure {
-        Failure {
-            fault: Fault::SessionRefused,
-            detail: self.said_by(Some(status)),
-        }
+        STEPS.refusal(self as u32, Some(status))
     }
 
     /// Returns the failure of a refused session. `status`: the NTSTATUS, or 0 if there is none.
-    #[must_use]
     pub fn failure(self, status: u32) -> Failure {
-        Failure {
-            fault: Fault::SessionRefused,
-            detail: self.detail(status),
-        }
+        let status = (status != status::SUCCESS).then(|| status::of(status));
+        STEPS.refusal(self as u32, status)
+    }
+
+    /// Returns the detail of `failure`.
+    pub fn detail(self, status: u32) -> Detail {
+        self.failure(status).detail
     }
 }
 

@@ -1,10 +1,9 @@
 //! Interpretation of NTSTATUS values (MS-ERREF 2.3.1) for a client of a file server.
 
 pub(crate) use crate::ntstatus::*;
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus};
+use dyno_measure::{Failure, Fault, ProtocolStatus};
 
 /// Returns whether `status` means that a path does not exist.
-#[must_use]
 pub fn is_not_there(status: u32) -> bool {
     matches!(
         status,
@@ -13,13 +12,11 @@ pub fn is_not_there(status: u32) -> bool {
 }
 
 /// Returns whether `status` is an error: both bits of the severity, the two highest ones, are set.
-#[must_use]
 pub fn is_error(status: u32) -> bool {
     status >> 30 == 3
 }
 
 /// Returns whether `status` ends the session or the connection to the share, so that all open files are lost.
-#[must_use]
 pub fn ends_session(status: u32) -> bool {
     matches!(
         status,
@@ -32,7 +29,6 @@ pub fn ends_session(status: u32) -> bool {
 }
 
 /// Returns the failure of a call that ended with `status`, which becomes the detail of the failure.
-#[must_use]
 pub fn failure(status: u32) -> Failure {
     let fault = match status {
         OBJECT_NAME_NOT_FOUND | OBJECT_PATH_NOT_FOUND | NO_SUCH_FILE => Fault::NotFound,
@@ -54,21 +50,13 @@ pub fn failure(status: u32) -> Failure {
 }
 
 /// Returns `fault` with `status` as its detail.
-#[must_use]
 pub fn with(fault: Fault, status: u32) -> Failure {
-    Failure {
-        fault,
-        detail: Detail::Status(of(status)),
-    }
+    NTSTATUS.failure(fault, status)
 }
 
 /// Returns `status` in the form that failures carry.
-#[must_use]
 pub fn of(status: u32) -> ProtocolStatus {
-    ProtocolStatus {
-        code: status,
-        table: &NTSTATUS,
-    }
+    NTSTATUS.status(status)
 }
 
 #[cfg(test)]

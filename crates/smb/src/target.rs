@@ -20,12 +20,10 @@ use crate::advice::advice;
 use crate::session::{Options, Session};
 use crate::smb1;
 use dyno_files::read_beginning;
-use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_net::{is_loopback, name_and_port, resolve, unescaped, Consent, Namespace, TargetError};
-use dyno_net::{Dialer, Executor};
+use dyno_measure::{monotonic_ns, Failure};
+use dyno_net::{is_loopback, is_plain_host, name_and_port, resolve, run_alone, unescaped};
+use dyno_net::{Consent, Dialer, Namespace, TargetError};
 use rustix::io::Errno;
-use std::cell::RefCell;
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
@@ -62,9 +60,6 @@ impl SmbTarget {
     /// Clients are distributed over `shares`, or use the URL's share if `shares` is empty. The URL's path
     /// becomes the prefix of all paths, and its host becomes `options.server`. The server is in the given
     /// network namespace (file `/proc/PID/ns/net`), if any.
-    ///
-    /// # Errors
-    /// See `TargetError`.
     pub fn open(
         url: &str,
         shares: Vec<String>,
@@ -110,44 +105,26 @@ impl SmbTarget {
     }
 
     /// Returns the checked address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the server as written in the URL.
-    #[must_use]
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
     /// Returns the session options.
-    #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
     /// Returns a copy of the target that ignores the path of the URL.
-    #[must_use]
     pub fn at_roots(&self) -> Self {
         let mut target = self.clone();
         target.options.base_path.clear();
         target
     }
 
-    #[must_use]
     pub fn shares(&self) -> &[String] {
         &self.shares
     }
 
-    /// Returns the share of a client. The clients are distributed over the shares in turn.
-    #[must_use]
-    pub fn share_of(&self, client: u32) -> &str {
-        &self.shares[client as usize % self.shares.len()]
-    }
-
-    /// Returns whether the server is on loopback.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.address.ip())
     }
@@ -162,55 +139,29 @@ impl SmbTarget {
     }
 
     fn ask_consent(&self, share: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
-        let consent = Consent::of(&self.host, token)?;
-        let name = format!("serverdyno-{}.txt", consent.token());
-        let found = self.fetch(share, &name, deadline_ns)?;
-        consent.judge(
-            found.as_deref(),
-            &format!("{name} in the root of the share {share}"),
-        )
+        let place = format!("the root of the share {share}");
+        Consent::ask(&self.host, token, &place, |name| {
+            self.fetch(share, name.to_owned(), deadline_ns)
+                .map_err(|failure| {
+                    let advice = advice(&failure, &self.options);
+                    TargetError::of_session(&format!("share {share}"), &failure, advice)
+                })
+        })
     }
 
     /// Returns the first bytes of the file `name` in the share's root, or None if it does not exist.
-    fn fetch(&self, share: &str, name: &str, deadline_ns: u64) -> Result<Option<Vec<u8>>, TargetError> {
-        let executor = Executor::new().map_err(|error| TargetError::Io(error.into()))?;
-        let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
-        let options = Options {
-            base_path: String::new(),
-            ..self.options.clone()
-        };
-        let session = Session::new(
-            executor.clone(),
-            dialer.clone(),
-            Rc::new(options),
-            ASKING_CLIENT,
-            share,
-        );
-        let fetched = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
-        let (slot, name, handle) = (fetched.clone(), name.to_owned(), executor.clone());
-        executor.spawn(async move {
-            handle.set_deadline(deadline_ns);
-            let result = match read_beginning(session, &name, MAX_DOCUMENT_BYTES).await {
-                Err(failure) => Err(smb1::explained(failure, &dialer).await),
-                found => found,
-            };
-            *slot.borrow_mut() = result;
-        });
-        executor
-            .run(|| false)
-            .map_err(|error| TargetError::Io(error.into()))?;
-        let result = fetched.replace(Ok(None));
-        result.map_err(|failure| no_session(share, &failure, &self.options))
-    }
-}
-
-fn no_session(share: &str, failure: &Failure, options: &Options) -> TargetError {
-    match advice(failure, options) {
-        Some(advice) => TargetError::Session {
-            why: format!("share {share}: {failure}"),
-            advice,
-        },
-        None => TargetError::Io(io::Error::other(failure.to_string())),
+    fn fetch(&self, share: &str, name: String, deadline_ns: u64) -> Result<Option<Vec<u8>>, Failure> {
+        let options = Rc::new(self.at_roots().options);
+        run_alone(deadline_ns, |executor| {
+            let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
+            let session = Session::new(executor.clone(), dialer.clone(), options, ASKING_CLIENT, share);
+            async move {
+                match read_beginning(session, &name, MAX_DOCUMENT_BYTES).await {
+                    Err(failure) => Err(smb1::explained(failure, &dialer).await),
+                    found => found,
+                }
+            }
+        })
     }
 }
 
@@ -238,13 +189,7 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
         return refuse("the URL of a file server begins with smb://");
     };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if !host.is_ascii()
-        || host.contains(['@', '?', '#', '\\', '%', ' '])
-        || host.bytes().any(|byte| byte < b' ')
-    {
-        return refuse("there is no plain host[:port] after smb://");
-    }
-    if name_and_port(host, SMB_PORT).is_none() {
+    if !is_plain_host(host) {
         return refuse("there is no plain host[:port] after smb://");
     }
     if path.contains(['?', '#']) {
@@ -329,12 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_dealt_out_to_shares_in_turn() {
-        let shares = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
-        let target = SmbTarget::open("smb://127.0.0.1/a/x", shares, Options::default(), None, None);
+    fn a_target_has_the_path_of_the_url_and_the_usual_port() {
+        let target = SmbTarget::open("smb://127.0.0.1/a/x", vec![], Options::default(), None, None);
         let target = target.expect("loopback needs no consent");
-        let of: Vec<_> = (0..7).map(|client| target.share_of(client)).collect();
-        assert_eq!(of, ["a", "b", "c", "a", "b", "c", "a"]);
         assert_eq!(target.options().base_path, "x");
         assert_eq!(target.address().port(), SMB_PORT);
     }

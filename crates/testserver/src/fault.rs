@@ -14,7 +14,6 @@ pub trait FaultKind: Copy + PartialEq + 'static {
     /// The fault that every protocol has: delayed answers.
     const DELAY: Self;
 
-    /// Returns all faults with their names.
     fn named() -> impl Iterator<Item = (Self, &'static str)>;
 }
 
@@ -81,7 +80,6 @@ macro_rules! faults {
 
         /// Returns the names and meanings of all faults. Each name can be parsed as it is, or with another
         /// number.
-        #[must_use]
         pub fn faults() -> Vec<(&'static str, &'static str)> {
             Kind::ALL.map(|kind| (kind.name(), kind.words())).to_vec()
         }

@@ -105,13 +105,11 @@ impl<S: Service> Server<S> {
         &self.0.service
     }
 
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }
 
     /// Returns the port that the server listens on.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.0.address.port()
     }

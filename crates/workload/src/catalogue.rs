@@ -4,7 +4,6 @@
 
 use crate::{ClassId, Tree};
 
-/// The class of the dynamic page.
 const PAGE_CLASS: &str = "dynamic";
 /// Suffix of the classes over TLS if there are also classes without TLS.
 const OVER_TLS: &str = " over TLS";
@@ -51,7 +50,6 @@ impl Catalogue {
     /// not exist.
     ///
     /// Computes the content digests of `tree` if necessary.
-    #[must_use]
     pub fn webbench_static(tree: &Tree) -> Self {
         let found = tree
             .files()
@@ -80,7 +78,6 @@ impl Catalogue {
 
     /// Returns the catalogue of [`crate::WebbenchDynamic`]: the static workload and the page at `page`; if `secure`,
     /// all entries again over TLS.
-    #[must_use]
     pub fn webbench_dynamic(tree: &Tree, page: &str, secure: bool) -> Self {
         let mut clear = Self::webbench_static(tree);
         clear.entries.push(Entry {
@@ -107,7 +104,6 @@ impl Catalogue {
     }
 
     /// Returns the catalogue of [`crate::WeightedUrls`]: one class per path, with unknown content.
-    #[must_use]
     pub fn urls(paths: &[String]) -> Self {
         let entries = paths.iter().zip(0..);
         Self {
@@ -125,7 +121,6 @@ impl Catalogue {
 
     /// Returns the catalogue of [`crate::Steps`]: one class per step, with the step's name and the template of its
     /// path.
-    #[must_use]
     pub fn steps(steps: impl Iterator<Item = (String, String)>) -> Self {
         let (classes, paths): (Vec<String>, Vec<String>) = steps.unzip();
         Self {
@@ -135,7 +130,6 @@ impl Catalogue {
     }
 
     /// Returns the catalogue of [`crate::SingleUrl`]: one path with unknown content.
-    #[must_use]
     pub fn single_url(path: &str) -> Self {
         Self {
             classes: vec!["url".to_owned()],

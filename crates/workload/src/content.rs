@@ -16,7 +16,6 @@ pub enum Extension {
 
 impl Extension {
     /// Returns the extension without its dot.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gif => "gif",

@@ -24,7 +24,8 @@ const SLOT: Slot = Slot(0);
 /// Separates a client's random stream for turns from the client's other streams.
 const TURNS_STREAM: u32 = u32::MAX - 1;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ContentionOptions {
     pub files: u32,
     pub blocks: u32,
@@ -60,7 +61,6 @@ pub struct Contention {
 
 impl Contention {
     /// Returns the client's operations for this seed. Paths are below the directory of all clients.
-    #[must_use]
     pub fn new(options: ContentionOptions, seed: u64, client: u32) -> Self {
         let shared = (0..options.files).map(|file| format!("0/shared-{file}"));
         let paths = [client.to_string(), format!("{client}/made")];

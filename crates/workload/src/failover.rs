@@ -51,7 +51,6 @@ pub struct Failover {
 
 impl Failover {
     /// Returns the client's operations for this seed.
-    #[must_use]
     pub fn new(options: FailoverOptions, seed: u64, client: u32) -> Self {
         Self {
             options,

@@ -37,7 +37,6 @@ pub struct Writing {
 }
 
 /// Returns `bytes` bytes of the content, starting at `offset`; at most [`MOST_BYTES_AT_ONCE`].
-#[must_use]
 pub fn content_of(writing: Writing, offset: u64, bytes: usize) -> &'static [u8] {
     let numbers = [writing.client, writing.mix, writing.file, writing.generation];
     let mut key = [0; 16];

@@ -24,7 +24,6 @@ struct Sizes {
 
 /// Returns the maximum total size, in bytes, that the files of `workload` reach until the end of its first
 /// pass. `workload` must not have begun. A server needs this space, plus some for names and partial blocks.
-#[must_use]
 pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
     let mut sizes = Sizes::default();
     for action in workload.preparation(false) {

@@ -200,7 +200,6 @@ pub struct Mismatch {
     pub offset: u64,
 }
 
-/// The ledger of one client.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     client: u32,
@@ -215,7 +214,6 @@ pub struct Ledger {
 
 impl Ledger {
     /// Returns the ledger of one client whose files are unknown.
-    #[must_use]
     pub fn new(client: u32) -> Self {
         Self {
             client,
@@ -233,13 +231,10 @@ impl Ledger {
     }
 
     /// Returns the level to which writes currently belong.
-    #[must_use]
     pub fn mix(&self) -> u32 {
         self.mix
     }
 
-    /// Returns the number of the client.
-    #[must_use]
     pub fn client(&self) -> u32 {
         self.client
     }
@@ -260,7 +255,6 @@ impl Ledger {
     }
 
     /// Returns the identity of the content of a write to `slot`, or None if the slot is free.
-    #[must_use]
     pub fn writing(&self, slot: Slot, generation: u32) -> Option<Writing> {
         let file = self.file_of(slot)?;
         Some(Writing {
@@ -272,7 +266,6 @@ impl Ledger {
     }
 
     /// Returns the number of bytes that a read must return, or None if the size is unknown.
-    #[must_use]
     pub fn expected_bytes(&self, slot: Slot, offset: u64, bytes: u32) -> Option<u32> {
         let size = self.known_bytes(self.file_of(slot)?)?;
         let left = size.saturating_sub(offset);
@@ -304,7 +297,6 @@ impl Ledger {
     }
 
     /// Returns the total number of extents: the measure of the ledger's memory.
-    #[must_use]
     pub fn extents(&self) -> usize {
         self.files.values().map(|file| file.extents.len()).sum()
     }

@@ -14,11 +14,12 @@ const MARKER: PathId = PathId(1);
 /// missing name.
 const FIRST_FILE: u32 = 2;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MetadataOptions {
     pub files: u32,
     /// Size of each file, which is written and read in one operation.
-    pub bytes: u32,
+    pub file_bytes: u32,
     /// Whether all clients' files are in one directory; otherwise, each client has its own.
     pub shared: bool,
     /// Number of looks at the directory before a client reads its files; 0: only stats the files once, without listing.
@@ -92,7 +93,6 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    #[must_use]
     pub fn new(options: MetadataOptions, client: u32) -> Self {
         let file = |number| match options.shared {
             true => format!("../file.{client}.{number}"),
@@ -141,7 +141,7 @@ impl Metadata {
 
     /// Returns the phase's action on the file, or None if the phase skips the file, because it may be missing.
     fn action(&self, phase: Phase, file: u32) -> Option<FileAction> {
-        let (path, bytes) = (PathId(FIRST_FILE + file), self.options.bytes);
+        let (path, bytes) = (PathId(FIRST_FILE + file), self.options.file_bytes);
         let known = self.known[file as usize];
         let there = known == Known::There;
         match phase {
@@ -260,7 +260,7 @@ mod tests {
 
     const OPTIONS: MetadataOptions = MetadataOptions {
         files: 3,
-        bytes: 100,
+        file_bytes: 100,
         shared: false,
         looks: 0,
     };

@@ -20,7 +20,6 @@ pub struct ObjectVersion {
 
 impl ObjectVersion {
     /// Returns `bytes` bytes of the content, starting at `offset`; at most `MOST_BYTES_AT_ONCE`.
-    #[must_use]
     pub fn content(&self, offset: u64, bytes: usize) -> &'static [u8] {
         content_of(self.writing, offset, bytes)
     }
@@ -82,7 +81,6 @@ pub struct ObjectLedger {
 
 impl ObjectLedger {
     /// Returns the ledger of a thread that has no objects yet.
-    #[must_use]
     pub fn new(owner: u32, objects: u32) -> Self {
         let entry = Entry {
             known: Known::Absent,
@@ -98,7 +96,6 @@ impl ObjectLedger {
     }
 
     /// Returns the ledger of objects that all exist and never change.
-    #[must_use]
     pub fn shared(mix: u32, sizes: &[u64]) -> Self {
         let mut ledger = Self::new(u32::MAX, sizes.len() as u32);
         ledger.mix = mix;
@@ -114,8 +111,6 @@ impl ObjectLedger {
         self.mix = mix;
     }
 
-    /// Returns the number of objects.
-    #[must_use]
     pub fn objects(&self) -> u32 {
         self.entries.len() as u32
     }
@@ -130,7 +125,6 @@ impl ObjectLedger {
     }
 
     /// Returns the known content of an object.
-    #[must_use]
     pub fn known(&self, object: u32) -> Option<ObjectVersion> {
         match self.entries.get(object as usize)?.known {
             Known::There(version) => Some(version),
@@ -139,7 +133,6 @@ impl ObjectLedger {
     }
 
     /// Returns the content of an object before its last PUT.
-    #[must_use]
     pub fn before(&self, object: u32) -> Option<ObjectVersion> {
         self.entries.get(object as usize)?.before
     }
@@ -197,7 +190,6 @@ impl ObjectLedger {
     }
 
     /// Returns the number of keys of an object that are retired.
-    #[must_use]
     pub fn retired(&self, object: u32) -> u32 {
         self.entries.get(object as usize).map_or(0, |entry| entry.retired)
     }
@@ -229,7 +221,6 @@ impl ObjectLedger {
     }
 
     /// Begins to check a list of the objects from `first` to before `end`.
-    #[must_use]
     pub fn begin_list(&self, first: u32, end: u32) -> ListCheck {
         let end = end.min(self.objects());
         ListCheck {

@@ -24,7 +24,6 @@ pub enum ObjectSize {
 
 impl ObjectSize {
     /// Returns the largest possible size.
-    #[must_use]
     pub fn most_bytes(&self) -> u64 {
         match self {
             Self::Fixed(bytes) => *bytes,

@@ -53,13 +53,11 @@ pub struct ObjectsOptions {
 
 impl ObjectsOptions {
     /// Returns the names of the weights.
-    #[must_use]
     pub fn names() -> [&'static str; OBJECT_KINDS] {
         KINDS.map(|(_, name)| name)
     }
 
     /// Returns the names of the classes: those with a weight, and PUT.
-    #[must_use]
     pub fn classes(&self) -> Vec<String> {
         let named = KINDS.iter().filter(|(kind, _)| self.has(*kind));
         named.map(|(_, name)| (*name).to_owned()).collect()
@@ -76,7 +74,6 @@ impl ObjectsOptions {
     }
 
     /// Returns the class of an operation.
-    #[must_use]
     pub fn class_of(&self, op: &ObjectOp) -> ClassId {
         self.class(match op {
             ObjectOp::Put { .. } => Kind::Put,
@@ -91,13 +88,11 @@ impl ObjectsOptions {
     }
 
     /// Returns the number of prefixes of a thread's objects.
-    #[must_use]
     pub fn prefixes(&self) -> u32 {
         self.objects.div_ceil(self.objects_per_prefix.max(1))
     }
 
     /// Returns the sizes of `objects` objects in the order of their numbers, for a preparation.
-    #[must_use]
     pub fn sizes(&self, seed: u64, client: u32, thread: u32) -> Vec<u64> {
         let mut random = RandomStream::of_thread(seed ^ SIZES, client, thread);
         (0..self.objects).map(|_| self.size.draw(&mut random)).collect()
@@ -148,7 +143,6 @@ pub enum ObjectOp {
 
 /// Returns the first and last byte of a part of an object of `bytes` bytes, which must not be empty: from one
 /// of its bytes to the same byte or a later one.
-#[must_use]
 pub fn part_of_object(part: u64, bytes: u64) -> (u64, u64) {
     let within = |half: u64, bound: u64| ((u128::from(half) * u128::from(bound)) >> 32) as u64;
     let first = within(part >> 32, bytes);
@@ -214,7 +208,6 @@ pub struct Objects {
 impl Objects {
     /// Returns the workload of a thread whose objects all exist. The weights must have a sum from 1 to
     /// `u32::MAX`.
-    #[must_use]
     pub fn new(options: std::sync::Arc<ObjectsOptions>, seed: u64, client: u32, thread: u32) -> Self {
         Self {
             total: options.weights.iter().sum(),

@@ -18,7 +18,6 @@ struct InMemory {
 
 /// Plays `workload`, whose client has no files yet: creates the workspace, performs this many operations and
 /// leaves. Returns its files by path. All operations succeed. Writes belong to `mix`.
-#[must_use]
 pub fn played(
     workload: &mut impl FileWorkload,
     client: u32,

@@ -27,7 +27,6 @@ impl Shares {
     /// Converts shares between 0 and 1. `secure` and `dynamic` are shares of all requests; `dynamic` counts only
     /// dynamic requests without TLS. Returns None if a share is out of range or `secure` and `dynamic` exceed 1
     /// together.
-    #[must_use]
     pub fn new(dynamic: f64, secure: f64, dynamic_of_secure: f64) -> Option<Self> {
         let sound = |share: f64| (0.0..=1.0).contains(&share);
         if ![dynamic, secure, dynamic_of_secure].into_iter().all(sound) || dynamic + secure > 1.0 + 1e-9 {
@@ -56,7 +55,6 @@ pub struct WebbenchDynamic {
 
 impl WebbenchDynamic {
     /// Returns the stream of one thread of one client. Each (seed, client, thread) has its own.
-    #[must_use]
     pub fn new(tree: Arc<Tree>, shares: Shares, seed: u64, client: u32, thread: u32) -> Self {
         Self {
             tree,

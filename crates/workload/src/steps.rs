@@ -17,7 +17,6 @@ pub struct Steps {
 
 impl Steps {
     /// Creates the steps. `think_ns`: think time before each step; there must be at least one.
-    #[must_use]
     pub fn new(think_ns: Arc<[u64]>) -> Self {
         Self { think_ns, last: None }
     }

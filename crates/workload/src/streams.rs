@@ -28,7 +28,8 @@ const MAKING_BYTES: u32 = 1 << 16;
 const ORDER_STREAM: u32 = u32::MAX;
 
 /// Parameters that all clients share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StreamsOptions {
     /// Size of each client's file: whole blocks.
     pub file_bytes: u64,
@@ -41,7 +42,6 @@ pub struct StreamsOptions {
 
 impl StreamsOptions {
     /// Returns whether a client writes. Writers are spread evenly among the clients.
-    #[must_use]
     pub fn writes(&self, client: u32) -> bool {
         let writers = |clients: u64| clients * u64::from(self.writers_percent) / 100;
         writers(u64::from(client) + 1) > writers(u64::from(client))
@@ -54,7 +54,6 @@ impl StreamsOptions {
 
 /// Returns the offsets of a file's blocks in the order of requests. `random`: the seed and the client of a
 /// random order; None: sequential.
-#[must_use]
 pub fn block_offsets(bytes: u64, block_bytes: u32, random: Option<(u64, u32)>) -> Vec<u64> {
     let block = u64::from(block_bytes);
     let mut offsets: Vec<u64> = (0..bytes / block).map(|number| number * block).collect();
@@ -100,7 +99,6 @@ pub struct Streams {
 
 impl Streams {
     /// Returns the client's operations for this seed.
-    #[must_use]
     pub fn new(options: StreamsOptions, seed: u64, client: u32) -> Self {
         let random = options.random.then_some((seed, client));
         Self {

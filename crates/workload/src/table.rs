@@ -65,7 +65,6 @@ pub enum Contents {
 
 impl Contents {
     /// Returns the sizes of the files in the order of their numbers; empty for the missing class.
-    #[must_use]
     pub fn sizes_bytes(&self) -> Vec<u64> {
         match self {
             Self::Fixed { files, bytes } => vec![bytes.value; files.value as usize],
@@ -86,7 +85,6 @@ impl Contents {
     }
 
     /// Returns the number of different paths of the class, including paths that must not exist.
-    #[must_use]
     pub fn paths(&self) -> u32 {
         match self {
             Self::Fixed { files, .. } | Self::BoundedPareto { files, .. } => files.value,
@@ -95,7 +93,6 @@ impl Contents {
     }
 
     /// Returns whether the files must not exist.
-    #[must_use]
     pub fn missing(&self) -> bool {
         matches!(self, Self::Missing { .. })
     }
@@ -141,13 +138,11 @@ pub struct Class {
 
 impl Class {
     /// Returns the total bytes of the class's files.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.contents.sizes_bytes().iter().sum()
     }
 
     /// Returns the number of files of the class that exist.
-    #[must_use]
     pub fn files(&self) -> u32 {
         if self.contents.missing() {
             0

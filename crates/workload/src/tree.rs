@@ -23,7 +23,6 @@ pub struct File {
 
 impl File {
     /// Generates the file's content: deterministic, and `bytes` long.
-    #[must_use]
     pub fn content(&self) -> Vec<u8> {
         let bytes = usize::try_from(self.bytes).expect("the table allows no file larger than memory");
         content(&self.path, self.extension, bytes)
@@ -61,7 +60,6 @@ impl Tree {
     ///
     /// # Panics
     /// The embedded table contradicts itself, which this crate's tests rule out.
-    #[must_use]
     pub fn load() -> Arc<Self> {
         static TREE: LazyLock<Arc<Tree>> = LazyLock::new(|| {
             let table = ClassTable::parse(WEBBENCH_STATIC).expect("the embedded class table is whole");
@@ -96,37 +94,31 @@ impl Tree {
     }
 
     /// Returns the class table of the tree, with the evidence and source of each number.
-    #[must_use]
     pub fn table(&self) -> &ClassTable {
         &self.table
     }
 
     /// Returns the classes in the order of their ids.
-    #[must_use]
     pub fn classes(&self) -> &[Class] {
         &self.table.classes
     }
 
     /// Returns every file, class by class.
-    #[must_use]
     pub fn files(&self) -> &[File] {
         &self.files
     }
 
     /// Returns every path that is requested and must not exist.
-    #[must_use]
     pub fn missing(&self) -> &[(ClassId, String)] {
         &self.missing
     }
 
     /// Returns the total size of all files.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
     /// Returns XXH3-64 (seed 0) of each file's content, in the order of [`Tree::files`].
-    #[must_use]
     pub fn content_digests(&self) -> &[u64] {
         &self.digests().contents
     }
@@ -135,7 +127,6 @@ impl Tree {
     /// content.
     ///
     /// Equal digests mean equal trees in design and version; the digest is no defence against forgery.
-    #[must_use]
     pub fn digest(&self) -> &str {
         &self.digests().tree
     }

@@ -47,7 +47,6 @@ pub fn write_tree(tree: &Tree, directory: &Path) -> Result<(), WriteError> {
 /// Returns the problems of a tree below `directory`: files that are missing or unreadable, that have the
 /// wrong size or content, and files that must not exist. At most [`MOST_PROBLEMS_REPORTED`]; empty if the
 /// tree is complete.
-#[must_use]
 pub fn check_tree(tree: &Tree, directory: &Path) -> Vec<String> {
     let of_files = tree
         .files()

@@ -71,7 +71,6 @@ impl Versions {
 
     /// Returns the version for `writer` to write: the number after the newest one seen of the block, or 0 if none was
     /// seen.
-    #[must_use]
     pub fn next(&self, block: Block, writer: u32) -> Version {
         let number = self.seen.get(&block).map_or(0, |seen| seen.number + 1);
         Version { writer, number }
@@ -85,7 +84,6 @@ impl Versions {
     }
 
     /// Returns the number of the newest version seen of a block.
-    #[must_use]
     pub fn newest(&self, block: Block) -> Option<u64> {
         self.seen.get(&block).map(|seen| seen.number)
     }

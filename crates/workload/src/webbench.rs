@@ -16,7 +16,6 @@ pub struct WebbenchStatic {
 
 impl WebbenchStatic {
     /// Returns the stream of one thread of one client. Each (seed, client, thread) has its own.
-    #[must_use]
     pub fn new(tree: Arc<Tree>, seed: u64, client: u32, thread: u32) -> Self {
         Self {
             tree,

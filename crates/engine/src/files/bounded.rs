@@ -2,8 +2,7 @@
 //! bounds whole operations instead (`client.rs`); a job's call, such as a close that writes back, may take long.
 
 use dyno_files::{
-    Break, Caching, Call, CallId, Event, FileClient, Grant, Handle, KeptHandles, PageRun, Postponed, Reply,
-    Stability, Traffic,
+    Break, Caching, Call, CallId, Event, FileClient, Grant, Handle, PageRun, Postponed, Reply, Stability,
 };
 use dyno_measure::{monotonic_ns, Failure};
 use dyno_net::Executor;
@@ -158,39 +157,9 @@ impl<C: FileClient> FileClient for Bounded<C> {
         self.bound.keep(0, self.client.acknowledge(grant, left)).await
     }
 
-    fn loses_unstable_writes(&self) -> bool {
-        self.client.loses_unstable_writes()
-    }
-
-    fn leases_directories(&self) -> bool {
-        self.client.leases_directories()
-    }
-
-    fn cut(&mut self) {
-        self.client.cut();
-    }
+    dyno_files::forward_to_client!();
 
     async fn disconnect(&mut self) {
         self.client.disconnect().await;
-    }
-
-    fn traffic(&self) -> Traffic {
-        self.client.traffic()
-    }
-
-    fn kept_handles(&self) -> KeptHandles {
-        self.client.kept_handles()
-    }
-
-    fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
-        self.client.requests_by_name()
-    }
-
-    fn max_read_bytes(&self) -> u32 {
-        self.client.max_read_bytes()
-    }
-
-    fn max_write_bytes(&self) -> u32 {
-        self.client.max_write_bytes()
     }
 }

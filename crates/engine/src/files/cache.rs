@@ -23,17 +23,10 @@ enum CacheName {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RedirectorName {
-    Xp,
-    Plain,
-}
-
-#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClientSection {
     cache: CacheName,
-    redirector: RedirectorName,
+    redirector: Redirector,
     dormant_files: u32,
     dormant_s: f64,
     directory_leases: bool,
@@ -125,13 +118,9 @@ impl FilesOptions {
             Policy::Lease(_) if options.lease_directories => Some("leases of files and directories"),
             Policy::Lease(_) => Some("leases"),
         };
-        let redirector = match options.redirector {
-            Redirector::Xp => "xp",
-            Redirector::Plain => "plain",
-        };
         Some(json!({
             "asks_for": asks_for,
-            "redirector": redirector,
+            "redirector": options.redirector,
             "most_bytes": options.most_bytes.max(CacheOptions::LEAST_BYTES),
             "page_bytes": CacheOptions::PAGE_BYTES,
             "read_run_bytes": options.read_run_bytes,
@@ -158,8 +147,8 @@ fn close_to_open(cache: CacheOptions, delegations: bool) -> CacheOptions {
 impl ClientSection {
     fn cache_options(&self) -> Option<CacheOptions> {
         let like = match self.redirector {
-            RedirectorName::Xp => CacheOptions::default(),
-            RedirectorName::Plain => CacheOptions::modern(),
+            Redirector::Xp => CacheOptions::default(),
+            Redirector::Plain => CacheOptions::modern(),
         };
         let policy = match self.cache {
             // Without a cache, Windows XP's handling of deletes and renames still applies.

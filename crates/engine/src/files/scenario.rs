@@ -134,7 +134,6 @@ impl Names {
         &self.files[from..from + self.files_in_each]
     }
 
-    /// Returns the number of entries in a directory.
     fn entries_of(&self, directory: usize, tree: &TreeSpec) -> u64 {
         // Directories of the lowest level come last.
         let inner = self.directories.len() - tree.lowest();

@@ -92,7 +92,6 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     /// Returns a hint for a failure.
     fn advice(&self, failure: &Failure) -> Option<&'static str>;
 
-    /// Returns the share of a client.
     fn share_of(&self, client: usize) -> &str {
         let shares = self.shares();
         &shares[client % shares.len()]

@@ -57,6 +57,9 @@ impl<S: Sessions + Clone> Target for S {
     }
 
     fn carry_out(&self, job: &FileJob, end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
+        if !self.is_local() && job.max_rate_per_s.is_none() {
+            return None;
+        }
         let of_target = Job {
             sessions: self,
             options: FilesOptions::usual().kept_by(self.kept_by()),
@@ -83,6 +86,7 @@ impl<S: Sessions + Clone> Target for S {
     }
 
     /// Parses the document's sections about the work and prepares the clients.
+    #[allow(private_interfaces)]
     fn prepare(
         &self,
         mix: &Arc<Mix>,

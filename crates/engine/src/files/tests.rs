@@ -123,7 +123,6 @@ fn carry_out(spec: &StepSpec, sessions: &InMemory) -> String {
     }
 }
 
-/// Returns the volume after these steps.
 fn after(steps: impl IntoIterator<Item = StepAction>) -> Volume {
     let mut volume = Volume::default();
     for action in steps {

@@ -24,25 +24,11 @@ const MAX_SHARED_BLOCKS: u32 = 1 << 16;
 #[derive(Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
 enum WorkloadSection {
-    DiskMix {
-        workspace_bytes: u64,
-        legacy_seed_reads: bool,
-        true_offsets: bool,
-    },
+    DiskMix(DiskMixOptions),
     LoadFile {},
-    Streams {
-        file_bytes: u64,
-        block_bytes: u32,
-        random: bool,
-        writers_percent: u32,
-    },
-    Metadata {
-        files: u32,
-        file_bytes: u32,
-        shared: bool,
-        looks: u32,
-    },
-    Contention(ContentionSection),
+    Streams(StreamsOptions),
+    Metadata(MetadataOptions),
+    Contention(ContentionOptions),
     Failover(FailoverSection),
 }
 
@@ -56,13 +42,18 @@ struct FailoverSection {
     cut_connections_percent: Option<u32>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ContentionSection {
-    files: u32,
-    blocks: u32,
-    block_bytes: u32,
-    writes_percent: u32,
+/// Evaluates an expression for the workload in an `AnyWorkload`, whichever it is.
+macro_rules! in_each {
+    ($any:expr, $workload:pat => $result:expr) => {
+        match $any {
+            AnyWorkload::DiskMix($workload) => $result,
+            AnyWorkload::LoadFile($workload) => $result,
+            AnyWorkload::Streams($workload) => $result,
+            AnyWorkload::Metadata($workload) => $result,
+            AnyWorkload::Contention($workload) => $result,
+            AnyWorkload::Failover($workload) => $result,
+        }
+    };
 }
 
 /// Options of the workloads of all clients.
@@ -91,56 +82,10 @@ impl FilesWorkload {
         problems: &mut Problems,
     ) -> Option<Self> {
         match (problems.section("workload", section)?, load_file) {
-            (
-                WorkloadSection::DiskMix {
-                    workspace_bytes,
-                    legacy_seed_reads,
-                    true_offsets,
-                },
-                None,
-            ) => Self::diskmix(
-                DiskMixOptions {
-                    workspace_bytes,
-                    legacy_seed_reads,
-                    true_offsets,
-                },
-                problems,
-            ),
-            (
-                WorkloadSection::Streams {
-                    file_bytes,
-                    block_bytes,
-                    random,
-                    writers_percent,
-                },
-                None,
-            ) => Self::streams(
-                StreamsOptions {
-                    file_bytes,
-                    block_bytes,
-                    random,
-                    writers_percent,
-                },
-                problems,
-            ),
-            (
-                WorkloadSection::Metadata {
-                    files,
-                    file_bytes,
-                    shared,
-                    looks,
-                },
-                None,
-            ) => Self::metadata(
-                MetadataOptions {
-                    files,
-                    bytes: file_bytes,
-                    shared,
-                    looks,
-                },
-                problems,
-            ),
-            (WorkloadSection::Contention(section), None) => Self::contention(&section, problems),
+            (WorkloadSection::DiskMix(options), None) => Self::diskmix(options, problems),
+            (WorkloadSection::Streams(options), None) => Self::streams(options, problems),
+            (WorkloadSection::Metadata(options), None) => Self::metadata(options, problems),
+            (WorkloadSection::Contention(options), None) => Self::contention(options, problems),
             (WorkloadSection::Failover(section), None) => Self::failover(&section, problems),
             (WorkloadSection::LoadFile {}, Some(file)) => Some(Self::LoadFile(file.clone())),
             _ => {
@@ -168,59 +113,29 @@ impl FilesWorkload {
             ..
         } = options;
         let blocks = file_bytes.checked_div(block_bytes.into()).unwrap_or_default();
-        let rules = [
-            (
-                (1..=MOST_BYTES_AT_ONCE as u32).contains(&block_bytes),
-                "workload.block_bytes",
-            ),
-            (
-                (2..=MAX_BLOCKS).contains(&blocks)
-                    && file_bytes <= MAX_WORKSPACE_BYTES
-                    && file_bytes == blocks * u64::from(block_bytes),
-                "workload.file_bytes",
-            ),
-            (writers_percent <= 100, "workload.writers_percent"),
-        ];
-        for (holds, path) in rules {
-            problems.bounded(holds, path);
-        }
-        let sound = rules.iter().all(|(holds, _)| *holds);
+        let whole = (2..=MAX_BLOCKS).contains(&blocks) && file_bytes == blocks * u64::from(block_bytes);
+        let small = (1..=MOST_BYTES_AT_ONCE as u32).contains(&block_bytes);
+        let sound = problems.bounded(small, "workload.block_bytes")
+            & problems.bounded(whole && file_bytes <= MAX_WORKSPACE_BYTES, "workload.file_bytes")
+            & problems.bounded(writers_percent <= 100, "workload.writers_percent");
         sound.then_some(Self::Streams(options))
     }
 
     fn metadata(options: MetadataOptions, problems: &mut Problems) -> Option<Self> {
-        let few = (1..=MAX_FILES).contains(&options.files);
-        problems.bounded(few, "workload.files");
-        let small = options.bytes <= MOST_BYTES_AT_ONCE as u32;
-        problems.bounded(small, "workload.file_bytes");
-        let seldom = options.looks <= MAX_LOOKS;
-        problems.bounded(seldom, "workload.looks");
-        (few && small && seldom).then_some(Self::Metadata(options))
+        let sound = problems.bounded((1..=MAX_FILES).contains(&options.files), "workload.files")
+            & problems.bounded(
+                options.file_bytes <= MOST_BYTES_AT_ONCE as u32,
+                "workload.file_bytes",
+            )
+            & problems.bounded(options.looks <= MAX_LOOKS, "workload.looks");
+        sound.then_some(Self::Metadata(options))
     }
 
-    fn contention(section: &ContentionSection, problems: &mut Problems) -> Option<Self> {
-        let options = ContentionOptions {
-            files: section.files,
-            blocks: section.blocks,
-            block_bytes: section.block_bytes,
-            writes_percent: section.writes_percent,
-        };
-        let rules = [
-            ((1..=MAX_SHARED_FILES).contains(&options.files), "workload.files"),
-            (
-                (1..=MAX_SHARED_BLOCKS).contains(&options.blocks),
-                "workload.blocks",
-            ),
-            (
-                (LEAST_BLOCK_BYTES..=MOST_BYTES_AT_ONCE as u32).contains(&options.block_bytes),
-                "workload.block_bytes",
-            ),
-            (options.writes_percent <= 100, "workload.writes_percent"),
-        ];
-        for (holds, path) in rules {
-            problems.bounded(holds, path);
-        }
-        let sound = rules.iter().all(|(holds, _)| *holds);
+    fn contention(options: ContentionOptions, problems: &mut Problems) -> Option<Self> {
+        let few = (1..=MAX_SHARED_FILES).contains(&options.files);
+        let sound = problems.bounded(few, "workload.files")
+            & shared_blocks(options.blocks, options.block_bytes, problems)
+            & problems.bounded(options.writes_percent <= 100, "workload.writes_percent");
         sound.then_some(Self::Contention(options))
     }
 
@@ -231,25 +146,10 @@ impl FilesWorkload {
             writes_per_flush: section.writes_per_flush,
         };
         let cut_percent = section.cut_connections_percent;
-        let rules = [
-            (
-                (1..=MAX_SHARED_BLOCKS).contains(&options.blocks),
-                "workload.blocks",
-            ),
-            (
-                (LEAST_BLOCK_BYTES..=MOST_BYTES_AT_ONCE as u32).contains(&options.block_bytes),
-                "workload.block_bytes",
-            ),
-            (options.writes_per_flush > 0, "workload.writes_per_flush"),
-            (
-                cut_percent.is_none_or(|percent| percent <= 100),
-                "workload.cut_connections_percent",
-            ),
-        ];
-        for (holds, path) in rules {
-            problems.bounded(holds, path);
-        }
-        let sound = rules.iter().all(|(holds, _)| *holds);
+        let cuts_within = cut_percent.is_none_or(|percent| percent <= 100);
+        let sound = shared_blocks(options.blocks, options.block_bytes, problems)
+            & problems.bounded(options.writes_per_flush > 0, "workload.writes_per_flush")
+            & problems.bounded(cuts_within, "workload.cut_connections_percent");
         sound.then_some(Self::Failover(options, cut_percent))
     }
 
@@ -312,7 +212,7 @@ impl FilesWorkload {
     pub(crate) fn block_bytes(&self) -> Option<u32> {
         match self {
             Self::Streams(options) => Some(options.block_bytes),
-            Self::Metadata(options) => Some(options.bytes),
+            Self::Metadata(options) => Some(options.file_bytes),
             Self::Contention(options) => Some(options.block_bytes),
             Self::Failover(options, _) => Some(options.block_bytes),
             Self::DiskMix(_) | Self::LoadFile(_) => None,
@@ -333,15 +233,15 @@ impl FilesWorkload {
 
     /// Returns the minimum space of one client's files at the end of its workload.
     pub(crate) fn footprint_bytes(&self) -> u64 {
-        match self.of_client(0, 0) {
-            AnyWorkload::DiskMix(mut workload) => footprint_bytes(&mut workload),
-            AnyWorkload::LoadFile(mut workload) => footprint_bytes(&mut workload),
-            AnyWorkload::Streams(mut workload) => footprint_bytes(&mut workload),
-            AnyWorkload::Metadata(mut workload) => footprint_bytes(&mut workload),
-            AnyWorkload::Contention(mut workload) => footprint_bytes(&mut workload),
-            AnyWorkload::Failover(mut workload) => footprint_bytes(&mut workload),
-        }
+        in_each!(self.of_client(0, 0), mut workload => footprint_bytes(&mut workload))
     }
+}
+
+/// Returns whether the blocks of a file are within bounds.
+fn shared_blocks(blocks: u32, block_bytes: u32, problems: &mut Problems) -> bool {
+    let sizes = LEAST_BLOCK_BYTES..=MOST_BYTES_AT_ONCE as u32;
+    problems.bounded((1..=MAX_SHARED_BLOCKS).contains(&blocks), "workload.blocks")
+        & problems.bounded(sizes.contains(&block_bytes), "workload.block_bytes")
 }
 
 /// The workload of a client. An enum rather than a trait object, because it is in the hot path.
@@ -357,14 +257,7 @@ pub(crate) enum AnyWorkload {
 
 impl AnyWorkload {
     pub(crate) fn as_files(&self) -> &dyn FileWorkload {
-        match self {
-            Self::DiskMix(workload) => workload,
-            Self::LoadFile(workload) => workload,
-            Self::Streams(workload) => workload,
-            Self::Metadata(workload) => workload,
-            Self::Contention(workload) => workload,
-            Self::Failover(workload) => workload,
-        }
+        in_each!(self, workload => workload)
     }
 }
 
@@ -372,24 +265,10 @@ impl Workload for AnyWorkload {
     type Op = FileOp;
 
     fn next(&mut self, last: &Outcome) -> FileOp {
-        match self {
-            Self::DiskMix(workload) => workload.next(last),
-            Self::LoadFile(workload) => workload.next(last),
-            Self::Streams(workload) => workload.next(last),
-            Self::Metadata(workload) => workload.next(last),
-            Self::Contention(workload) => workload.next(last),
-            Self::Failover(workload) => workload.next(last),
-        }
+        in_each!(self, workload => workload.next(last))
     }
 
     fn begins_piece(&self) -> bool {
-        match self {
-            Self::DiskMix(workload) => workload.begins_piece(),
-            Self::LoadFile(workload) => workload.begins_piece(),
-            Self::Streams(workload) => workload.begins_piece(),
-            Self::Metadata(workload) => workload.begins_piece(),
-            Self::Contention(workload) => workload.begins_piece(),
-            Self::Failover(workload) => workload.begins_piece(),
-        }
+        in_each!(self, workload => workload.begins_piece())
     }
 }

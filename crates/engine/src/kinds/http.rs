@@ -1,6 +1,6 @@
 //! HTTP as a kind of work: document sections and target. `web/` has the work.
 
-use crate::kind::{Answer, Kind, Material, OpenError, Secrets, Sections, Target, Work};
+use crate::kind::{Answer, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::{Problems, CONTRADICTS};
 use crate::web::{Stated, StepSection, Targets, Tls, WebClientOptions, WebWork, WebWorkload};
@@ -13,8 +13,6 @@ use dyno_workload::Shares;
 use serde::Deserialize;
 use serde_json::{json, Value};
 use std::sync::Arc;
-
-pub(crate) struct Http;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -246,48 +244,42 @@ impl WorkloadSection {
     }
 }
 
-impl Kind for Http {
-    fn name(&self) -> &'static str {
-        "http"
-    }
-
-    fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
+pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
+    let mut problems = Problems::default();
+    let section: Option<TargetSection> = problems.section("target", section);
+    let connect_to = section
+        .as_ref()
+        .and_then(|section| section.connect_to(&mut problems));
+    let section = problems.none_or(section).map_err(OpenError::Section)?;
+    let token = secrets.consent_token.as_deref();
+    let opening = Opening {
+        trusting: match section.trust {
+            TrustSection::System => Trusting::System,
+            TrustSection::Anybody => Trusting::Anybody,
+            TrustSection::Authorities(pem) => Trusting::Authorities(pem),
+        },
+        connect_to,
+        proxy_protocol: section.proxy_protocol.map(ProxyProtocol::from),
+        identity: secrets.identity.clone(),
+        http2: matches!(section.version, VersionName::Http2),
+    };
+    let open = |url: &str| dyno_http::Target::open(url, token, &opening).map_err(OpenError::Target);
+    let target = open(&section.url)?;
+    let secure = section.secure_url.as_deref().map(open).transpose()?;
+    let speaks = |target: &dyno_http::Target| target.trust().is_some();
+    if secure
+        .as_ref()
+        .is_some_and(|secure| speaks(&target) || !speaks(secure))
+    {
         let mut problems = Problems::default();
-        let section: Option<TargetSection> = problems.section("target", section);
-        let connect_to = section
-            .as_ref()
-            .and_then(|section| section.connect_to(&mut problems));
-        let section = problems.none_or(section).map_err(OpenError::Section)?;
-        let token = secrets.consent_token.as_deref();
-        let opening = Opening {
-            trusting: match section.trust {
-                TrustSection::System => Trusting::System,
-                TrustSection::Anybody => Trusting::Anybody,
-                TrustSection::Authorities(pem) => Trusting::Authorities(pem),
-            },
-            connect_to,
-            proxy_protocol: section.proxy_protocol.map(ProxyProtocol::from),
-            identity: secrets.identity.clone(),
-            http2: matches!(section.version, VersionName::Http2),
-        };
-        let open = |url: &str| dyno_http::Target::open(url, token, &opening).map_err(OpenError::Target);
-        let target = open(&section.url)?;
-        let secure = section.secure_url.as_deref().map(open).transpose()?;
-        let speaks = |target: &dyno_http::Target| target.trust().is_some();
-        if secure
-            .as_ref()
-            .is_some_and(|secure| speaks(&target) || !speaks(secure))
-        {
-            let mut problems = Problems::default();
-            problems.unless(
-                false,
-                "target.secure_url",
-                "must be an https:// URL, and target.url an http:// URL",
-            );
-            return Err(OpenError::Section(problems));
-        }
-        Ok(Box::new(HttpTarget { target, secure }))
+        problems.unless(
+            false,
+            "target.secure_url",
+            "must be an https:// URL, and target.url an http:// URL",
+        );
+        return Err(OpenError::Section(problems));
     }
+    Ok(Box::new(HttpTarget { target, secure }))
 }
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! NFSv3 and NFSv4 as a kind of work: document sections, target and sessions. `files/` has the work.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
-use crate::kind::{Kind, OpenError, Secrets, Target};
+use crate::kind::{OpenError, Secrets, Target};
 use crate::problems::Problems;
 use dyno_files::Postponed;
 use dyno_measure::Failure;
@@ -17,9 +17,6 @@ use std::sync::Arc;
 
 /// Permitted transfer sizes in bytes, as in Linux's client (nfs(5), `rsize`).
 const SIZES: std::ops::RangeInclusive<u32> = 1024..=1 << 20;
-
-/// Entry of NFS in the table of kinds.
-pub(crate) struct Nfs;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,56 +45,46 @@ impl TargetSection {
     }
 }
 
-impl Kind for Nfs {
-    fn name(&self) -> &'static str {
-        "nfs"
+pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
+    let mut problems = Problems::default();
+    let section: Option<TargetSection> = problems.section("target", section);
+    for (bytes, place) in section.iter().flat_map(|section| {
+        [
+            (section.max_read_bytes, "target.max_read_bytes"),
+            (section.max_write_bytes, "target.max_write_bytes"),
+        ]
+    }) {
+        problems.bounded(bytes.is_none_or(|bytes| SIZES.contains(&bytes)), place);
     }
-
-    fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
-        let mut problems = Problems::default();
-        let section: Option<TargetSection> = problems.section("target", section);
-        for (bytes, place) in section.iter().flat_map(|section| {
-            [
-                (section.max_read_bytes, "target.max_read_bytes"),
-                (section.max_write_bytes, "target.max_write_bytes"),
-            ]
-        }) {
-            problems.bounded(bytes.is_none_or(|bytes| SIZES.contains(&bytes)), place);
-        }
-        let section = problems.none_or(section).map_err(OpenError::Section)?;
-        let options = section.options();
-        let target = NfsTarget::open(
-            &section.url,
-            section.shares,
-            options,
-            section.network_namespace.as_deref(),
-            secrets.consent_token.as_deref(),
-        );
-        Ok(Box::new(NfsSessions(target.map_err(OpenError::Target)?)))
-    }
+    let section = problems.none_or(section).map_err(OpenError::Section)?;
+    let options = section.options();
+    let target = NfsTarget::open(
+        &section.url,
+        section.shares,
+        options,
+        section.network_namespace.as_deref(),
+        secrets.consent_token.as_deref(),
+    );
+    Ok(Box::new(target.map_err(OpenError::Target)?))
 }
 
-/// Sessions with an NFS target: the only part of NFS that work on files uses.
-#[derive(Debug, Clone)]
-struct NfsSessions(NfsTarget);
-
-impl Sessions for NfsSessions {
+impl Sessions for NfsTarget {
     type Client = Session;
 
     fn address(&self) -> SocketAddr {
-        self.0.address()
+        NfsTarget::address(self)
     }
 
     fn is_local(&self) -> bool {
-        self.0.is_loopback()
+        self.is_loopback()
     }
 
     fn enter(&self) -> Result<(), Errno> {
-        self.0.enter()
+        NfsTarget::enter(self)
     }
 
     fn shares(&self) -> &[String] {
-        self.0.exports()
+        self.exports()
     }
 
     /// The clients work in the mounted directory, which is that of the URL.
@@ -109,7 +96,7 @@ impl Sessions for NfsSessions {
     /// them.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {
         let number = identity.rotate_left(32) ^ u64::from(client);
-        self.0.session(place.executor, place.dialer, share, number)
+        NfsTarget::session(self, place.executor, place.dialer, share, number)
     }
 
     fn agreed(client: &Session) -> Option<BTreeMap<String, Value>> {
@@ -140,20 +127,20 @@ impl Sessions for NfsSessions {
 
     fn kept_by(&self) -> KeptBy {
         KeptBy::Rules {
-            delegations: self.0.delegates(),
+            delegations: self.delegates(),
         }
     }
 
     /// Over NFSv3 the client grants locks itself, as on a mount with `nolock`.
     fn locks_exclude(&self) -> bool {
-        self.0.version() != Version::V3
+        self.version() != Version::V3
     }
 
     fn postponed(&self) -> Arc<Postponed> {
-        self.0.postponed().clone()
+        NfsTarget::postponed(self).clone()
     }
 
     fn advice(&self, failure: &Failure) -> Option<&'static str> {
-        dyno_nfs::advice(failure, self.0.options())
+        dyno_nfs::advice(failure, self.options())
     }
 }

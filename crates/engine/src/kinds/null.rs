@@ -3,7 +3,7 @@
 
 use crate::client::{ClientState, ClientThread};
 use crate::engine_thread::EngineThread;
-use crate::kind::{Kind, Material, OpenError, Secrets, Sections, Target, Work};
+use crate::kind::{Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
 use crate::protocol::{Performed, Protocol};
@@ -15,8 +15,6 @@ use serde::Deserialize;
 use serde_json::{json, Value};
 use std::rc::Rc;
 use std::sync::Arc;
-
-pub(crate) struct Null;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,17 +44,11 @@ enum WorkloadSection {
 #[serde(deny_unknown_fields)]
 struct ClientSection {}
 
-impl Kind for Null {
-    fn name(&self) -> &'static str {
-        "null"
-    }
-
-    fn open(&self, section: &Value, _secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
-        let mut problems = Problems::default();
-        let section: Option<TargetSection> = problems.section("target", section);
-        problems.none_or(section).map_err(OpenError::Section)?;
-        Ok(Box::new(NullTarget))
-    }
+pub(super) fn open(section: &Value, _secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
+    let mut problems = Problems::default();
+    let section: Option<TargetSection> = problems.section("target", section);
+    problems.none_or(section).map_err(OpenError::Section)?;
+    Ok(Box::new(NullTarget))
 }
 
 #[derive(Debug)]

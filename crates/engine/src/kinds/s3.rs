@@ -1,6 +1,6 @@
 //! S3 as a kind of work: document sections and target. `objects/` has the work.
 
-use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
+use crate::kind::{Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::objects::{ObjectsClientOptions, ObjectsWork, SharedObjectsWork};
 use crate::problems::Problems;
@@ -24,8 +24,6 @@ const MOST_PARTS_IN_FLIGHT: usize = 64;
 /// Maximum number of objects per client thread, because their ledger is kept in memory.
 const MOST_OBJECTS: u32 = 1_000_000;
 const MOST_LISTED_SIZES: usize = 1000;
-
-pub(crate) struct S3;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -229,44 +227,38 @@ impl WorkloadSection {
     }
 }
 
-impl Kind for S3 {
-    fn name(&self) -> &'static str {
-        "s3"
+pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
+    let mut problems = Problems::default();
+    let section: Option<TargetSection> = problems.section("target", section);
+    if let Some(section) = &section {
+        let is_word = |text: &str| {
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        };
+        problems.bounded(is_word(&section.region), "target.region");
+        problems.unless(
+            !matches!(section.payload, PayloadName::Chunked)
+                || !matches!(section.checksum, ChecksumName::None),
+            "target.checksum",
+            "must not be none if payload is chunked, because its chunks end with a checksum",
+        );
     }
-
-    fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
-        let mut problems = Problems::default();
-        let section: Option<TargetSection> = problems.section("target", section);
-        if let Some(section) = &section {
-            let is_word = |text: &str| {
-                !text.is_empty()
-                    && text
-                        .bytes()
-                        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-            };
-            problems.bounded(is_word(&section.region), "target.region");
-            problems.unless(
-                !matches!(section.payload, PayloadName::Chunked)
-                    || !matches!(section.checksum, ChecksumName::None),
-                "target.checksum",
-                "must not be none if payload is chunked, because its chunks end with a checksum",
-            );
-        }
-        if let Some((key_id, secret, token)) = &secrets.access_key {
-            let sound = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
-            let all = [key_id, secret].into_iter().chain(token);
-            problems.unless(
-                all.into_iter().all(sound) && !key_id.is_empty(),
-                "access_key",
-                "has blanks, control or non-ASCII characters, or no ID",
-            );
-        }
-        let section = problems.none_or(section).map_err(OpenError::Section)?;
-        let url = section.url.clone();
-        let options = section.options(secrets);
-        let target = S3Target::open(&url, &options, secrets.consent_token.as_deref());
-        Ok(Box::new(ObjectsTarget(target.map_err(OpenError::Target)?)))
+    if let Some((key_id, secret, token)) = &secrets.access_key {
+        let sound = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
+        let all = [key_id, secret].into_iter().chain(token);
+        problems.unless(
+            all.into_iter().all(sound) && !key_id.is_empty(),
+            "access_key",
+            "has blanks, control or non-ASCII characters, or no ID",
+        );
     }
+    let section = problems.none_or(section).map_err(OpenError::Section)?;
+    let url = section.url.clone();
+    let options = section.options(secrets);
+    let target = S3Target::open(&url, &options, secrets.consent_token.as_deref());
+    Ok(Box::new(ObjectsTarget(target.map_err(OpenError::Target)?)))
 }
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! SMB as a kind of work: document sections, target and sessions. `files/` has the work.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
-use crate::kind::{Kind, OpenError, Secrets, Target};
+use crate::kind::{OpenError, Secrets, Target};
 use crate::problems::{Problems, CONTRADICTS};
 use dyno_measure::Failure;
 use dyno_net::TargetError;
@@ -22,8 +22,6 @@ use std::sync::Arc;
 /// Maximum connections per session; servers allow no more by default.
 const MOST_CHANNELS: u16 = 32;
 
-pub(crate) struct Smb;
-
 fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dialect, D::Error> {
     let name = String::deserialize(deserializer)?;
     Dialect::of_name(&name).ok_or_else(|| {
@@ -31,22 +29,6 @@ fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dialect, D::Err
         let older = older.join(", ");
         de::Error::custom(format!("unknown dialect {name:?}; expected {older} or {newest}"))
     })
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SigningName {
-    Off,
-    Auto,
-    Required,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum EncryptionName {
-    Off,
-    Auto,
-    Required,
 }
 
 #[derive(Deserialize)]
@@ -60,8 +42,8 @@ struct TargetSection {
     min_dialect: Dialect,
     #[serde(deserialize_with = "dialect")]
     max_dialect: Dialect,
-    signing: SigningName,
-    encryption: EncryptionName,
+    signing: Signing,
+    encryption: Encryption,
     durable_handles: bool,
     channels: u16,
 }
@@ -79,16 +61,8 @@ impl TargetSection {
             domain: domain.to_owned(),
             min_dialect: self.min_dialect,
             max_dialect: self.max_dialect,
-            signing: match self.signing {
-                SigningName::Off => Signing::Off,
-                SigningName::Auto => Signing::WhenRequired,
-                SigningName::Required => Signing::Required,
-            },
-            encryption: match self.encryption {
-                EncryptionName::Off => Encryption::Off,
-                EncryptionName::Auto => Encryption::WhenRequired,
-                EncryptionName::Required => Encryption::Required,
-            },
+            signing: self.signing,
+            encryption: self.encryption,
             durable_handles: self.durable_handles,
             channels: self.channels,
             ..Options::default()
@@ -114,66 +88,56 @@ fn ticket(hexadecimal: &str) -> Result<Arc<ServiceTicket>, TargetError> {
     })
 }
 
-impl Kind for Smb {
-    fn name(&self) -> &'static str {
-        "smb"
-    }
-
-    fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
-        let mut problems = Problems::default();
-        let section: Option<TargetSection> = problems.section("target", section);
-        if let Some(section) = &section {
-            problems.unless(
-                section.min_dialect <= section.max_dialect,
-                "target.min_dialect",
-                CONTRADICTS,
-            );
-            problems.bounded((1..=MOST_CHANNELS).contains(&section.channels), "target.channels");
-        }
-        let section = problems.none_or(section).map_err(OpenError::Section)?;
-        let ticket = secrets.ticket.as_deref().map(ticket).transpose();
-        let ticket = ticket.map_err(OpenError::Target)?;
-        let options = section.options(secrets, ticket);
-        let target = SmbTarget::open(
-            &section.url,
-            section.shares,
-            options,
-            section.network_namespace.as_deref(),
-            secrets.consent_token.as_deref(),
+pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
+    let mut problems = Problems::default();
+    let section: Option<TargetSection> = problems.section("target", section);
+    if let Some(section) = &section {
+        problems.unless(
+            section.min_dialect <= section.max_dialect,
+            "target.min_dialect",
+            CONTRADICTS,
         );
-        Ok(Box::new(SmbSessions(target.map_err(OpenError::Target)?)))
+        problems.bounded((1..=MOST_CHANNELS).contains(&section.channels), "target.channels");
     }
+    let section = problems.none_or(section).map_err(OpenError::Section)?;
+    let ticket = secrets.ticket.as_deref().map(ticket).transpose();
+    let ticket = ticket.map_err(OpenError::Target)?;
+    let options = section.options(secrets, ticket);
+    let target = SmbTarget::open(
+        &section.url,
+        section.shares,
+        options,
+        section.network_namespace.as_deref(),
+        secrets.consent_token.as_deref(),
+    );
+    Ok(Box::new(target.map_err(OpenError::Target)?))
 }
 
-/// Sessions with an SMB target: the only part of SMB that work on files uses.
-#[derive(Debug, Clone)]
-struct SmbSessions(SmbTarget);
-
-impl Sessions for SmbSessions {
+impl Sessions for SmbTarget {
     type Client = Session;
 
     fn address(&self) -> SocketAddr {
-        self.0.address()
+        SmbTarget::address(self)
     }
 
     fn is_local(&self) -> bool {
-        self.0.is_loopback()
+        self.is_loopback()
     }
 
     fn enter(&self) -> Result<(), Errno> {
-        self.0.enter()
+        SmbTarget::enter(self)
     }
 
     fn shares(&self) -> &[String] {
-        self.0.shares()
+        SmbTarget::shares(self)
     }
 
     fn base_path(&self) -> &str {
-        &self.0.options().base_path
+        &self.options().base_path
     }
 
     fn at_roots(&self) -> Option<Self> {
-        (!self.base_path().is_empty()).then(|| Self(self.0.at_roots()))
+        (!self.base_path().is_empty()).then(|| SmbTarget::at_roots(self))
     }
 
     /// Derives the client GUIDs from the level: Samba (multichannel) passes a connection with a known GUID to
@@ -181,7 +145,7 @@ impl Sessions for SmbSessions {
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {
         let options = Options {
             guid_seed: identity,
-            ..self.0.options().clone()
+            ..self.options().clone()
         };
         let (executor, dialer) = (place.executor.clone(), place.dialer.clone());
         Session::new(executor, dialer, Rc::new(options), client, share)
@@ -201,11 +165,11 @@ impl Sessions for SmbSessions {
     }
 
     fn channels(&self) -> usize {
-        self.0.options().channels.into()
+        self.options().channels.into()
     }
 
     fn advice(&self, failure: &Failure) -> Option<&'static str> {
-        dyno_smb::advice(failure, self.0.options())
+        dyno_smb::advice(failure, self.options())
     }
 }
 

@@ -438,7 +438,6 @@ impl Body for Taking {
 }
 
 /// Returns all problems of a document's session steps, one sentence each.
-#[must_use]
 pub fn session_problems(steps: &str) -> Vec<String> {
     let sections: Vec<StepSection> = match serde_json::from_str(steps) {
         Ok(sections) => sections,

@@ -50,9 +50,12 @@ pub(super) enum Purpose {
         number: Option<u64>,
     },
     /// Makes written data durable.
-    Flush { file: FileId },
-    /// Closes a handle.
-    Close { handle: Handle },
+    Flush {
+        file: FileId,
+    },
+    Close {
+        handle: Handle,
+    },
 }
 
 /// Result of a call that a caller waits for.
@@ -428,7 +431,6 @@ pub(super) fn give_up(
     }
 }
 
-/// Failure of a short write.
 pub(super) fn short(sent: u32, taken: u32) -> Failure {
     Failure {
         fault: Fault::WrongLength,

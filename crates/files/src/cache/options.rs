@@ -3,9 +3,11 @@
 use super::pages;
 use super::policy::{AttributeAges, Policy};
 use crate::call::Caching;
+use serde::{Deserialize, Serialize};
 
 /// Client implementation whose calls the cache imitates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Redirector {
     /// Windows XP, as in the captures of 2004. A growing file is extended by writing its last byte, then its
     /// size is queried. A delete looks the path up first; a rename looks up both paths and opens and closes
@@ -58,7 +60,6 @@ impl CacheOptions {
 
     /// Returns the options of a present-day client without grants: close-to-open with Linux's ages, transfers
     /// of 1 MiB, read-ahead.
-    #[must_use]
     pub fn close_to_open() -> Self {
         Self {
             policy: Policy::CloseToOpen(AttributeAges::default()),
@@ -68,7 +69,6 @@ impl CacheOptions {
 
     /// Returns the options of a present-day client: leases, transfers of 1 MiB, read-ahead, no imitation of
     /// Windows XP. The sizes are a choice, not measured from one system.
-    #[must_use]
     pub fn modern() -> Self {
         Self {
             policy: Policy::Lease(Caching::ALL),

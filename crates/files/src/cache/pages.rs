@@ -193,12 +193,10 @@ impl Pages {
         self.most / 8
     }
 
-    /// Returns whether many pages are dirty.
     pub(super) fn many_dirty(&self) -> bool {
         self.dirty.len() >= self.many()
     }
 
-    /// Returns whether many pages are unstable.
     pub(super) fn many_unstable(&self) -> bool {
         self.unstable.len() >= self.many()
     }

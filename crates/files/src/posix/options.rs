@@ -1,12 +1,16 @@
 //! Options for using a directory.
 
+use serde::Deserialize;
+
 /// System call that a client's flush makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FlushCall {
     #[default]
     Fsync,
     Fdatasync,
     /// No system call: a flush does nothing.
+    #[serde(rename = "none")]
     Nothing,
 }
 

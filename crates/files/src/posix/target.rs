@@ -65,9 +65,6 @@ const KERNEL_TYPES: [u64; 9] = [
 
 impl DirectoryTarget {
     /// Opens the directory at the absolute `path`. If it is remote, checks the consent file.
-    ///
-    /// # Errors
-    /// See `TargetError`.
     pub fn open(path: &Path, options: Options, token: Option<&str>) -> Result<Self, TargetError> {
         if !path.is_absolute() {
             let text = format!("{} is not an absolute path of a directory", path.display());
@@ -92,9 +89,6 @@ impl DirectoryTarget {
     }
 
     /// Opens the directory of a URL `file:///path`, with special characters as `%XX`.
-    ///
-    /// # Errors
-    /// See `TargetError`.
     pub fn open_url(url: &str, options: Options, token: Option<&str>) -> Result<Self, TargetError> {
         let path = path_of(url).ok_or_else(|| {
             TargetError::Url(format!("{url} names no directory of this machine: file:///PATH"))
@@ -102,53 +96,43 @@ impl DirectoryTarget {
         Self::open(&path, options, token)
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns the name of the directory's only share.
-    #[must_use]
     pub fn shares(&self) -> &[String] {
         &self.shares
     }
 
     /// Returns whether the directory's file system is local.
-    #[must_use]
     pub fn is_local(&self) -> bool {
         self.is_local
     }
 
-    #[must_use]
     pub fn options(&self) -> Options {
         self.options
     }
 
     /// Returns whether the directory's file system has a fixed number of inodes, all of them in use.
-    #[must_use]
     pub fn has_no_inodes(&self) -> bool {
         fstatvfs(&self.root).is_ok_and(|found| found.f_files > 0 && found.f_favail == 0)
     }
 
     /// Returns whether the directory shows objects of the kernel, in which no files can be created.
-    #[must_use]
     pub fn is_of_the_kernel(&self) -> bool {
         fstatfs(&self.root).is_ok_and(|found| KERNEL_TYPES.contains(&(found.f_type as u64)))
     }
 
-    #[must_use]
     pub fn session(&self, executor: &Executor) -> Session {
         Session::new(executor.clone(), self.root.clone(), self.options)
     }
 
     fn ask_consent(&self, token: Option<&str>) -> Result<(), TargetError> {
-        let place = self.path.display().to_string();
-        let consent = Consent::of(&place, token)?;
-        let name = format!("serverdyno-{}.txt", consent.token());
-        let found = self
-            .beginning_of(&name)
-            .map_err(|errno| TargetError::Io(errno.into()))?;
-        consent.judge(found.as_deref(), &format!("{name} in the directory"))
+        Consent::ask(&self.shares[0], token, "the directory", |name| {
+            self.beginning_of(name)
+                .map_err(|errno| TargetError::Io(errno.into()))
+        })
     }
 
     fn beginning_of(&self, name: &str) -> Result<Option<Vec<u8>>, Errno> {

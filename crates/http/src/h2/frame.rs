@@ -1,6 +1,6 @@
 //! Frame layout (RFC 9113, sections 4 and 6) and the frames that a client sends.
 
-use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, Failure, Fault, StatusTable};
 
 /// Client connection preface (section 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -77,13 +77,7 @@ static ERROR_CODES: StatusTable = StatusTable {
 
 /// Builds the failure for an error code that the server sent.
 pub(super) fn declared(fault: Fault, code: u32) -> Failure {
-    Failure {
-        fault,
-        detail: Detail::Status(ProtocolStatus {
-            code,
-            table: &ERROR_CODES,
-        }),
-    }
+    ERROR_CODES.failure(fault, code)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

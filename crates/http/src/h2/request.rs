@@ -64,7 +64,6 @@ pub struct RequestMaker {
 impl RequestMaker {
     /// Creates a builder of requests to `authority`. `shape` must have no problems. `secure`: whether the
     /// requests go over TLS.
-    #[must_use]
     pub fn new(authority: &str, secure: bool, shape: &Shape) -> Self {
         let mut fields: Vec<(String, String)> = Vec::new();
         let mut authority = authority.to_owned();
@@ -94,7 +93,6 @@ impl RequestMaker {
     }
 
     /// Builds the request for `path`.
-    #[must_use]
     pub fn request(&self, path: &str) -> Request {
         let sizes = self.common.iter().map(|(name, value)| entry_bytes(name, value));
         let tabled = Tabled {
@@ -161,7 +159,6 @@ pub struct Written {
 
 impl Written {
     /// Creates an empty request. `secure`: whether it goes over TLS.
-    #[must_use]
     pub fn new(secure: bool) -> Self {
         Self {
             scheme: if secure { "https" } else { "http" },

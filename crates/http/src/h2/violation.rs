@@ -1,7 +1,7 @@
 //! Protocol errors of HTTP/2 servers: text, fault and the error code sent.
 
 use super::frame::ErrorCode;
-use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, Failure, Fault, StatusTable};
 
 named_enum! {
     /// Rule that a server broke. Section numbers refer to RFC 9113, or to RFC 7541 for header compression.
@@ -60,7 +60,6 @@ static VIOLATIONS: StatusTable = StatusTable {
 
 impl Violation {
     /// Returns the fault under which the violation is counted.
-    #[must_use]
     pub fn fault(self) -> Fault {
         match self {
             Self::WindowOverflow | Self::InitialWindow | Self::ConnectionWindow | Self::StreamWindow => {
@@ -109,12 +108,6 @@ impl Violation {
 
 impl From<Violation> for Failure {
     fn from(violation: Violation) -> Self {
-        Self {
-            fault: violation.fault(),
-            detail: Detail::Status(ProtocolStatus {
-                code: violation as u32,
-                table: &VIOLATIONS,
-            }),
-        }
+        VIOLATIONS.failure(violation.fault(), violation as u32)
     }
 }

@@ -13,9 +13,6 @@ pub const MOST_DATAGRAM_BYTES: usize = 65_536;
 impl Dialer {
     /// Creates a UDP socket connected to the peer, and asks for a kernel receive buffer of
     /// `receive_buffer_bytes`.
-    ///
-    /// # Errors
-    /// Why the socket could not be created or connected. Nothing was sent.
     pub fn dial_datagrams(&self, receive_buffer_bytes: usize) -> Result<Socket, Failure> {
         for _ in 0..super::SOURCES_PER_DIAL {
             match self.try_dial(SocketType::DGRAM) {
@@ -37,9 +34,6 @@ impl Dialer {
 impl Socket {
     /// Returns the size of the kernel's receive buffer. Large datagrams occupy about twice their size, small
     /// ones more.
-    ///
-    /// # Errors
-    /// The socket's failure.
     pub fn receive_buffer_bytes(&self) -> Result<usize, Failure> {
         sockopt::socket_recv_buffer_size(&self.fd).map_err(failure)
     }
@@ -53,9 +47,6 @@ pub struct Datagrams {
 
 impl Datagrams {
     /// Binds to `address`. If `share_port` is set, several sockets of one process may share a port.
-    ///
-    /// # Errors
-    /// Why the address cannot be bound.
     pub fn bind(
         executor: &Executor,
         address: SocketAddr,
@@ -75,9 +66,6 @@ impl Datagrams {
     }
 
     /// Waits for a datagram and returns its length and sender.
-    ///
-    /// # Errors
-    /// The socket's failure.
     pub async fn receive(&self, buffer: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
         loop {
             match net::recvfrom(&self.socket.fd, &mut *buffer, RecvFlags::empty()) {

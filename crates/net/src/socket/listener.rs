@@ -14,9 +14,6 @@ pub struct Listener {
 
 impl Listener {
     /// Listens on `address`. If `share_port` is set, several listeners of one process may share a port.
-    ///
-    /// # Errors
-    /// Why the address cannot be bound.
     pub fn bind(executor: &Executor, address: SocketAddr, share_port: bool) -> Result<Self, Errno> {
         const BACKLOG: i32 = 4096;
         let family = if address.is_ipv4() {
@@ -39,9 +36,6 @@ impl Listener {
     }
 
     /// Returns the local address.
-    ///
-    /// # Errors
-    /// The socket's failure.
     pub fn address(&self) -> Result<SocketAddr, Errno> {
         self.socket.local_address()
     }

@@ -7,7 +7,6 @@ use std::sync::mpsc::{sync_channel, RecvTimeoutError};
 use std::time::Duration;
 
 /// Returns whether an address is a loopback address, including an IPv4-mapped IPv6 one.
-#[must_use]
 pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
@@ -15,7 +14,6 @@ pub fn is_loopback(address: IpAddr) -> bool {
 /// Returns whether the text of a host names loopback, without a look-up: a loopback address, `localhost`, or a name
 /// below it (RFC 6761, section 6.3). Any other name counts as remote. This is only for early checks; the resolved
 /// address decides.
-#[must_use]
 pub fn names_loopback(host: &str) -> bool {
     name_and_port(host, 1).is_some_and(|(name, _)| match name.parse() {
         Ok(address) => is_loopback(address),
@@ -109,8 +107,14 @@ fn until(deadline_ns: u64) -> Duration {
     Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()))
 }
 
+/// Returns whether the part of a URL before the path is only `host` or `host:port`.
+pub fn is_plain_host(host: &str) -> bool {
+    host.is_ascii()
+        && !host.contains(|character: char| character < ' ' || "@?#\\% ".contains(character))
+        && name_and_port(host, 1).is_some()
+}
+
 /// Splits `name`, `name:port`, `[v6]` or `[v6]:port`. Returns None for any other text.
-#[must_use]
 pub fn name_and_port(host: &str, default_port: u16) -> Option<(&str, u16)> {
     let (name, rest) = match host.strip_prefix('[') {
         Some(literal) => literal.split_once(']')?,

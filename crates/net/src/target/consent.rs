@@ -34,8 +34,20 @@ impl<'a> Consent<'a> {
         })
     }
 
+    /// Asks for the consent in a file of a directory, an export or a share, `place`. `read` returns the beginning of the
+    /// file with this name; None: it does not exist.
+    pub fn ask(
+        host: &'a str,
+        token: Option<&'a str>,
+        place: &str,
+        read: impl FnOnce(&str) -> Result<Option<Vec<u8>>, TargetError>,
+    ) -> Result<(), TargetError> {
+        let consent = Self::of(host, token)?;
+        let name = format!("serverdyno-{}.txt", consent.token);
+        consent.judge(read(&name)?.as_deref(), &format!("{name} in {place}"))
+    }
+
     /// Returns the token, which is the name of the document.
-    #[must_use]
     pub fn token(&self) -> &str {
         self.token
     }
@@ -73,7 +85,6 @@ impl<'a> Consent<'a> {
 
 /// Returns the required content of the token file on `host`. It can't be computed without the token, and is
 /// valid only for this host.
-#[must_use]
 pub fn consent_document(host: &str, token: &str) -> String {
     let digest = Sha256::digest(format!("serverdyno consent\n{host}\n{token}\n"));
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

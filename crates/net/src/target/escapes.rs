@@ -2,7 +2,6 @@
 
 /// Decodes the `%XX` escapes in a path. Returns None if an escape is malformed, or stands for a slash or a
 /// zero byte.
-#[must_use]
 pub fn unescaped(path: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut left = path.bytes();

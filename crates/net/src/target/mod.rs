@@ -9,7 +9,7 @@ mod consent;
 mod escapes;
 mod namespace;
 
-pub use address::{is_loopback, name_and_port, names_loopback, resolve};
+pub use address::{is_loopback, is_plain_host, name_and_port, names_loopback, resolve};
 pub use consent::{consent_document, Consent};
 pub use escapes::unescaped;
 pub use namespace::Namespace;
@@ -34,4 +34,17 @@ pub enum TargetError {
     },
     /// The host has not consented to load. The text says how it can.
     Consent(String),
+}
+
+impl TargetError {
+    /// Returns the error of a session that could not be opened at `place`.
+    pub fn of_session(place: &str, failure: &Failure, advice: Option<&'static str>) -> Self {
+        match advice {
+            Some(advice) => Self::Session {
+                why: format!("{place}: {failure}"),
+                advice,
+            },
+            None => Self::Io(io::Error::other(failure.to_string())),
+        }
+    }
 }

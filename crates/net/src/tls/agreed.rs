@@ -11,7 +11,6 @@ pub struct Agreed {
     version: Option<ProtocolVersion>,
     cipher: Option<CipherSuite>,
     key_exchange: Option<NamedGroup>,
-    /// Key of the server's certificate.
     pub key: CertificateKey,
 }
 
@@ -43,7 +42,6 @@ impl Agreed {
     }
 
     /// Returns the version, such as `TLS 1.3`.
-    #[must_use]
     pub fn version(&self) -> &'static str {
         match self.version {
             Some(ProtocolVersion::TLSv1_3) => "TLS 1.3",
@@ -53,14 +51,12 @@ impl Agreed {
     }
 
     /// Returns the cipher suite's IANA name, without the prefix that rustls adds for TLS 1.3.
-    #[must_use]
     pub fn cipher(&self) -> String {
         let name = self.cipher.and_then(|cipher| cipher.as_str());
         name.map_or_else(|| "unknown".to_owned(), |name| name.replacen("TLS13_", "TLS_", 1))
     }
 
     /// Returns the key exchange group, or None if the session was resumed without one.
-    #[must_use]
     pub fn key_exchange(&self) -> Option<&'static str> {
         Some(match self.key_exchange? {
             NamedGroup::X25519 => "X25519",
@@ -98,7 +94,6 @@ const OBJECT_IDENTIFIER: u8 = 0x06;
 const BIT_STRING: u8 = 0x03;
 
 /// Returns the key type of a DER-encoded SubjectPublicKeyInfo.
-#[must_use]
 pub fn certificate_key(public_key_info: &[u8]) -> CertificateKey {
     read_key(public_key_info).unwrap_or_default()
 }

@@ -90,7 +90,6 @@ impl Authority {
     }
 
     /// Returns the authority's certificate in PEM.
-    #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
     }

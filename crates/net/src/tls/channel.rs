@@ -87,13 +87,11 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    #[must_use]
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
 
     /// Returns the underlying socket and drops the session.
-    #[must_use]
     pub fn into_socket(self) -> Socket {
         self.socket
     }
@@ -103,7 +101,6 @@ impl<S: Side> Channel<S> {
     }
 
     /// Returns the protocol negotiated by ALPN.
-    #[must_use]
     pub fn application_protocol(&self) -> Option<&[u8]> {
         self.side.state().alpn_protocol()
     }
@@ -115,9 +112,6 @@ impl<S: Side> Channel<S> {
     }
 
     /// Performs the handshake until data can be sent. `buffer` is scratch space, never borrowed across a wait.
-    ///
-    /// # Errors
-    /// Why the handshake failed.
     pub(crate) async fn shake_hands<B: AsMut<[u8]>>(&mut self, buffer: &RefCell<B>) -> Result<(), Failure> {
         // A client's first request may arrive in the same segment as the end of its handshake.
         let mut early = Vec::new();
@@ -143,9 +137,6 @@ impl<S: Side> Channel<S> {
     }
 
     /// Sends pending bytes, then encrypts and sends `bytes`.
-    ///
-    /// # Errors
-    /// The connection's failure, or `late` once the task's deadline has passed.
     pub async fn send_all(&mut self, bytes: &[u8], late: Fault) -> Result<(), Failure> {
         // Ciphertext of a large body is sent while it is in the CPU's cache, and takes little memory.
         for part in bytes.chunks(FLUSHED_BYTES) {
@@ -156,9 +147,6 @@ impl<S: Side> Channel<S> {
     }
 
     /// Encrypts and sends `first` and `second`.
-    ///
-    /// # Errors
-    /// Same as `send_all`.
     pub async fn send_pair(&mut self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
         if first.len() + second.len() <= RECORD_BYTES {
             // Use one record, as a server with a send buffer does.
@@ -178,17 +166,11 @@ impl<S: Side> Channel<S> {
     }
 
     /// Polls the sending of encrypted bytes. Ready once all is sent.
-    ///
-    /// # Errors
-    /// Same as `send_all`.
     pub fn poll_flush(&mut self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
         self.socket.poll_send_all(&mut self.outgoing, context, late)
     }
 
     /// Polls `readable` once.
-    ///
-    /// # Errors
-    /// Same as `readable`.
     pub fn poll_readable(&mut self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
         if self.unprocessed || self.peer_closed || !self.early.is_empty() {
             return Poll::Ready(Ok(()));

@@ -74,9 +74,6 @@ impl fmt::Debug for Identity {
 
 impl Identity {
     /// Returns the key with its certificates, ready for signing.
-    ///
-    /// # Errors
-    /// Why the certificate chain and the key cannot be used.
     pub fn certified(&self) -> Result<CertifiedKey, String> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
             .collect::<Result<_, _>>()
@@ -126,7 +123,6 @@ pub struct ClientOptions {
 
 /// Returns why session keys cannot be written to the file that the environment names, because rustls does not
 /// report that. `None` if there is no problem.
-#[must_use]
 pub fn key_log_problem() -> Option<String> {
     let path = std::env::var_os(KEY_LOG_VARIABLE)?;
     let error = OpenOptions::new()
@@ -143,7 +139,6 @@ pub fn key_log_problem() -> Option<String> {
 }
 
 /// Returns whether a certificate can be issued for this name or address.
-#[must_use]
 pub fn can_be_certified(name: &str) -> bool {
     ServerName::try_from(name).is_ok()
 }
@@ -202,19 +197,16 @@ impl TlsClient {
     }
 
     /// Returns whether a server has asked for a client certificate so far.
-    #[must_use]
     pub fn certificate_asked(&self) -> bool {
         self.showing.asked.load(Ordering::Relaxed)
     }
 
     /// Returns whether a client certificate is configured.
-    #[must_use]
     pub fn has_certificate(&self) -> bool {
         self.showing.key.is_some()
     }
 
     /// Creates the connector of one client thread.
-    #[must_use]
     pub fn connector(&self) -> Connector {
         let mut again = (*self.fresh).clone();
         again.resumption = Resumption::store(Arc::new(Sessions::default()));
@@ -226,7 +218,6 @@ impl TlsClient {
 }
 
 /// Returns why these versions and cipher suites cannot be offered together, or None if they can.
-#[must_use]
 pub fn offer_problem(versions: Versions, ciphers: &[String]) -> Option<String> {
     let offered = provider_of(ciphers).and_then(|provider| offering(Arc::new(provider), versions));
     offered.err()
@@ -278,7 +269,6 @@ pub struct Session {
 
 impl Connector {
     /// Returns whether this protocol is offered by ALPN.
-    #[must_use]
     pub fn wants(&self, protocol: &[u8]) -> bool {
         let offered = &self.shared.fresh.alpn_protocols;
         offered.iter().any(|offer| offer == protocol)
@@ -286,9 +276,6 @@ impl Connector {
 
     /// Performs the handshake on a dialled socket. If `resume` is set, offers a stored session, if any, and
     /// stores new sessions.
-    ///
-    /// # Errors
-    /// Why the handshake failed.
     pub async fn connect<B: AsMut<[u8]>>(
         &self,
         socket: Socket,

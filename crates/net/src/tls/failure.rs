@@ -1,6 +1,6 @@
 //! Maps rustls's errors to faults.
 
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{Detail, Failure, Fault, StatusTable};
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
 use std::fmt;
@@ -36,13 +36,9 @@ static ALERTS: StatusTable = StatusTable {
 
 pub(crate) fn failure_of(error: &Error, moment: Moment) -> Failure {
     match error {
-        Error::AlertReceived(alert) => Failure {
-            fault: fault_of_alert(*alert, moment),
-            detail: Detail::Status(ProtocolStatus {
-                code: u32::from(u8::from(*alert)),
-                table: &ALERTS,
-            }),
-        },
+        Error::AlertReceived(alert) => {
+            ALERTS.failure(fault_of_alert(*alert, moment), u32::from(u8::from(*alert)))
+        }
         Error::InvalidCertificate(error) => failure_of_certificate(error),
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Fault::NothingInCommon.into(),
         Error::PeerMisbehaved(PeerMisbehaved::TooManyRenegotiationRequests) => Fault::Renegotiation.into(),
@@ -150,10 +146,7 @@ pub(crate) fn failure_of_first(error: &Error, first: &[u8]) -> Failure {
     if failure.fault != Fault::MalformedRecord || !first.starts_with(b"HTTP/") {
         return failure;
     }
-    let detail = Detail::Status(ProtocolStatus {
-        code: 0,
-        table: &NOT_TLS,
-    });
+    let detail = Detail::Status(NOT_TLS.status(0));
     Failure { detail, ..failure }
 }
 
@@ -182,10 +175,7 @@ fn failure_of_certificate(error: &CertificateError) -> Failure {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => (0, &PURPOSE),
         _ => return fault_of_certificate(error).into(),
     };
-    Failure {
-        fault: fault_of_certificate(error),
-        detail: Detail::Status(ProtocolStatus { code, table }),
-    }
+    table.failure(fault_of_certificate(error), code)
 }
 
 fn fault_of_certificate(error: &CertificateError) -> Fault {

@@ -67,9 +67,6 @@ impl TlsServer {
     }
 
     /// Performs the handshake on an accepted connection.
-    ///
-    /// # Errors
-    /// Why the handshake failed.
     pub async fn accept<B: AsMut<[u8]>>(
         &self,
         socket: Socket,

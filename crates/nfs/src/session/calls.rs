@@ -49,9 +49,6 @@ enum Begun {
 
 impl Conversation {
     /// Starts `call`: queues its first request, or ends it immediately.
-    ///
-    /// # Errors
-    /// There is no session.
     pub fn begin(&mut self, call: &Call<'_>, now_ns: u64) -> Result<CallId, Failure> {
         let begun = self.work(call);
         let data = match call {
@@ -62,9 +59,6 @@ impl Conversation {
     }
 
     /// Starts a write whose data is in pages.
-    ///
-    /// # Errors
-    /// There is no session.
     pub fn begin_write(
         &mut self,
         handle: Handle,

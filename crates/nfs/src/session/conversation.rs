@@ -136,7 +136,6 @@ pub struct Conversation {
 impl Conversation {
     /// Creates the state before MOUNT. `client` makes the verifiers of exclusive creations, and the XIDs,
     /// differ between clients.
-    #[must_use]
     pub fn new(options: Rc<Options>, client: u64) -> Self {
         Self {
             retransmission: Retransmission::of(options.transport),
@@ -208,7 +207,6 @@ impl Conversation {
         self.is_unbound = false;
     }
 
-    #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -219,7 +217,6 @@ impl Conversation {
     }
 
     /// Returns the number of requests per procedure, with the procedure's name in the protocol.
-    #[must_use]
     pub fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
         let names: Vec<_> = match self.options.version {
             Version::V3 => Procedure::ALL.iter().map(|procedure| procedure.name()).collect(),
@@ -237,19 +234,16 @@ impl Conversation {
     }
 
     /// Returns whether all requests have been answered and all finished calls have been reported.
-    #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.outstanding.is_empty() && self.ended.is_empty()
     }
 
     /// Returns the maximum size of outstanding answers, in bytes.
-    #[must_use]
     pub fn expected_bytes(&self) -> usize {
         self.expected_bytes
     }
 
     /// Returns the memory that all messages use, in bytes.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         let outstanding = self.outstanding.iter().map(|request| &request.message);
         outstanding.chain(&self.spare).map(Message::held_bytes).sum()
@@ -262,7 +256,6 @@ impl Conversation {
 
     /// Returns the time at which the next request must be sent again, because the server delayed it or, over
     /// UDP, has not answered it; None if there is none.
-    #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         let resends = self.retransmission.is_some();
         if self.delayed == 0 && !resends {

@@ -25,9 +25,7 @@ pub struct Counts {
     pub strays: u64,
     /// Delegations granted by the server.
     pub delegations: u64,
-    /// Calls from the server.
     pub calls: u64,
-    /// Refused calls from the server.
     pub refused_calls: u64,
     /// Reported breaks.
     pub breaks: u64,

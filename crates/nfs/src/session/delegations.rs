@@ -10,8 +10,8 @@ use super::conversation::{Conversation, NO_CALL};
 use super::results::Answer;
 use super::running::{Running, Work};
 use crate::status::{Status, Status4};
-use crate::v4::{answer_call, Operation, Procedure4, Stateid, Wish};
-use crate::wire::{FileHandle, Message};
+use crate::v4::{answer_call, Operation, Procedure4, Wish};
+use crate::wire::{FileHandle, Message, Stateid};
 use dyno_files::{Break, Caching, Grant, LeaseKey};
 use dyno_measure::{Failure, Fault};
 
@@ -27,7 +27,6 @@ impl Conversation {
     }
 
     /// Returns whether the client has any delegation.
-    #[must_use]
     pub fn holds_any(&self) -> bool {
         self.four.as_ref().is_some_and(|state| state.delegated() > 0)
     }

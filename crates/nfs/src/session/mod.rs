@@ -97,7 +97,6 @@ pub struct Session {
 impl Session {
     /// Creates a session that is not connected; `connect` connects it to the dialer's address. `client` must
     /// differ from the number of every other client of the server: identity, XIDs and verifiers depend on it.
-    #[must_use]
     pub fn new(
         executor: Executor,
         dialer: Rc<Dialer>,
@@ -138,29 +137,24 @@ impl Session {
     }
 
     /// Returns the negotiated sizes while there is a session.
-    #[must_use]
     pub fn agreed(&self) -> Option<&TransferSizes> {
         self.conversation.agreed.as_ref()
     }
 
-    #[must_use]
     pub fn version(&self) -> Version {
         self.spoken
     }
 
-    #[must_use]
     pub fn transport(&self) -> Transport {
         self.options.transport
     }
 
     /// Returns the properties of the NFSv4.1 session.
-    #[must_use]
     pub fn agreed4(&self) -> Option<Agreed4> {
         self.conversation.agreed4()
     }
 
     /// Returns the memory that the buffers use, in bytes.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         let own = self.told_data.capacity() + self.outbox.capacity();
         own + self.records.held_bytes() + self.conversation.held_bytes()

@@ -28,7 +28,6 @@ pub enum Version {
 
 impl Version {
     /// Returns the version with this name in the mount option `vers`.
-    #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         match name {
             "3" => Some(Self::V3),
@@ -39,7 +38,6 @@ impl Version {
     }
 
     /// Returns the version's name in the mount option `vers`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::V3 => "3",
@@ -49,7 +47,6 @@ impl Version {
     }
 
     /// Returns whether the version has sessions and compounds.
-    #[must_use]
     pub fn is_four(self) -> bool {
         self != Self::V3
     }
@@ -114,7 +111,6 @@ pub struct TransferSizes {
 impl TransferSizes {
     /// Negotiates the sizes; returns None if the server's sizes are too small. The server's preferred sizes
     /// apply, if given, as in Linux's client.
-    #[must_use]
     pub fn of(options: &Options, server: &FsInfo) -> Option<Self> {
         let most_bytes = match options.transport {
             Transport::Tcp => u32::MAX,

@@ -1,7 +1,7 @@
 //! State of a running call: its work, the answer it waits for, and its results so far.
 
-use crate::v4::{Closing, Stateid};
-use crate::wire::{FileHandle, SetAttributes};
+use crate::v4::Closing;
+use crate::wire::{FileHandle, SetAttributes, Stateid};
 use dyno_files::{Access, CallId, Disposition, LeaseKey, PageRun, Piggyback, Stability, Stored};
 use std::rc::Rc;
 

@@ -35,13 +35,11 @@ impl Conversation {
 
     /// Returns whether the server no longer knows the session, so that nothing can be sent before a new one
     /// exists.
-    #[must_use]
     pub fn needs_session(&self) -> bool {
         self.four.as_ref().is_some_and(|state| state.is_gone)
     }
 
     /// Returns the negotiated properties other than sizes.
-    #[must_use]
     pub fn agreed4(&self) -> Option<Agreed4> {
         self.four.as_ref().map(|state| *state.agreed())
     }
@@ -53,7 +51,6 @@ impl Conversation {
     }
 
     /// Returns the time at which the lease must be renewed, so that the server does not forget the client.
-    #[must_use]
     pub fn renewal_ns(&self) -> Option<u64> {
         self.four.as_ref().map(State::renewal_ns)
     }

@@ -6,11 +6,11 @@
 //! CB_RECALL_ANY and CB_RECALL_SLOT concern features that the client never requests. Every call gets a reply;
 //! anything that is not a call ends the connection.
 
-use super::state::{Agreed4, Back, Stateid};
+use super::state::{Agreed4, Back};
 use crate::status::{Status, Status4, Unaccepted};
 use crate::wire::{
-    begin_reply, end_reply, reject, FileHandle, Header, Malformed, Program, Reader, Rejection, Writer,
-    MAX_HANDLE4_BYTES,
+    begin_reply, end_reply, reject, FileHandle, Header, Malformed, Program, Reader, Rejection, Stateid,
+    Writer, MAX_HANDLE4_BYTES,
 };
 
 /// Program number under which the server calls the client.

@@ -28,6 +28,6 @@ pub(crate) use results::{
 pub(crate) use setup::{
     bind_connection, create_session, destroy_client, destroy_session, exchange_id, parse_bind_connection,
     parse_create_session, parse_exchange_id, parse_root, parse_status, reclaim, reclaim_complete,
-    reclaim_lock, root, Asked, Channel, Claim, Identity, KnownAs,
+    reclaim_lock, root, Asked, Claim, Identity, KnownAs,
 };
-pub(crate) use state::{Access4, Closing, OpenState, Reply4, Stateid};
+pub(crate) use state::{Access4, Closing, OpenState, Reply4};

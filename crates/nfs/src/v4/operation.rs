@@ -18,9 +18,10 @@
 //! `/proc/self/mountstats`.
 
 use super::attributes::{write_set, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
-use super::state::{Access4, State, Stateid, SEQUENCE};
+use super::state::{Access4, State};
+use crate::wire::operation4::*;
 use crate::wire::{
-    Credential, FileHandle, Message, Payload, Program, Request, SetAttributes, Writer, DIRECTORY,
+    Credential, FileHandle, Message, Payload, Program, Request, SetAttributes, Stateid, Writer, DIRECTORY,
 };
 use dyno_files::Stability;
 use dyno_measure::named_enum;
@@ -35,27 +36,6 @@ pub(crate) const MOST_OPERATIONS: u32 = 5;
 pub(crate) const AFTER_DATA_BYTES: usize = 16;
 /// Size of SEQUENCE's arguments up to the flag for caching the reply.
 const SEQUENCE_BYTES: usize = 28;
-
-// Operation numbers (RFC 8881, 16.2).
-pub(super) const CLOSE: u32 = 4;
-pub(super) const COMMIT: u32 = 5;
-pub(super) const CREATE: u32 = 6;
-pub(super) const DELEGRETURN: u32 = 8;
-pub(super) const GETATTR: u32 = 9;
-pub(super) const GETFH: u32 = 10;
-pub(super) const LOCK: u32 = 12;
-pub(super) const LOCKU: u32 = 14;
-pub(super) const LOOKUP: u32 = 15;
-pub(super) const OPEN: u32 = 18;
-pub(super) const PUTFH: u32 = 22;
-pub(super) const READ: u32 = 25;
-pub(super) const READDIR: u32 = 26;
-const REMOVE: u32 = 28;
-const RENAME: u32 = 29;
-const SAVEFH: u32 = 32;
-pub(super) const SETATTR: u32 = 34;
-pub(super) const WRITE: u32 = 38;
-const FREE_STATEID: u32 = 45;
 
 const WRITE_LOCK: u32 = 2;
 const READ_LOCK: u32 = 1;

@@ -1,12 +1,9 @@
 //! Results of compounds (RFC 8881, 18) after SEQUENCE and a successful status: one result per operation, in
 //! order, with its number and status. Anything else is malformed.
 
-use super::attributes::{is_furnished, Attributes4, Bitmap, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
-use super::operation::{
-    CLOSE, COMMIT, CREATE, GETATTR, GETFH, LOCK, LOCKU, LOOKUP, OPEN, PUTFH, READ, READDIR, SETATTR, WRITE,
-};
-use super::state::Stateid;
-use crate::wire::{FileHandle, Malformed, Reader, MAX_HANDLE4_BYTES, MAX_NAME_BYTES};
+use super::attributes::{is_furnished, Attributes4, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
+use crate::wire::operation4::*;
+use crate::wire::{Bitmap, FileHandle, Malformed, Reader, Stateid, MAX_HANDLE4_BYTES, MAX_NAME_BYTES};
 use dyno_files::{Info, SpaceInfo, Stability, Verifier};
 use std::ops::Range;
 
@@ -73,7 +70,6 @@ pub(crate) struct Opened4 {
     pub(crate) file: FileHandle,
     pub(crate) info: Info,
     pub(crate) stateid: Stateid,
-    /// Whether the directory has changed.
     pub(crate) changed_directory: bool,
     /// Whether an exclusive creation has set the mode and has not stored its verifier in the times.
     pub(crate) is_furnished: bool,

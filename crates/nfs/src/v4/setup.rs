@@ -3,20 +3,13 @@
 
 use super::attributes::{ALL, LIMITS};
 use super::callback::CALLBACK_PROGRAM;
-use super::operation::{begin_compound, write_lock, write_owner, How4, Places, GETATTR, LOOKUP, OPEN, PUTFH};
+use super::operation::{begin_compound, write_lock, write_owner, How4, Places};
 use super::results::{expect, parse_attributes, parse_file};
-use super::state::{Access4, Agreed4, State, MOST_SLOTS, SEQUENCE};
+use super::state::{Access4, Agreed4, State, MOST_SLOTS};
 use super::Attributes4;
-use crate::wire::{Credential, FileHandle, Malformed, Message, Reader, Writer};
+use crate::wire::operation4::*;
+use crate::wire::{Channel, Credential, FileHandle, Malformed, Message, Reader, Writer};
 use std::ops::Range;
-
-const PUTROOTFH: u32 = 24;
-const EXCHANGE_ID: u32 = 42;
-const BIND_CONN_TO_SESSION: u32 = 41;
-const CREATE_SESSION: u32 = 43;
-const DESTROY_SESSION: u32 = 44;
-const DESTROY_CLIENTID: u32 = 57;
-const RECLAIM_COMPLETE: u32 = 58;
 
 /// Maximum length of a server's names (`NFS4_OPAQUE_LIMIT`).
 const MOST_NAME_BYTES: usize = 1024;
@@ -44,16 +37,6 @@ pub(crate) struct Identity {
     pub(crate) verifier: u64,
 }
 
-/// Message sizes and number of concurrent requests of a channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Channel {
-    pub(crate) request_bytes: u32,
-    pub(crate) reply_bytes: u32,
-    pub(crate) kept_reply_bytes: u32,
-    pub(crate) operations: u32,
-    pub(crate) slots: u32,
-}
-
 impl Channel {
     /// Returns the properties to request for transfers of these sizes, with up to `around` bytes of other
     /// contents per message.
@@ -65,31 +48,6 @@ impl Channel {
             operations: MOST_OPERATIONS_ASKED,
             slots: MOST_SLOTS,
         }
-    }
-
-    fn write(&self, writer: &mut Writer<'_>) {
-        writer.u32(0).u32(self.request_bytes).u32(self.reply_bytes);
-        writer.u32(self.kept_reply_bytes).u32(self.operations);
-        writer.u32(self.slots).u32(0);
-    }
-
-    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        reader.u32()?; // padding, which is not requested
-        let channel = Self {
-            request_bytes: reader.u32()?,
-            reply_bytes: reader.u32()?,
-            kept_reply_bytes: reader.u32()?,
-            operations: reader.u32()?,
-            slots: reader.u32()?,
-        };
-        match reader.u32()? {
-            0 => {}
-            1 => {
-                reader.u32()?;
-            }
-            _ => return Err(Malformed),
-        }
-        Ok(channel)
     }
 }
 
@@ -213,7 +171,7 @@ pub(crate) fn root(
             writer.u32(PUTROOTFH);
         }
     }
-    LIMITS.write(writer.u32(super::operation::GETFH).u32(GETATTR));
+    LIMITS.write(writer.u32(GETFH).u32(GETATTR));
     message.end();
 }
 
@@ -243,7 +201,7 @@ pub(crate) fn reclaim(
         Claim::Previous => writer.u32(1).u32(0),
         Claim::Anew => writer.u32(4),
     };
-    ALL.write(writer.u32(super::operation::GETFH).u32(GETATTR));
+    ALL.write(writer.u32(GETFH).u32(GETATTR));
     message.end();
 }
 

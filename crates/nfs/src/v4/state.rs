@@ -4,15 +4,14 @@
 //! All opens of a client have one owner, so the server keeps one state per file, for all access modes; the
 //! file is closed with its last handle, as in Linux's client.
 
-use crate::wire::{FileHandle, Malformed, Reader, Writer};
+use crate::wire::operation4::SEQUENCE;
+use crate::wire::{FileHandle, Malformed, Reader, Stateid, Writer};
 use dyno_files::LeaseKey;
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// Maximum number of slots, the same as the maximum number of concurrent requests with NFSv3.
 pub(crate) const MOST_SLOTS: u32 = 64;
-/// `OP_SEQUENCE`.
-pub(crate) const SEQUENCE: u32 = 53;
 /// Upper bound on the length of a reply's tag; the client's own tags are empty.
 const MOST_TAG_BYTES: usize = 1024;
 /// SEQUENCE status flags: the lease has expired, or the server has restarted and all state must be reclaimed.
@@ -42,41 +41,6 @@ const NO_SESSION: [u32; 8] = [
     10_077, // BAD_HIGH_SLOT
     10_078, // DEADSESSION
 ];
-
-/// The server's identifier of a state: a version and 12 opaque bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stateid {
-    pub(crate) version: u32,
-    pub(crate) other: [u8; 12],
-}
-
-impl Stateid {
-    /// The anonymous state ID: for a SETATTR of a file that is not open.
-    pub(crate) const ANONYMOUS: Self = Self {
-        version: 0,
-        other: [0; 12],
-    };
-
-    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let version = reader.u32()?;
-        let other = reader.bytes(12)?.try_into().map_err(|_| Malformed)?;
-        Ok(Self { version, other })
-    }
-
-    /// Reads the state ID at the end of a message.
-    pub(crate) fn last_of(message: &[u8]) -> Option<Self> {
-        let begin = message.len().checked_sub(16)?;
-        Self::parse(&mut Reader::new(&message[begin..])).ok()
-    }
-
-    /// Returns the encoded state ID with this version. Version 0 means the newest one (RFC 8881, 8.2.2).
-    pub(crate) fn bytes(&self, version: u32) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..4].copy_from_slice(&version.to_be_bytes());
-        bytes[4..].copy_from_slice(&self.other);
-        bytes
-    }
-}
 
 /// The client wants no delegation, so that the server need not recall one.
 const WANT_NO_DELEGATION: u32 = 0x0400;
@@ -115,7 +79,6 @@ impl Access4 {
 pub struct Agreed4 {
     /// The minor version in use.
     pub minor: u32,
-    /// The server's ID of the client.
     pub client_id: u64,
     /// The server's ID of the session.
     pub session: [u8; 16],
@@ -210,7 +173,6 @@ pub struct State {
 
 impl State {
     /// Creates the state of a new session.
-    #[must_use]
     pub fn new(agreed: Agreed4) -> Self {
         let slots = agreed.slots.clamp(1, MOST_SLOTS);
         Self {

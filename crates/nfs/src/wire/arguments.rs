@@ -34,7 +34,6 @@ pub struct SetAttributes {
 }
 
 impl SetAttributes {
-    #[must_use]
     pub fn mode(mode: u32) -> Self {
         Self {
             mode: Some(mode),
@@ -164,7 +163,6 @@ impl Node {
     }
 
     /// Returns whether MKNOD can create this type.
-    #[must_use]
     pub fn can_be_made(&self) -> bool {
         Self::is_device(self.kind) || matches!(self.kind, SOCKET | PIPE)
     }

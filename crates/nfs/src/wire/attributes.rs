@@ -40,7 +40,6 @@ impl std::fmt::Debug for FileHandle {
 
 impl FileHandle {
     /// Creates a handle from its bytes; returns None if there are more than `NFS4_FHSIZE`.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let mut own = [0; MAX_HANDLE4_BYTES];
         own.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -50,8 +49,6 @@ impl FileHandle {
         })
     }
 
-    /// Returns the bytes of the handle.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -146,7 +143,6 @@ impl Attributes3 {
     }
 
     /// Returns these attributes as `wcc_attr`, for a reply that reports the state before a call.
-    #[must_use]
     pub fn before(&self) -> WccBefore {
         WccBefore {
             bytes: self.bytes,
@@ -161,13 +157,11 @@ impl Attributes3 {
     }
 
     /// Returns whether the file is a directory.
-    #[must_use]
     pub fn is_directory(&self) -> bool {
         self.kind == DIRECTORY
     }
 
     /// Returns the file's `Info`.
-    #[must_use]
     pub fn info(&self) -> Info {
         Info {
             file_id: self.file_id,
@@ -221,7 +215,6 @@ impl Wcc {
     }
 
     /// Returns the attributes after the call; None if the server did not send them.
-    #[must_use]
     pub fn attributes(&self) -> Option<Attributes> {
         Some(Attributes {
             info: self.after?.info(),

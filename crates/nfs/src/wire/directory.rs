@@ -41,9 +41,6 @@ pub struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     /// Parses the results of a listing up to its first entry. `plus`: READDIRPLUS.
-    ///
-    /// # Errors
-    /// The results are malformed.
     pub fn parse(results: &'a [u8], plus: bool) -> Result<Self, Malformed> {
         let mut reader = Reader::new(results);
         Attributes3::parse_optional(&mut reader)?;
@@ -56,9 +53,6 @@ impl<'a> Entries<'a> {
     }
 
     /// Reads the next entry; None after the last.
-    ///
-    /// # Errors
-    /// The entry is malformed.
     pub fn next_entry(&mut self) -> Result<Option<Entry<'a>>, Malformed> {
         if !self.reader.bool()? {
             return Ok(None);
@@ -81,9 +75,6 @@ impl<'a> Entries<'a> {
     }
 
     /// Reads, after the last entry of this part, whether the listing ends.
-    ///
-    /// # Errors
-    /// The results are malformed.
     pub fn is_last_part(&mut self) -> Result<bool, Malformed> {
         self.reader.bool()
     }

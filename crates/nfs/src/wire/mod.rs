@@ -5,16 +5,20 @@
 //! untrusted: every length is bounded, and format errors are [`Malformed`].
 
 mod arguments;
+pub mod attribute4;
 mod attributes;
 mod directory;
 mod mount;
+pub mod operation4;
 mod records;
 mod request;
 mod response;
 mod rpc;
+mod session4;
 mod xdr;
 
 pub use arguments::{How, Node, SetAttributes, SetTime};
+pub use attribute4::Bitmap;
 pub use attributes::{
     Attributes3, FileHandle, Time, Wcc, WccBefore, DIRECTORY, MAX_HANDLE4_BYTES, MAX_HANDLE_BYTES, REGULAR,
     SYMBOLIC_LINK,
@@ -35,6 +39,7 @@ pub use rpc::{
     begin_reply, end_reply, reject, Body, Credential, Header, Message, Program, Rejection, AUTH_NONE,
     AUTH_SYS, MOUNT, NFS, PORTMAPPER, RECORD_MARK_BYTES,
 };
+pub use session4::{Channel, Stateid};
 pub use xdr::{Reader, Writer};
 
 use dyno_measure::{Failure, Fault};

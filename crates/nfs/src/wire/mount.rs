@@ -42,9 +42,6 @@ pub fn parse_port(results: &[u8]) -> Result<Option<u16>, Malformed> {
 
 /// Parses the arguments of `port_of`: the program with its version, and the transport; None for an unknown
 /// transport.
-///
-/// # Errors
-/// The arguments are malformed.
 pub fn parse_port_of(arguments: &[u8]) -> Result<Option<(Program, Transport)>, Malformed> {
     let mut reader = Reader::new(arguments);
     let program = Program(reader.u32()?, reader.u32()?);
@@ -52,9 +49,6 @@ pub fn parse_port_of(arguments: &[u8]) -> Result<Option<(Program, Transport)>, M
 }
 
 /// Parses the arguments of `mount` and `unmount`: the path of an export.
-///
-/// # Errors
-/// The arguments are malformed.
 pub fn parse_path(arguments: &[u8]) -> Result<&[u8], Malformed> {
     Reader::new(arguments).opaque(MAX_PATH_BYTES)
 }
@@ -103,9 +97,6 @@ pub fn write_exports<'a>(paths: impl Iterator<Item = &'a str>, writer: &mut Writ
 }
 
 /// Parses the answer to `mount`: the root, or the status (`mountstat3`) of a refusal.
-///
-/// # Errors
-/// The answer is malformed.
 pub fn parse_mount(results: &[u8]) -> Result<Result<Mounted, u32>, Malformed> {
     let mut reader = Reader::new(results);
     let status = reader.u32()?;

@@ -20,7 +20,6 @@ pub enum Transport {
 
 impl Transport {
     /// Returns the transport with this name in the mount option `proto`.
-    #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         match name {
             "tcp" => Some(Self::Tcp),
@@ -30,7 +29,6 @@ impl Transport {
     }
 
     /// Returns the protocol number, as used by the portmapper (RFC 1833, 3).
-    #[must_use]
     pub fn number(self) -> u32 {
         match self {
             Self::Tcp => 6,
@@ -39,7 +37,6 @@ impl Transport {
     }
 
     /// Returns the transport with this protocol number.
-    #[must_use]
     pub fn of_number(number: u32) -> Option<Self> {
         [Self::Tcp, Self::Udp]
             .into_iter()
@@ -61,13 +58,11 @@ pub struct Records {
 
 impl Records {
     /// Creates an empty buffer for TCP records of up to `max_record_bytes`.
-    #[must_use]
     pub fn new(max_record_bytes: usize) -> Self {
         Self::over(Transport::Tcp, max_record_bytes)
     }
 
     /// Creates an empty buffer for a transport. The maximum size does not apply to datagrams.
-    #[must_use]
     pub fn over(transport: Transport, max_record_bytes: usize) -> Self {
         Self {
             buffer: Vec::new(),
@@ -84,7 +79,6 @@ impl Records {
     }
 
     /// Returns whether the transport is UDP, where zero received bytes don't mean the end of a stream.
-    #[must_use]
     pub fn are_datagrams(&self) -> bool {
         self.transport == Transport::Udp
     }
@@ -95,7 +89,6 @@ impl Records {
     }
 
     /// Returns the memory that the buffer uses, in bytes.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()
     }
@@ -109,13 +102,11 @@ impl Records {
     }
 
     /// Returns all bytes; the ranges of records index into them.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }
 
     /// Returns the number of received bytes that are not consumed.
-    #[must_use]
     pub fn waiting_bytes(&self) -> usize {
         self.end - self.start
     }
@@ -166,7 +157,6 @@ impl Records {
     }
 
     /// Returns whether the first fragment of the next record is complete.
-    #[must_use]
     pub fn has_next(&self) -> bool {
         self.mark(self.start)
             .is_some_and(|(_, length)| self.end - self.start >= RECORD_MARK_BYTES + length)

@@ -50,7 +50,6 @@ pub enum Payload<'a> {
 
 impl Payload<'_> {
     /// Returns the number of bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         match self {
             Self::Whole(data) => data.len(),
@@ -59,7 +58,6 @@ impl Payload<'_> {
     }
 
     /// Returns whether there are no bytes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -179,7 +177,6 @@ pub enum Request<'a> {
 
 impl<'a> Request<'a> {
     /// Returns the maximum number of data bytes in the answer.
-    #[must_use]
     pub fn data_bytes(&self) -> usize {
         match *self {
             Self::Read { bytes, .. } | Self::List { bytes, .. } => bytes as usize,
@@ -187,7 +184,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    #[must_use]
     pub fn procedure(&self) -> Procedure {
         match self {
             Self::Null => Procedure::Null,
@@ -216,7 +212,6 @@ impl<'a> Request<'a> {
     }
 
     /// Returns COMMIT of a whole file.
-    #[must_use]
     pub fn commit_of_all(file: FileHandle) -> Self {
         Self::Commit {
             file,
@@ -226,7 +221,6 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the first file or directory in the arguments; None for NULL.
-    #[must_use]
     pub fn file(&self) -> Option<&FileHandle> {
         match self {
             Self::Null => None,
@@ -368,10 +362,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Parses the arguments of a procedure.
-    ///
-    /// # Errors
-    /// The arguments are malformed.
     pub fn parse(procedure: Procedure, arguments: &'a [u8]) -> Result<Self, Malformed> {
         let reader = &mut Reader::new(arguments);
         if procedure == Procedure::Null {
@@ -505,7 +495,6 @@ fn write_name(writer: &mut Writer<'_>, at: FileHandle, name: &[u8]) {
 }
 
 /// Returns a verifier for an exclusive CREATE that differs for each call of each client.
-#[must_use]
 pub fn create_verifier(client: u64, call: u64) -> u64 {
     client.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ call
 }

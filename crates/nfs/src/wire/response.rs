@@ -50,7 +50,6 @@ pub struct Read {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
     pub wcc: Wcc,
-    /// Number of bytes written.
     pub bytes: u32,
     /// Durability of the bytes.
     pub stability: Stability,
@@ -153,17 +152,10 @@ pub fn write_read(
 }
 
 /// Parses the results of GETATTR.
-///
-/// # Errors
-/// The results are malformed.
 pub fn parse_get_attributes(results: &[u8]) -> Result<Attributes3, Malformed> {
     Attributes3::parse(&mut Reader::new(results))
 }
 
-/// Parses the results of LOOKUP.
-///
-/// # Errors
-/// The results are malformed.
 pub fn parse_lookup(results: &[u8]) -> Result<Found, Malformed> {
     let mut reader = Reader::new(results);
     Ok(Found {
@@ -173,9 +165,6 @@ pub fn parse_lookup(results: &[u8]) -> Result<Found, Malformed> {
 }
 
 /// Parses the results of CREATE and MKDIR.
-///
-/// # Errors
-/// The results are malformed.
 pub fn parse_create(results: &[u8]) -> Result<Created, Malformed> {
     let mut reader = Reader::new(results);
     Ok(Created {
@@ -185,9 +174,6 @@ pub fn parse_create(results: &[u8]) -> Result<Created, Malformed> {
 }
 
 /// Parses the results of SETATTR.
-///
-/// # Errors
-/// The results are malformed.
 pub fn parse_wcc(results: &[u8]) -> Result<Wcc, Malformed> {
     Wcc::parse(&mut Reader::new(results))
 }
@@ -234,10 +220,6 @@ pub fn parse_write(results: &[u8], most: u32, least: Stability) -> Result<Writte
     })
 }
 
-/// Parses the results of COMMIT.
-///
-/// # Errors
-/// The results are malformed.
 pub fn parse_commit(results: &[u8]) -> Result<Committed, Malformed> {
     let mut reader = Reader::new(results);
     Ok(Committed {
@@ -247,9 +229,6 @@ pub fn parse_commit(results: &[u8]) -> Result<Committed, Malformed> {
 }
 
 /// Parses the results of FSSTAT: the total space, and the space available to this user.
-///
-/// # Errors
-/// The results are malformed.
 pub fn parse_fs_stat(results: &[u8]) -> Result<Space, Malformed> {
     let mut reader = Reader::new(results);
     Attributes3::parse_optional(&mut reader)?;
@@ -262,9 +241,6 @@ pub fn parse_fs_stat(results: &[u8]) -> Result<Space, Malformed> {
 }
 
 /// Parses the results of FSINFO.
-///
-/// # Errors
-/// The results are malformed.
 pub fn parse_fs_info(results: &[u8]) -> Result<FsInfo, Malformed> {
     let mut reader = Reader::new(results);
     Attributes3::parse_optional(&mut reader)?;

@@ -115,25 +115,21 @@ impl Message {
     }
 
     /// Returns the number of bytes to send.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() + self.pages().map_or(0, PageRun::len)
     }
 
     /// Returns whether the message has not been started.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Returns the bytes to send, without data in pages.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Returns the data of the message if they are in pages.
-    #[must_use]
     pub fn pages(&self) -> Option<&PageRun> {
         self.pages.as_ref().map(|(pages, _)| pages)
     }
@@ -148,7 +144,6 @@ impl Message {
     }
 
     /// Returns the memory that the buffer uses, in bytes.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.bytes.capacity()
     }

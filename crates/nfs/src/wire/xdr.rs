@@ -12,27 +12,21 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Creates a reader at the start of `bytes`.
-    #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
     /// Returns the offset of the next byte.
-    #[must_use]
     pub fn position(&self) -> usize {
         self.at
     }
 
     /// Returns whether all bytes have been read.
-    #[must_use]
     pub fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
     }
 
     /// Reads `count` bytes and their padding.
-    ///
-    /// # Errors
-    /// Too few bytes are left.
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         let filled = count.checked_next_multiple_of(4).ok_or(Malformed)?;
         let end = self.at.checked_add(filled).ok_or(Malformed)?;
@@ -42,18 +36,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a number of four bytes.
-    ///
-    /// # Errors
-    /// Too few bytes are left.
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         let bytes = self.bytes(4)?;
         Ok(u32::from_be_bytes(bytes.try_into().map_err(|_| Malformed)?))
     }
 
     /// Reads a number of eight bytes.
-    ///
-    /// # Errors
-    /// Too few bytes are left.
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         let bytes = self.bytes(8)?;
         Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| Malformed)?))

@@ -30,7 +30,6 @@ impl fmt::Debug for Logon {
 }
 
 /// Returns the token of the first SESSION_SETUP. It is the same for all users.
-#[must_use]
 pub fn first_token() -> Vec<u8> {
     spnego::write_init(Mechanism::Ntlm, Some(&negotiate()))
 }

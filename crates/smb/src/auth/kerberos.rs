@@ -110,7 +110,6 @@ impl ServiceTicket {
 
 impl Request<'_> {
     /// Returns the token for SESSION_SETUP.
-    #[must_use]
     pub fn token(&self) -> &[u8] {
         &self.token
     }

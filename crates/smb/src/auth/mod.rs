@@ -36,7 +36,7 @@ pub use server::{last_token, offer_token, Acceptor, Challenged, Identity};
 pub use ticket::{ServiceTicket, TicketError};
 
 use crate::Refusal;
-use dyno_measure::{Failure, Fault, ProtocolStatus};
+use dyno_measure::{Failure, Fault};
 
 /// Reason why a log-on failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -79,10 +79,7 @@ impl From<AuthError> for Failure {
             AuthError::Malformed => Fault::MalformedMessage.into(),
             AuthError::TicketExpired => Refusal::TicketExpired.failure(0),
             AuthError::Unproven => Refusal::Unproven.failure(0),
-            AuthError::Kerberos(code) => Refusal::Ticket.because(ProtocolStatus {
-                code,
-                table: &KERBEROS_ERRORS,
-            }),
+            AuthError::Kerberos(code) => Refusal::Ticket.because(KERBEROS_ERRORS.status(code)),
             AuthError::NotEncrypted => Fault::OtherIo.into(),
             _ => Fault::SessionRefused.into(),
         }

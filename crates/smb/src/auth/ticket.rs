@@ -91,16 +91,6 @@ impl ServiceTicket {
         found
     }
 
-    /// Returns the Kerberos name of the session key's cipher.
-    #[must_use]
-    pub fn cipher_name(&self) -> &'static str {
-        match self.suite {
-            CipherSuite::Aes128CtsHmacSha196 => "aes128-cts-hmac-sha1-96",
-            CipherSuite::Aes256CtsHmacSha196 => "aes256-cts-hmac-sha1-96",
-            CipherSuite::Des3CbcSha1Kd => "des3-cbc-sha1-kd",
-        }
-    }
-
     pub(super) fn cipher(&self) -> Box<dyn Cipher> {
         self.suite.cipher()
     }

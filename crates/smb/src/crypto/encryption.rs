@@ -145,14 +145,12 @@ pub struct Sealer {
 
 impl Sealer {
     /// Creates a sealer with the key of the sending direction.
-    #[must_use]
     pub fn new(cipher: Cipher, key: &CipherKey) -> Self {
         Self::of_channel(cipher, key, 0)
     }
 
     /// Creates a sealer for a further connection of the session. No two connections may have the same
     /// number.
-    #[must_use]
     pub fn of_channel(cipher: Cipher, key: &CipherKey, channel: u16) -> Self {
         Self {
             aead: Aead::new(cipher, key),
@@ -196,7 +194,6 @@ pub struct Opener(Aead);
 
 impl Opener {
     /// Creates an opener with the key of the receiving direction.
-    #[must_use]
     pub fn new(cipher: Cipher, key: &CipherKey) -> Self {
         Self(Aead::new(cipher, key))
     }

@@ -15,7 +15,6 @@ pub struct CipherKey {
 
 impl CipherKey {
     /// Returns the 16 or 32 bytes of the key.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -48,7 +47,6 @@ impl Keys {
     /// Derives the keys of a session from the `session_key` of its authentication. `preauth` is the
     /// session's [`super::Preauth`] value, used from SMB 3.1.1 on. Kerberos may return more than 16 bytes:
     /// 256-bit ciphers use all of them, everything else the first 16.
-    #[must_use]
     pub fn derive(dialect: Dialect, cipher: Option<Cipher>, session_key: &[u8], preauth: &[u8; 64]) -> Self {
         let mut short_key = [0; 16];
         let common = session_key.len().min(short_key.len());

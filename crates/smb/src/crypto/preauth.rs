@@ -9,7 +9,6 @@ pub struct Preauth([u8; 64]);
 
 impl Preauth {
     /// Returns the hash before the first message.
-    #[must_use]
     pub fn new() -> Self {
         Self([0; 64])
     }
@@ -21,7 +20,6 @@ impl Preauth {
     }
 
     /// Returns the value for the key derivation.
-    #[must_use]
     pub fn value(&self) -> &[u8; 64] {
         &self.0
     }

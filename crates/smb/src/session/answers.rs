@@ -22,9 +22,6 @@ const MAX_INTERIMS: u32 = 8;
 
 impl Conversation {
     /// Processes received data up to the next event; None if more data must arrive first.
-    ///
-    /// # Errors
-    /// The session can't continue.
     pub fn receive(&mut self, inbox: &mut Inbox) -> Result<Option<Incoming>, Failure> {
         if let Some((id, result)) = self.ended_at_once.pop_front() {
             return Ok(Some(Incoming::Ended(id, result, 0..0)));

@@ -82,7 +82,6 @@ pub enum Kind {
 
 impl Kind {
     /// Returns whether a missing path is a valid result.
-    #[must_use]
     pub fn may_be_absent(self) -> bool {
         matches!(
             self,
@@ -95,7 +94,6 @@ impl Kind {
     }
 
     /// Returns whether the file that the requests use stays open after the call.
-    #[must_use]
     pub fn keeps_file(self) -> bool {
         matches!(self, Self::Find { leased: Some(_) })
     }

@@ -146,7 +146,6 @@ pub struct Conversation {
 
 impl Conversation {
     /// Creates the state of a new connection; `base` is the prefix of all paths.
-    #[must_use]
     pub fn new(base: &str) -> Self {
         Self {
             link: Link::default(),
@@ -194,19 +193,15 @@ impl Conversation {
         self.agreed = Some(agreed);
     }
 
-    #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Returns the message to send.
-    #[must_use]
     pub fn message(&self) -> &Message {
         &self.message
     }
 
     /// Returns the memory that all messages use, in bytes.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         let waiting = self.waiting.iter().map(|(message, _)| message);
         let all = [&self.message].into_iter().chain(&self.spare).chain(waiting);
@@ -220,31 +215,26 @@ impl Conversation {
     }
 
     /// Returns the maximum size of the outstanding responses, in bytes.
-    #[must_use]
     pub fn expected_bytes(&self) -> usize {
         self.expected_bytes
     }
 
     /// Returns the available credits.
-    #[must_use]
     pub fn credits(&self) -> u32 {
         self.credits
     }
 
     /// Returns whether all requests have been answered, so that only a break can arrive.
-    #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.outstanding.is_empty()
     }
 
     /// Returns whether messages wait for credits that no outstanding response can grant.
-    #[must_use]
     pub fn is_stuck(&self) -> bool {
         !self.waiting.is_empty() && self.is_quiet() && !self.may_depart()
     }
 
     /// Returns the number of outstanding requests and waiting messages.
-    #[must_use]
     pub fn load(&self) -> usize {
         self.outstanding.len() + self.waiting.len()
     }

@@ -128,7 +128,6 @@ impl Durable {
         }
     }
 
-    /// Returns the key of the file's lease.
     pub fn lease_key(&self) -> Option<LeaseKey> {
         self.lease.map(|lease| LeaseKey(lease.key))
     }

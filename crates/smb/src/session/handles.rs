@@ -6,7 +6,6 @@ use dyno_files::{Ask, Caching, Grant, Handle, LeaseKey};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenFile {
-    /// The server's ID of the file.
     pub file: FileId,
     /// Caching that the oplock allows. Not used for leases, which several handles share.
     pub oplock: Caching,
@@ -54,7 +53,6 @@ impl Handles {
     }
 
     /// Returns the leased directory at `path` and its lease.
-    #[must_use]
     pub fn leased_directory(&self, path: &str) -> Option<(FileId, LeaseKey)> {
         let open = |handle: &Handle| self.files.get(handle.0 as usize)?.as_ref();
         let mut found = self.directories.iter().filter_map(open);
@@ -62,7 +60,6 @@ impl Handles {
         Some((open.file, open.lease?))
     }
 
-    /// Returns the file with this number.
     pub fn get(&mut self, handle: Handle) -> Option<&mut OpenFile> {
         self.files.get_mut(handle.0 as usize)?.as_mut()
     }
@@ -107,13 +104,11 @@ impl Handles {
     }
 
     /// Returns the handle of the file with this server ID, unless the file is being closed.
-    #[must_use]
     pub fn of_file(&self, file: FileId) -> Option<Handle> {
         self.find(|open| open.file == file)
     }
 
     /// Returns whether a file is being opened, or is open and not being closed, under `key`.
-    #[must_use]
     pub fn has_lease(&self, key: LeaseKey) -> bool {
         self.asked.contains(&key) || self.find(|open| open.lease == Some(key)).is_some()
     }
@@ -165,7 +160,6 @@ impl Handles {
 
 /// Returns the oplock level for `caching`, or the next lower one: only a lease can grant handle caching
 /// without write caching.
-#[must_use]
 pub fn level_of(caching: Caching) -> u8 {
     match caching {
         Caching { read: false, .. } => oplock::NONE,
@@ -176,7 +170,6 @@ pub fn level_of(caching: Caching) -> u8 {
 }
 
 /// Returns the caching that an oplock level allows: none for an unknown level.
-#[must_use]
 pub fn caching_of_level(level: u8) -> Caching {
     match level {
         oplock::LEVEL_II => Caching::READ,
@@ -187,7 +180,6 @@ pub fn caching_of_level(level: u8) -> Caching {
 }
 
 /// Returns the lease state bits for `caching`.
-#[must_use]
 pub fn state_of(caching: Caching) -> u32 {
     let bit = |wanted, bit| if wanted { bit } else { 0 };
     bit(caching.read, oplock::LEASE_READ)
@@ -196,7 +188,6 @@ pub fn state_of(caching: Caching) -> u32 {
 }
 
 /// Returns the caching that the lease state bits allow.
-#[must_use]
 pub fn caching_of_state(state: u32) -> Caching {
     Caching {
         read: state & oplock::LEASE_READ != 0,
@@ -207,7 +198,6 @@ pub fn caching_of_state(state: u32) -> Caching {
 
 /// Returns `ask` in a form that the server can grant: if the server grants no leases, an oplock replaces a
 /// lease.
-#[must_use]
 pub fn possible(ask: Ask, leases: bool) -> Ask {
     match ask {
         Ask::Lease(_, caching) if !leases => Ask::Oplock(caching),

@@ -26,7 +26,6 @@ pub struct Inbox {
 
 impl Inbox {
     /// Creates an empty buffer for messages of up to `max_message_bytes`.
-    #[must_use]
     pub fn new(max_message_bytes: usize) -> Self {
         Self {
             buffer: Vec::new(),
@@ -48,7 +47,6 @@ impl Inbox {
     }
 
     /// Returns the memory that the buffer uses, in bytes.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()
     }
@@ -62,7 +60,6 @@ impl Inbox {
     }
 
     /// Returns all bytes; the ranges of messages index into them.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }
@@ -98,7 +95,6 @@ impl Inbox {
     }
 
     /// Returns the number of received bytes that are not consumed.
-    #[must_use]
     pub fn waiting_bytes(&self) -> usize {
         self.end - self.start
     }
@@ -114,7 +110,6 @@ impl Inbox {
     }
 
     /// Returns the unread rest of the current message.
-    #[must_use]
     pub fn rest(&self) -> Option<Range<usize>> {
         self.message_end.map(|end| self.start..end)
     }
@@ -155,9 +150,6 @@ impl Inbox {
     }
 
     /// Consumes the next part of the message. Returns its header, and its range including the header.
-    ///
-    /// # Errors
-    /// The part is malformed.
     pub fn next_part(&mut self) -> Parsed<Option<(Header, Range<usize>)>> {
         let Some(rest) = self.rest() else {
             return Ok(None);

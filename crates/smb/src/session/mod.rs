@@ -117,7 +117,6 @@ pub struct Session {
 
 impl Session {
     /// Creates a session that is not connected. Its client GUID depends on `client` and the options' seed.
-    #[must_use]
     pub fn new(
         executor: Executor,
         dialer: Rc<Dialer>,
@@ -158,14 +157,12 @@ impl Session {
     }
 
     /// Returns the negotiated properties while there is a session.
-    #[must_use]
     pub fn agreed(&self) -> Option<&NegotiatedSession> {
         self.conversation.agreed.as_ref()
     }
 
     /// Returns the memory that the buffers use, in bytes: up to the largest message; 0 once the session is
     /// idle.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         let others: usize = self.others.iter().map(Self::held_bytes).sum();
         self.inbox.held_bytes() + self.conversation.held_bytes() + self.kept_data.capacity() + others

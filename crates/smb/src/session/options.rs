@@ -2,28 +2,33 @@
 
 use crate::auth::ServiceTicket;
 use crate::wire::{Cipher, Dialect, SigningAlgorithm};
+use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
 
 /// When messages are signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Signing {
     /// Never; a server that requires signing is refused. (SMB 3.1.1 still signs one message, TREE_CONNECT.)
     Off,
     /// If the server requires it: the default of clients.
     #[default]
+    #[serde(rename = "auto")]
     WhenRequired,
     /// Always; a server that does not support signing is refused.
     Required,
 }
 
 /// When messages are encrypted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Encryption {
     /// Never; a server that requires encryption is refused.
     Off,
     /// If the server or the share requires it: the default of clients.
     #[default]
+    #[serde(rename = "auto")]
     WhenRequired,
     /// Always, after the log-on; a server that does not support encryption is refused.
     Required,
@@ -40,7 +45,6 @@ pub enum Authentication {
 
 impl Authentication {
     /// Returns the name for reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Ntlm => "NTLMv2",

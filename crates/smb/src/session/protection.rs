@@ -40,20 +40,17 @@ impl Protection {
     }
 
     /// Encrypts all messages from now on, instead of signing them. Returns false without a cipher.
-    #[must_use]
     pub fn encrypt(&mut self) -> bool {
         self.encrypts = self.cipher.is_some();
         self.encrypts
     }
 
     /// Returns whether all messages are encrypted now.
-    #[must_use]
     pub fn encrypts(&self) -> bool {
         self.encrypts
     }
 
     /// Returns the space that a message needs before its first header, in bytes.
-    #[must_use]
     pub fn room(&self) -> usize {
         if self.encrypts {
             TRANSFORM_BYTES
@@ -63,7 +60,6 @@ impl Protection {
     }
 
     /// Returns whether messages must be contiguous, because their bytes are encrypted or signed.
-    #[must_use]
     pub fn needs_whole_messages(&self) -> bool {
         self.sign_all || self.encrypts
     }

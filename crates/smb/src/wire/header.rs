@@ -85,13 +85,11 @@ impl Header {
     }
 
     /// Returns whether this is a notification by the server rather than a response (MS-SMB2 2.2.23).
-    #[must_use]
     pub fn answers_nothing(&self) -> bool {
         self.message_id == u64::MAX
     }
 
     /// Returns whether `flag` is set.
-    #[must_use]
     pub fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }

@@ -1,7 +1,7 @@
 //! Location of a format error: the field, its byte offset, and the command of the response.
 
 use super::command::Command;
-use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, Detail, Failure, Fault, StatusTable};
 
 /// Table of error locations. The code of a location has 5 bits for the command, 6 for the field and 21 for
 /// the offset.
@@ -76,7 +76,6 @@ pub struct Malformed {
 
 impl Malformed {
     /// Returns the error for `field`, which begins at `offset`.
-    #[must_use]
     pub fn at(field: Field, offset: usize) -> Self {
         Self { field, offset }
     }
@@ -92,13 +91,10 @@ impl Malformed {
 
     fn place(self, command: u32) -> Failure {
         let offset = u32::try_from(self.offset).unwrap_or(MOST_OFFSET).min(MOST_OFFSET);
-        Failure {
-            fault: Fault::MalformedMessage,
-            detail: Detail::Status(ProtocolStatus {
-                code: command << COMMAND_SHIFT | (self.field as u32) << OFFSET_BITS | offset,
-                table: &PLACES,
-            }),
-        }
+        PLACES.failure(
+            Fault::MalformedMessage,
+            command << COMMAND_SHIFT | (self.field as u32) << OFFSET_BITS | offset,
+        )
     }
 }
 
@@ -109,7 +105,6 @@ impl From<Malformed> for Failure {
 }
 
 /// Adds the command to a failure whose detail is the location of a format error without a command.
-#[must_use]
 pub fn in_response_to(failure: Failure, command: u16) -> Failure {
     match failure.detail {
         Detail::Status(status)
@@ -117,14 +112,7 @@ pub fn in_response_to(failure: Failure, command: u16) -> Failure {
         {
             let code = status.code & !(NO_COMMAND << COMMAND_SHIFT);
             let command = u32::from(command).min(NO_COMMAND);
-            let status = ProtocolStatus {
-                code: code | command << COMMAND_SHIFT,
-                ..status
-            };
-            Failure {
-                detail: Detail::Status(status),
-                ..failure
-            }
+            PLACES.failure(failure.fault, code | command << COMMAND_SHIFT)
         }
         _ => failure,
     }

@@ -145,7 +145,6 @@ impl Message {
     }
 
     /// Returns the start of the current part's header, from which wire offsets count.
-    #[must_use]
     pub fn part_start(&self) -> usize {
         self.parts().last().map_or(0, |part| part.start)
     }
@@ -202,7 +201,6 @@ impl Message {
         self.bytes.get_mut(part.start..part.end)
     }
 
-    #[must_use]
     pub fn part_at(&self, index: usize) -> Option<Part> {
         self.parts.get(index).copied().flatten()
     }
@@ -213,7 +211,6 @@ impl Message {
     }
 
     /// Returns the headers and bodies.
-    #[must_use]
     pub fn plain(&self) -> &[u8] {
         &self.bytes[FRAME_BYTES + self.room..]
     }
@@ -224,25 +221,21 @@ impl Message {
     }
 
     /// Returns the bytes to send, without the tail.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Returns the number of bytes to send, including the tail.
-    #[must_use]
     pub fn sent_bytes(&self) -> usize {
         self.bytes.len() + self.tail_bytes
     }
 
     /// Returns the memory that the buffer uses, in bytes.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
     /// Returns the credit cost of all parts.
-    #[must_use]
     pub fn charge(&self) -> u32 {
         self.parts().map(|part| u32::from(part.charge)).sum()
     }

@@ -45,7 +45,6 @@ impl FileId {
 const FILETIME_OF_1970: u64 = 116_444_736_000_000_000;
 
 /// Returns the current time in 100 ns since 1601 (MS-DTYP 2.3.3).
-#[must_use]
 pub fn filetime_now() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_nanos() / 100).unwrap_or(0) + FILETIME_OF_1970

@@ -146,14 +146,10 @@ pub struct NegotiatedAgain {
     pub server_guid: [u8; 16],
     /// Bits of `security`.
     pub security_mode: u8,
-    /// Number of the dialect.
     pub dialect: u16,
 }
 
 /// Parses the response to `Message::validate_negotiation`.
-///
-/// # Errors
-/// The response is malformed.
 pub fn parse_negotiated_again(message: &[u8]) -> Parsed<NegotiatedAgain> {
     parse_structure(message, 49)?;
     if u32_at(message, BODY + 4)? != FSCTL_VALIDATE_NEGOTIATE_INFO {
@@ -267,7 +263,6 @@ pub struct NegotiateResponse {
 
 impl NegotiateResponse {
     /// Returns whether the server grants directory leases, which exist from SMB 3.0 on.
-    #[must_use]
     pub fn leases_directories(&self) -> bool {
         self.dialect >= Dialect::Smb300 && self.capabilities & capabilities::DIRECTORY_LEASING != 0
     }

@@ -90,7 +90,6 @@ pub enum DurableRequest {
     },
     /// DH2C: reconnect to this file.
     SecondAgain {
-        /// The server's ID of the file.
         file: FileId,
         /// The create GUID with which the file was opened.
         create_guid: u128,

@@ -49,9 +49,6 @@ pub struct SessionSetup {
 }
 
 /// Parses a response to SESSION_SETUP.
-///
-/// # Errors
-/// The response is malformed.
 pub fn parse_session_setup(message: &[u8]) -> Parsed<SessionSetup> {
     parse_structure(message, 9)?;
     let flags = u16_at(message, BODY + 2)?;
@@ -89,9 +86,6 @@ const READ_DATA: u32 = 1;
 const WRITE_OR_APPEND_DATA: u32 = 2 | 4;
 
 /// Parses a response to TREE_CONNECT.
-///
-/// # Errors
-/// The response is malformed.
 pub fn parse_tree_connect(message: &[u8]) -> Parsed<TreeConnect> {
     parse_structure(message, 16)?;
     let access = u32_at(message, BODY + 12)?;
@@ -117,7 +111,6 @@ pub struct Created {
     pub bytes: u64,
     /// Space allocated for the file.
     pub allocated_bytes: u64,
-    /// Whether it is a directory.
     pub directory: bool,
     pub read_only: bool,
 }
@@ -151,9 +144,6 @@ pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
 
 /// Returns None if the server granted no durable handle; otherwise, whether the handle is persistent, that
 /// is, also survives a restart of the server.
-///
-/// # Errors
-/// The create contexts are malformed.
 pub fn parse_durable(message: &[u8]) -> Parsed<Option<bool>> {
     let contexts = create_contexts(message)?;
     if let Some(data) = context(message, contexts.clone(), *b"DH2Q")? {
@@ -265,9 +255,6 @@ fn parse_output(message: &[u8]) -> Parsed<Range<usize>> {
 
 /// Returns sizes and attributes from FileNetworkOpenInformation (MS-FSCC 2.4.29): end of file, allocated
 /// bytes, whether it is a directory, whether it is read-only.
-///
-/// # Errors
-/// The response is malformed.
 pub fn parse_file_info(message: &[u8]) -> Parsed<(u64, u64, bool, bool)> {
     let output = parse_output(message)?;
     let (start, message) = (output.start, &message[..output.end]);
@@ -282,9 +269,6 @@ pub fn parse_file_info(message: &[u8]) -> Parsed<(u64, u64, bool, bool)> {
 
 /// Returns the space on the volume from FileFsFullSizeInformation (MS-FSCC 2.5.4): total bytes, and bytes
 /// available to the client.
-///
-/// # Errors
-/// The response is malformed.
 pub fn parse_space_info(message: &[u8]) -> Parsed<(u64, u64)> {
     let output = parse_output(message)?;
     let (start, message) = (output.start, &message[..output.end]);
@@ -323,9 +307,6 @@ pub enum BreakNotice {
 }
 
 /// Parses a break notification.
-///
-/// # Errors
-/// The notification is malformed.
 pub fn parse_break(message: &[u8]) -> Parsed<BreakNotice> {
     match u16_at(message, BODY)? {
         24 => Ok(BreakNotice::Oplock {

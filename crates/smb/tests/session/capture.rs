@@ -250,7 +250,7 @@ fn loopback_of_another_namespace_needs_no_consent_and_is_entered() {
         target.enter().expect("root may");
         run(|executor| async move {
             let options = target.options().clone();
-            let mut client = Client::new(&executor, target.address(), options, target.share_of(0));
+            let mut client = Client::new(&executor, target.address(), options, &target.shares()[0]);
             executor.set_deadline(monotonic_ns() + 20_000_000_000);
             client.session.connect().await.expect("a session");
             assert!(client.call(&Call::QuerySpace { directory: "" }).await.is_ok());

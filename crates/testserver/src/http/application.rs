@@ -13,7 +13,6 @@ const JSON: &str = "application/json";
 const PASSWORD: &[u8] = b"secret";
 const MOST_NAME_BYTES: usize = 40;
 
-/// The application of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Application {
     key: RandomState,

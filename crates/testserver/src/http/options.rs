@@ -43,7 +43,6 @@ pub struct Options {
 
 impl Options {
     /// Returns the default options with these documents.
-    #[must_use]
     pub fn on_loopback(documents: Documents) -> Self {
         Self {
             documents,

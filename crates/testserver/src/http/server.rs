@@ -20,7 +20,6 @@ pub type Server = crate::server::Server<Shared>;
 
 impl Server {
     /// Returns the additional TLS port.
-    #[must_use]
     pub fn secure_port(&self) -> Option<u16> {
         self.service().secure_port.get().copied()
     }
@@ -29,7 +28,6 @@ impl Server {
     /// count) are excluded, so that the difference between two counts is the load in between. An answer counts from the
     /// start of its transmission, and is uncounted if the transmission fails; a fault that never completes an answer
     /// does not count.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         self.service().requests()
     }

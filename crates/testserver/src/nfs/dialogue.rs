@@ -60,9 +60,6 @@ impl Dialogue {
     }
 
     /// Creates a dialogue with a private server without sockets, for fuzzing.
-    ///
-    /// # Errors
-    /// Those of `Server::start`.
     pub fn alone(options: &Options) -> io::Result<Self> {
         let host = crate::server::new(options)?;
         Ok(Self::new(Arc::new(host), 0, Transport::Tcp))

@@ -60,7 +60,6 @@ impl Options {
     pub const RECALL_NS: u64 = LEASE_S as u64 * NS_PER_S;
 
     /// Returns the default options with one export.
-    #[must_use]
     pub fn on_loopback(export: &str) -> Self {
         Self {
             exports: vec![export.to_owned()],

@@ -27,7 +27,6 @@ pub type Server = crate::server::Server<Host>;
 impl Server {
     /// Returns the number of requests so far by procedure, with the names in RFC 1813. A request counts
     /// before it is answered; MOUNT and the portmapper don't count.
-    #[must_use]
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         let names = Procedure::ALL.map(Procedure::name).into_iter().chain(NAMES);
         let mut counts: Vec<(&'static str, u64)> = Vec::new();
@@ -43,15 +42,12 @@ impl Server {
     }
 
     /// Returns the number of cached replies that were sent again, over NFSv3 and NFSv4.
-    #[must_use]
     pub fn replies_given_again(&self) -> u64 {
         let exports = self.service().exports.iter();
         let of_exports: u64 = exports.map(|export| export.lock().replies.given_again()).sum();
         of_exports + self.service().given_again.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of restarts.
-    #[must_use]
     pub fn restarts(&self) -> u64 {
         self.service().restarts.load(Ordering::Relaxed)
     }

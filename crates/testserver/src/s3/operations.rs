@@ -59,7 +59,6 @@ pub(super) struct Done {
     pub(super) may_strike: bool,
 }
 
-/// Returns the kind of a request.
 fn kind_of(request: &Request, bucket: &str, key: &[u8]) -> Operation {
     let has = |name: &str| request.parameter(name).is_some();
     if bucket.is_empty() {

@@ -56,7 +56,6 @@ pub struct Options {
 
 impl Options {
     /// Returns the default options with one bucket.
-    #[must_use]
     pub fn on_loopback(bucket: &str) -> Self {
         Self {
             buckets: vec![bucket.to_owned()],

@@ -18,7 +18,6 @@ pub type Server = crate::server::Server<Host>;
 impl Server {
     /// Returns the number of requests so far by operation. A request counts before it is answered, also if it
     /// is refused; requests that are not S3 requests count as `Other` or not at all.
-    #[must_use]
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         let count = |operation: Operation| self.service().counts.of_kind(operation as usize);
         Operation::ALL

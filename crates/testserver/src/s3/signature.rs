@@ -272,7 +272,6 @@ fn check_signed_fields(request: &Request, signed: &[&str]) -> Result<(), Refusal
     }
 }
 
-/// Returns the canonical request.
 fn canonical(request: &Request, signed: &[&str]) -> String {
     let mut query: Vec<(String, String)> = request
         .query

@@ -27,7 +27,6 @@ impl ConnectionHandle {
     }
 }
 
-/// Connections of a server.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     open: Mutex<HashMap<ConnectionId, Arc<ConnectionHandle>>>,

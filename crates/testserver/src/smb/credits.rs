@@ -26,7 +26,6 @@ impl Credits {
     }
 
     /// Uses `count` IDs, starting at `first`. Returns false if an ID was not granted or was used before.
-    #[must_use]
     pub(crate) fn take(&mut self, first: u64, count: u16) -> bool {
         let Some(start) = first
             .checked_sub(self.low)

@@ -24,50 +24,36 @@ pub(crate) mod flag {
     pub(crate) const SIGNED: u32 = 0x8;
 }
 
-/// Command codes.
+/// Command codes, and their names by code.
 pub(crate) mod command {
-    pub(crate) const NEGOTIATE: u16 = 0;
-    pub(crate) const SESSION_SETUP: u16 = 1;
-    pub(crate) const LOGOFF: u16 = 2;
-    pub(crate) const TREE_CONNECT: u16 = 3;
-    pub(crate) const TREE_DISCONNECT: u16 = 4;
-    pub(crate) const CREATE: u16 = 5;
-    pub(crate) const CLOSE: u16 = 6;
-    pub(crate) const FLUSH: u16 = 7;
-    pub(crate) const READ: u16 = 8;
-    pub(crate) const WRITE: u16 = 9;
-    pub(crate) const LOCK: u16 = 10;
-    pub(crate) const IOCTL: u16 = 11;
-    pub(crate) const CANCEL: u16 = 12;
-    pub(crate) const ECHO: u16 = 13;
-    pub(crate) const QUERY_DIRECTORY: u16 = 14;
-    pub(crate) const CHANGE_NOTIFY: u16 = 15;
-    pub(crate) const QUERY_INFO: u16 = 16;
-    pub(crate) const SET_INFO: u16 = 17;
-    pub(crate) const OPLOCK_BREAK: u16 = 18;
+    macro_rules! commands {
+        ($($name:ident = $code:literal)*) => {
+            $(pub(crate) const $name: u16 = $code;)*
+            pub(crate) const NAMES: [&str; [$($code),*].len()] = [$(stringify!($name)),*];
+        };
+    }
 
-    /// Names by command code.
-    pub(crate) const NAMES: [&str; 19] = [
-        "NEGOTIATE",
-        "SESSION_SETUP",
-        "LOGOFF",
-        "TREE_CONNECT",
-        "TREE_DISCONNECT",
-        "CREATE",
-        "CLOSE",
-        "FLUSH",
-        "READ",
-        "WRITE",
-        "LOCK",
-        "IOCTL",
-        "CANCEL",
-        "ECHO",
-        "QUERY_DIRECTORY",
-        "CHANGE_NOTIFY",
-        "QUERY_INFO",
-        "SET_INFO",
-        "OPLOCK_BREAK",
-    ];
+    commands! {
+        NEGOTIATE = 0
+        SESSION_SETUP = 1
+        LOGOFF = 2
+        TREE_CONNECT = 3
+        TREE_DISCONNECT = 4
+        CREATE = 5
+        CLOSE = 6
+        FLUSH = 7
+        READ = 8
+        WRITE = 9
+        LOCK = 10
+        IOCTL = 11
+        CANCEL = 12
+        ECHO = 13
+        QUERY_DIRECTORY = 14
+        CHANGE_NOTIFY = 15
+        QUERY_INFO = 16
+        SET_INFO = 17
+        OPLOCK_BREAK = 18
+    }
 }
 
 /// The connection can't continue: the received data is not SMB2, or breaks the protocol so badly that no answer is

@@ -85,7 +85,6 @@ fn break_timeout_ns() -> u64 {
 
 impl Options {
     /// Returns the default options with one share.
-    #[must_use]
     pub fn on_loopback(share: &str) -> Self {
         Self {
             shares: vec![share.to_owned()],

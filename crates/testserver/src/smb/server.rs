@@ -35,7 +35,6 @@ impl Server {
     /// Returns the number of requests so far by command, with the names in MS-SMB2. Each part of a compound
     /// counts once, unless it was refused because of a failed earlier part. A request counts before it is
     /// answered.
-    #[must_use]
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         let commands = command::NAMES.iter().enumerate();
         let count = |code| self.service().counts.of_kind(code);
@@ -43,7 +42,6 @@ impl Server {
     }
 
     /// Returns the number of files that clients have open, in all shares.
-    #[must_use]
     pub fn open_files(&self) -> usize {
         let volumes = self.service().volumes.iter();
         volumes.map(|volume| volume.lock().open_count()).sum()

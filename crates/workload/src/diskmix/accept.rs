@@ -65,7 +65,6 @@ impl Script {
     ///
     /// The facts are for the original's version 7 with its three-digit offsets; with other options, lines
     /// fail.
-    #[must_use]
     pub fn acceptance(&self) -> Vec<Line> {
         let counts = count(self);
         let mut lines = sums(&counts);
@@ -94,7 +93,6 @@ impl Script {
     ///
     /// Relations between successive requests are excluded: together with the offsets they can't be met for
     /// each application, only in the sums.
-    #[must_use]
     pub fn acceptance_by_application(&self) -> Vec<Line> {
         let counts = count(self);
         let mut lines = Vec::new();

@@ -36,7 +36,8 @@ pub use script::Script;
 /// Minimum size of a workspace: one without fillers.
 pub const LEAST_WORKSPACE_BYTES: u64 = 15 << 20;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DiskMixOptions {
     /// Size of each client's workspace in bytes, at least [`LEAST_WORKSPACE_BYTES`]. Fillers that are never used make
     /// up the difference.

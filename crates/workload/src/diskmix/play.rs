@@ -17,7 +17,6 @@ const PIECES: usize = 2 * APPS.len();
 /// Separates the random stream for the order of applications from those of a client's threads.
 const ORDER_STREAM: u32 = u32::MAX;
 
-/// The disk mix of one client.
 pub type DiskMix = Player<Script>;
 
 impl Scripted for Script {
@@ -36,7 +35,6 @@ impl Scripted for Script {
 impl DiskMix {
     /// Returns the mix of one client. Seed and client determine the order of its applications, and the contents that it
     /// writes.
-    #[must_use]
     pub fn new(script: Arc<Script>, seed: u64, client: u32) -> Self {
         let mut random = RandomStream::of_thread(seed, client, ORDER_STREAM);
         let mut applications: [usize; APPS.len()] = std::array::from_fn(|number| number);
@@ -54,7 +52,6 @@ impl DiskMix {
     }
 
     /// Returns the names of a pass's pieces, in this client's order.
-    #[must_use]
     pub fn order(&self) -> Vec<&'static str> {
         let name = |&number: &usize| match number {
             SEED_WRITE => "seed write",

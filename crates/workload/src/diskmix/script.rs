@@ -95,7 +95,6 @@ pub struct Script {
 
 impl Script {
     /// Returns the scripts for these options, which are the same on every machine.
-    #[must_use]
     pub fn load(options: &DiskMixOptions) -> Arc<Self> {
         let mut names = Names::default();
         names.id("");
@@ -134,13 +133,10 @@ impl Script {
     }
 
     /// Returns the names that all clients use.
-    #[must_use]
     pub fn catalogue(&self) -> &FileCatalogue {
         &self.catalogue
     }
 
-    /// Returns the options of the script.
-    #[must_use]
     pub fn options(&self) -> &DiskMixOptions {
         &self.options
     }

@@ -100,31 +100,26 @@ impl LoadFile {
     }
 
     /// Returns the number of operations, including the set-up's.
-    #[must_use]
     pub fn operations(&self) -> u64 {
         self.counts.values().sum()
     }
 
     /// Returns the number of operations by kind, with the names in the file.
-    #[must_use]
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }
 
     /// Returns the operations of one pass, without the set-up.
-    #[must_use]
     pub fn steps(&self) -> &[FileOp] {
         &self.pass.steps
     }
 
     /// Returns the files that the set-up creates, with their sizes in bytes.
-    #[must_use]
     pub fn files(&self) -> &[(PathId, u64)] {
         &self.files
     }
 
     /// Returns the names that the load file uses.
-    #[must_use]
     pub fn catalogue(&self) -> &FileCatalogue {
         &self.catalogue
     }

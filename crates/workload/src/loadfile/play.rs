@@ -29,7 +29,6 @@ impl Scripted for LoadFile {
 
 impl LoadFileReplay {
     /// Returns the replay of one client: the same operations as all clients, with its own contents.
-    #[must_use]
     pub fn new(file: Arc<LoadFile>, client: u32) -> Self {
         Self::of_pieces(file, vec![0], client.rotate_left(20))
     }

@@ -241,7 +241,7 @@ fn every_workspace_is_made_and_removed_by_the_same_actions() {
     };
     let metadata = |shared| MetadataOptions {
         files: 3,
-        bytes: 100,
+        file_bytes: 100,
         shared,
         looks: 1,
     };

@@ -1,7 +1,7 @@
 //! A session with or without the client cache.
 
 use dyno_files::{Cache, Call, CallId, Counted, FileClient, Files, Handle, Reply};
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{Detail, Failure, Fault, StatusTable};
 use std::collections::BTreeMap;
 
 /// Table for the message that the server's transfers are too small; the code is their maximum size in bytes.
@@ -54,10 +54,7 @@ impl<C: FileClient> CachedClient<C> {
             false => Err(Failure {
                 fault: Fault::WrongLength,
                 detail: Detail::Refused {
-                    step: ProtocolStatus {
-                        code: most,
-                        table: &MOST_AT_ONCE,
-                    },
+                    step: MOST_AT_ONCE.status(most),
                     status: None,
                 },
             }),

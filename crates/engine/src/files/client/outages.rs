@@ -22,7 +22,6 @@ pub(crate) struct Outage {
     pub session_lost: bool,
 }
 
-/// All outages of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
     found: Vec<Outage>,

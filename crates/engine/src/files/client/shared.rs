@@ -22,7 +22,6 @@ const LONGEST_LOOK_NS: u64 = 32_000_000;
 pub(super) struct SharedBlocks {
     versions: Versions,
     block: Vec<u8>,
-    /// Whether the client flushes its writes.
     flushes: bool,
     /// Blocks with unanswered writes.
     doubtful: HashSet<Block>,

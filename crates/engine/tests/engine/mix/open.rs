@@ -2,16 +2,16 @@
 
 use super::running::{mix, run, spec};
 use super::server::{Server, OK};
-use dyno_engine::{Arrival, Law, MixSpec, MixTally, PartSpec};
+use dyno_engine::{Arrival, Law, MixSpec, MixTally, OpenArrivals, PartSpec};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn open(rate_per_s: f64, law: Law, queue: usize) -> Arrival {
-    Arrival::Open {
+    Arrival::Open(OpenArrivals {
         rate_per_s,
         law,
         queue,
-    }
+    })
 }
 
 /// Returns the number of arrivals, and how they ended: done, failed, overdue, dropped.

@@ -114,9 +114,6 @@ impl Conversation {
 
     /// Processes data received on this further connection, as `receive` does on the first one. Breaks may
     /// arrive on any connection.
-    ///
-    /// # Errors
-    /// The session can't continue.
     pub fn receive_for(&mut self, first: &mut Self, inbox: &mut Inbox) -> Result<Option<Incoming>, Failure> {
         std::mem::swap(&mut self.handles, &mut first.handles);
         let told = self.receive(inbox);

@@ -51,7 +51,6 @@ impl Clients {
         back.is_some_and(Back::is_down)
     }
 
-    /// Returns whether a client can be called.
     pub(in crate::nfs) fn can_be_called(&self, client: u64) -> bool {
         let session = self.clients.get(&client).and_then(|client| client.called_by);
         session.is_some_and(|id| self.sessions.contains_key(&id) && !self.path_is_down(&id))
@@ -79,7 +78,6 @@ impl Clients {
         }
     }
 
-    /// Returns the calls that are due on a connection.
     pub(in crate::nfs) fn due_calls(&mut self, connection: &ConnectionHandle) -> Vec<Due> {
         let mut due = Vec::new();
         for id in connection.sessions() {

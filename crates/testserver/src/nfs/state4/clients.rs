@@ -15,22 +15,13 @@ use super::status::{
 use crate::nfs::options::LEASE_S;
 use dyno_measure::NS_PER_S;
 use dyno_nfs::status::{Status, Status4};
+use dyno_nfs::wire::Channel;
 use std::collections::{HashMap, HashSet};
 
 const LEASE_NS: u64 = LEASE_S as u64 * NS_PER_S;
 const MOST_CLIENTS: usize = 16_384;
 const MOST_SESSIONS: usize = 64; // per client
 pub(in crate::nfs) const MOST_SLOTS: u32 = 64;
-
-/// Message sizes and number of concurrent requests of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::nfs) struct Channel {
-    pub(in crate::nfs) request_bytes: u32,
-    pub(in crate::nfs) reply_bytes: u32,
-    pub(in crate::nfs) kept_bytes: u32,
-    pub(in crate::nfs) operations: u32,
-    pub(in crate::nfs) slots: u32,
-}
 
 /// A slot: the sequence number and state of its last request.
 #[derive(Debug, Default)]
@@ -276,7 +267,6 @@ impl Clients {
         }
     }
 
-    /// Returns the client of a session.
     pub(in crate::nfs) fn client_of(&self, session: &SessionId) -> Outcome<u64> {
         let session = self.sessions.get(session).ok_or(Status4::BadSession)?;
         Ok(session.client)
@@ -419,7 +409,7 @@ mod tests {
     const CHANNEL: Channel = Channel {
         request_bytes: 1 << 20,
         reply_bytes: 1 << 20,
-        kept_bytes: 4096,
+        kept_reply_bytes: 4096,
         operations: 16,
         slots: 4,
     };

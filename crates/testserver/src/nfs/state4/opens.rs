@@ -8,6 +8,7 @@ use super::range::Range;
 use super::status::Outcome;
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::FileHandle;
+pub(in crate::nfs) use dyno_nfs::wire::Stateid;
 use std::collections::{HashMap, HashSet};
 
 /// Limit of states of all clients together.
@@ -15,35 +16,6 @@ const MOST_STATES: usize = 1 << 20;
 
 pub(in crate::nfs) const READ: u32 = 1;
 pub(in crate::nfs) const WRITE: u32 = 2;
-
-/// Identifier of a state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::nfs) struct Stateid {
-    pub(in crate::nfs) version: u32,
-    pub(in crate::nfs) other: [u8; 12],
-}
-
-impl Stateid {
-    pub(in crate::nfs) const ANONYMOUS: Self = Self {
-        version: 0,
-        other: [0; 12],
-    };
-    /// Special state ID that bypasses locks when reading.
-    const BYPASS: Self = Self {
-        version: u32::MAX,
-        other: [u8::MAX; 12],
-    };
-    /// Special state ID for the last state ID that an earlier operation of the compound returned.
-    pub(in crate::nfs) const CURRENT: Self = Self {
-        version: 1,
-        other: [0; 12],
-    };
-    /// The invalid state ID that CLOSE returns.
-    pub(in crate::nfs) const INVALID: Self = Self {
-        version: u32::MAX,
-        other: [0; 12],
-    };
-}
 
 /// Owner of an open or lock: the client, and a name chosen by the client.
 pub(in crate::nfs) type Owner = (u64, Box<[u8]>);

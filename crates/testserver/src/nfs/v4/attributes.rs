@@ -5,162 +5,16 @@ use crate::nfs::options::LEASE_S;
 use crate::nfs::state4::status::{Outcome, Refused4};
 use crate::nfs::volume::{Room, MOST_LINKS, MOST_NAME_BYTES};
 use dyno_nfs::status::{Status, Status4};
-use dyno_nfs::wire::{Attributes3, FileHandle, Malformed, Reader, SetAttributes, SetTime, Time, Writer};
+use dyno_nfs::wire::attribute4::*;
+use dyno_nfs::wire::{
+    Attributes3, Bitmap, FileHandle, Malformed, Reader, SetAttributes, SetTime, Time, Writer,
+};
 
-const SUPPORTED: u32 = 0;
-const TYPE: u32 = 1;
-const EXPIRY: u32 = 2;
-const CHANGE: u32 = 3;
-const SIZE: u32 = 4;
-const LINK_SUPPORT: u32 = 5;
-const SYMLINK_SUPPORT: u32 = 6;
-const NAMED_ATTRIBUTES: u32 = 7;
-const FILE_SYSTEM: u32 = 8;
-const UNIQUE_HANDLES: u32 = 9;
-const LEASE_TIME: u32 = 10;
-const ERROR: u32 = 11;
-const ACL_SUPPORT: u32 = 13;
-const CAN_SET_TIME: u32 = 15;
-const CASE_INSENSITIVE: u32 = 16;
-const CASE_PRESERVING: u32 = 17;
-const CHOWN_RESTRICTED: u32 = 18;
-const FILE_HANDLE: u32 = 19;
-const FILE_ID: u32 = 20;
-const FILES_AVAILABLE: u32 = 21;
-const FILES_FREE: u32 = 22;
-const FILES_TOTAL: u32 = 23;
-const HOMOGENEOUS: u32 = 26;
-const MAX_FILE: u32 = 27;
-const MAX_LINK: u32 = 28;
-const MAX_NAME: u32 = 29;
-const MAX_READ: u32 = 30;
-const MAX_WRITE: u32 = 31;
-const MODE: u32 = 33;
-const NO_TRUNCATION: u32 = 34;
-const LINKS: u32 = 35;
-const OWNER: u32 = 36;
-const GROUP: u32 = 37;
-const DEVICE: u32 = 41;
-const SPACE_AVAILABLE: u32 = 42;
-const SPACE_FREE: u32 = 43;
-const SPACE_TOTAL: u32 = 44;
-const SPACE_USED: u32 = 45;
-const TIME_ACCESS: u32 = 47;
-const SET_TIME_ACCESS: u32 = 48;
-const TIME_DELTA: u32 = 51;
-const TIME_METADATA: u32 = 52;
-const TIME_MODIFY: u32 = 53;
-const SET_TIME_MODIFY: u32 = 54;
-const MOUNTED_ON: u32 = 55;
-const OF_EXCLUSIVE_CREATION: u32 = 75;
-
-const WORDS: usize = 3;
-const MOST_WORDS: u32 = 8;
 const MOST_VALUE_BYTES: usize = 4096;
 const MOST_OWNER_BYTES: usize = 1024;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Bitmap([u32; WORDS]);
-
-impl Bitmap {
-    const fn of(numbers: &[u32]) -> Self {
-        let mut words = [0; WORDS];
-        let mut at = 0;
-        while at < numbers.len() {
-            words[numbers[at] as usize / 32] |= 1 << (numbers[at] % 32);
-            at += 1;
-        }
-        Self(words)
-    }
-
-    fn has(self, number: u32) -> bool {
-        self.0[number as usize / 32] & (1 << (number % 32)) != 0
-    }
-
-    fn and(self, other: Self) -> Self {
-        let mut both = self;
-        for (word, theirs) in both.0.iter_mut().zip(other.0) {
-            *word &= theirs;
-        }
-        both
-    }
-
-    fn numbers(self) -> impl Iterator<Item = u32> {
-        (0..WORDS as u32 * 32).filter(move |number| self.has(*number))
-    }
-
-    /// Parses a bitmap. Words beyond the known ones stand for unknown attributes and are dropped.
-    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let count = reader.u32()?;
-        if count > MOST_WORDS {
-            return Err(Malformed);
-        }
-        let mut own = Self::default();
-        for at in 0..count as usize {
-            let word = reader.u32()?;
-            if let Some(known) = own.0.get_mut(at) {
-                *known = word;
-            }
-        }
-        Ok(own)
-    }
-
-    pub(super) fn write(self, writer: &mut Writer<'_>) {
-        let empty = self.0.iter().rev().take_while(|word| **word == 0).count();
-        let words = &self.0[..WORDS - empty];
-        writer.u32(words.len() as u32);
-        for word in words {
-            writer.u32(*word);
-        }
-    }
-}
-
-const TOLD: Bitmap = Bitmap::of(&[
-    SUPPORTED,
-    TYPE,
-    EXPIRY,
-    CHANGE,
-    SIZE,
-    LINK_SUPPORT,
-    SYMLINK_SUPPORT,
-    NAMED_ATTRIBUTES,
-    FILE_SYSTEM,
-    UNIQUE_HANDLES,
-    LEASE_TIME,
-    ERROR,
-    ACL_SUPPORT,
-    CAN_SET_TIME,
-    CASE_INSENSITIVE,
-    CASE_PRESERVING,
-    CHOWN_RESTRICTED,
-    FILE_HANDLE,
-    FILE_ID,
-    FILES_AVAILABLE,
-    FILES_FREE,
-    FILES_TOTAL,
-    HOMOGENEOUS,
-    MAX_FILE,
-    MAX_LINK,
-    MAX_NAME,
-    MAX_READ,
-    MAX_WRITE,
-    MODE,
-    NO_TRUNCATION,
-    LINKS,
-    OWNER,
-    GROUP,
-    DEVICE,
-    SPACE_AVAILABLE,
-    SPACE_FREE,
-    SPACE_TOTAL,
-    SPACE_USED,
-    TIME_ACCESS,
-    TIME_DELTA,
-    TIME_METADATA,
-    TIME_MODIFY,
-    MOUNTED_ON,
-    OF_EXCLUSIVE_CREATION,
-]);
+/// All but those that can only be set.
+const TOLD: Bitmap = Bitmap::of(&ALL).without(Bitmap::of(&[SET_TIME_ACCESS, SET_TIME_MODIFY]));
 /// Attributes that can be set.
 const SETTABLE: Bitmap = Bitmap::of(&[SIZE, MODE, OWNER, GROUP, SET_TIME_ACCESS, SET_TIME_MODIFY]);
 const OF_ROOM: Bitmap = Bitmap::of(&[
@@ -209,12 +63,7 @@ impl Told {
     fn write_value(&self, number: u32, writer: &mut Writer<'_>) {
         let own = &self.attributes;
         match number {
-            SUPPORTED => Bitmap([
-                TOLD.0[0] | SETTABLE.0[0],
-                TOLD.0[1] | SETTABLE.0[1],
-                TOLD.0[2] | SETTABLE.0[2],
-            ])
-            .write(writer),
+            SUPPORTED => TOLD.or(SETTABLE).write(writer),
             OF_EXCLUSIVE_CREATION => SETTABLE.write(writer),
             FILE_HANDLE => self.file.write(writer),
             OWNER => write_number(own.uid, writer),
@@ -305,7 +154,7 @@ fn parse_time(reader: &mut Reader<'_>) -> Outcome<SetTime> {
 
 /// Parses the attributes to set. Also returns their bitmap.
 pub(super) fn parse_set(reader: &mut Reader<'_>) -> Outcome<(SetAttributes, Bitmap)> {
-    let which = Bitmap::parse(reader)?;
+    let (which, _) = Bitmap::parse_known(reader)?;
     let mut values = Reader::new(reader.opaque(MOST_VALUE_BYTES)?);
     let mut set = SetAttributes::default();
     for number in which.numbers() {

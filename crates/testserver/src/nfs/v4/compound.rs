@@ -5,14 +5,15 @@ use crate::nfs::fault::Kind;
 use crate::nfs::host::Host;
 use crate::nfs::procedures::Asked;
 use crate::nfs::state4::back::ConnectionHandle;
-use crate::nfs::state4::clients::{Channel, Sequenced, SessionId};
+use crate::nfs::state4::clients::{Sequenced, SessionId};
 use crate::nfs::state4::opens::Stateid;
 use crate::nfs::state4::operation as op;
 use crate::nfs::state4::status::{Outcome, Refused4, NOT_ONLY_OPERATION, RESTORE_FH, SEQUENCE_POSITION};
 use dyno_measure::monotonic_ns;
 use dyno_nfs::status::{Status, Status4, Unaccepted};
 use dyno_nfs::wire::{
-    begin_reply, end_reply, reject, FileHandle, Malformed, Reader, Rejection, Writer, MAX_HANDLE4_BYTES,
+    begin_reply, end_reply, reject, Channel, FileHandle, Malformed, Reader, Rejection, Writer,
+    MAX_HANDLE4_BYTES,
 };
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -317,7 +318,7 @@ impl Compound<'_> {
     /// Returns the number of bytes that the results may still take.
     pub(super) fn room_bytes(&self, out: &[u8]) -> usize {
         let most = self.in_slot.map_or(usize::MAX, |used| match used.keeps {
-            true => used.channel.reply_bytes.min(used.channel.kept_bytes) as usize,
+            true => used.channel.reply_bytes.min(used.channel.kept_reply_bytes) as usize,
             false => used.channel.reply_bytes as usize,
         });
         most.saturating_sub(out.len() - self.start)

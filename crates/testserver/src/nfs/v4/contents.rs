@@ -1,10 +1,9 @@
 //! READ, WRITE and COMMIT (RFC 8881, 18.3, 18.22, 18.32).
 
 use super::compound::Compound;
-use super::wire::parse_stateid;
 use crate::nfs::state4::status::Outcome;
 use dyno_files::Stability;
-use dyno_nfs::wire::{Malformed, Reader, Writer};
+use dyno_nfs::wire::{Malformed, Reader, Stateid, Writer};
 
 /// Upper bound on the length of data, which no record reaches.
 const MOST_DATA_BYTES: usize = 2 << 20;
@@ -13,7 +12,7 @@ const AROUND_DATA_BYTES: usize = 16;
 
 impl Compound<'_> {
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
-        let stateid = self.resolved(parse_stateid(reader)?)?;
+        let stateid = self.resolved(Stateid::parse(reader)?)?;
         let (offset, bytes) = (reader.u64()?, reader.u32()?);
         let (client, file) = (self.client()?, self.file()?);
         self.host.clients().opens.may_use(client, stateid, &file, false)?;
@@ -33,7 +32,7 @@ impl Compound<'_> {
     }
 
     pub(super) fn write(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
-        let stateid = self.resolved(parse_stateid(reader)?)?;
+        let stateid = self.resolved(Stateid::parse(reader)?)?;
         let offset = reader.u64()?;
         let stability = match reader.u32()? {
             0 => Stability::Unstable,

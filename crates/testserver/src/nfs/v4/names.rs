@@ -1,16 +1,16 @@
 //! Operations on names and attributes (RFC 8881, 18.1, 18.4, 18.7, 18.9, 18.13, 18.14, 18.23 to 18.26,
 //! 18.29 to 18.31, 18.45).
 
-use super::attributes::{asks_for_room, change, parse_set, Bitmap, Told};
+use super::attributes::{asks_for_room, change, parse_set, Told};
 use super::compound::Compound;
-use super::wire::{parse_name, parse_stateid, write_change};
+use super::wire::{parse_name, write_change};
 use crate::nfs::state4::pseudo::Step;
 use crate::nfs::state4::status::{Outcome, NOT_SAME, SAME};
 use crate::nfs::volume::{Made, Refused, Volume, PARENT_COOKIE};
 use crate::pages::MAX_FILE_BYTES;
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::{
-    Attributes3, FileHandle, Malformed, Reader, Writer, AUTH_SYS, DIRECTORY, SYMBOLIC_LINK,
+    Attributes3, Bitmap, FileHandle, Malformed, Reader, Stateid, Writer, AUTH_SYS, DIRECTORY, SYMBOLIC_LINK,
 };
 use std::sync::MutexGuard;
 
@@ -167,14 +167,14 @@ impl Compound<'_> {
     }
 
     pub(super) fn get_attributes(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
-        let asked = Bitmap::parse(reader)?;
+        let (asked, _) = Bitmap::parse_known(reader)?;
         self.told(self.file()?, asked)?.write(asked, writer);
         Ok(())
     }
 
     /// Handles VERIFY and NVERIFY: checks whether attributes have the client's values.
     pub(super) fn verify(&mut self, reader: &mut Reader<'_>, same: bool) -> Outcome {
-        let asked = Bitmap::parse(reader)?;
+        let (asked, _) = Bitmap::parse_known(reader)?;
         let theirs = reader.opaque(MOST_PATH_BYTES)?;
         let (mut with_theirs, mut ours) = (Vec::new(), Vec::new());
         asked.write(&mut Writer(&mut with_theirs));
@@ -191,7 +191,7 @@ impl Compound<'_> {
     pub(super) fn set_attributes(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         // A refusal also reports that nothing was set.
         self.behind_refusal = vec![0; 4];
-        let stateid = self.resolved(parse_stateid(reader)?)?;
+        let stateid = self.resolved(Stateid::parse(reader)?)?;
         let (set, which) = parse_set(reader)?;
         let (client, file) = (self.client()?, self.file()?);
         if set.bytes.is_some() {
@@ -296,7 +296,7 @@ impl Compound<'_> {
     pub(super) fn list(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let (cookie, _verifier) = (reader.u64()?, reader.u64()?);
         let (_names_bytes, bytes) = (reader.u32()?, reader.u32()?);
-        let asked = Bitmap::parse(reader)?;
+        let (asked, _) = Bitmap::parse_known(reader)?;
         if matches!(cookie, 1 | PARENT_COOKIE) {
             return Err(Status::BadCookie.into());
         }

@@ -2,10 +2,10 @@
 
 use super::compound::{parse_session, Compound};
 use crate::nfs::state4::back::Back;
-use crate::nfs::state4::clients::{Channel, Creation, MOST_SLOTS};
+use crate::nfs::state4::clients::{Creation, MOST_SLOTS};
 use crate::nfs::state4::status::Outcome;
 use dyno_nfs::status::Status;
-use dyno_nfs::wire::{Credential, Malformed, Reader, Writer};
+use dyno_nfs::wire::{Channel, Credential, Malformed, Reader, Writer};
 
 const MOST_OWNER_BYTES: usize = 1024;
 const MOST_AUTH_BYTES: usize = 400;
@@ -28,31 +28,6 @@ const FORE: u32 = 1;
 const BOTH: u32 = 3;
 /// Flag of CREATE_SESSION: the connection also carries the back channel.
 const CALLS: u32 = 2;
-
-fn parse_channel(reader: &mut Reader<'_>) -> Result<Channel, Malformed> {
-    reader.u32()?; // padding
-    let channel = Channel {
-        request_bytes: reader.u32()?,
-        reply_bytes: reader.u32()?,
-        kept_bytes: reader.u32()?,
-        operations: reader.u32()?,
-        slots: reader.u32()?,
-    };
-    match reader.u32()? {
-        0 => {}
-        1 => {
-            reader.u32()?; // RDMA IRD
-        }
-        _ => return Err(Malformed),
-    }
-    Ok(channel)
-}
-
-fn write_channel(channel: &Channel, writer: &mut Writer<'_>) {
-    writer.u32(0).u32(channel.request_bytes).u32(channel.reply_bytes);
-    writer.u32(channel.kept_bytes).u32(channel.operations);
-    writer.u32(channel.slots).u32(0);
-}
 
 /// Parses the credentials that the client accepts in callbacks; returns the first with a supported flavor.
 fn parse_callback_security(reader: &mut Reader<'_>) -> Result<Option<Credential>, Malformed> {
@@ -132,7 +107,7 @@ impl Compound<'_> {
     pub(super) fn create_session(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let (client, number) = (reader.u64()?, reader.u32()?);
         let flags = reader.u32()?; // persistent sessions and RDMA are not offered
-        let (fore, back) = (parse_channel(reader)?, parse_channel(reader)?);
+        let (fore, back) = (Channel::parse(reader)?, Channel::parse(reader)?);
         let program = reader.u32()?;
         let credential = parse_callback_security(reader)?;
         let mut clients = self.host.clients();
@@ -147,7 +122,7 @@ impl Compound<'_> {
         let granted = Channel {
             request_bytes: fore.request_bytes.min(most_bytes),
             reply_bytes: fore.reply_bytes.min(most_bytes),
-            kept_bytes: fore.kept_bytes.min(MOST_KEPT_BYTES),
+            kept_reply_bytes: fore.kept_reply_bytes.min(MOST_KEPT_BYTES),
             operations: fore.operations.min(MOST_OPERATIONS),
             slots: fore.slots.min(MOST_SLOTS),
         };
@@ -166,8 +141,8 @@ impl Compound<'_> {
         own.bytes(&session)
             .u32(number)
             .u32(if is_bound { CALLS } else { 0 });
-        write_channel(&granted, &mut own);
-        write_channel(&back, &mut own);
+        granted.write(&mut own);
+        back.write(&mut own);
         clients.keep_created(client, &reply);
         writer.bytes(&reply);
         Ok(())

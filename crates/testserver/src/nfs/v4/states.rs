@@ -1,8 +1,8 @@
 //! Operations on opens and locks (RFC 8881, 18.2, 18.10 to 18.12, 18.16, 18.18, 18.38, 18.48).
 
-use super::attributes::{change, parse_set, Bitmap};
+use super::attributes::{change, parse_set};
 use super::compound::Compound;
-use super::wire::{parse_name, parse_stateid, write_change, write_stateid};
+use super::wire::{parse_name, write_change};
 use crate::nfs::host::Host;
 use crate::nfs::state4::clients::Clients;
 use crate::nfs::state4::locks::InTheWay;
@@ -11,7 +11,8 @@ use crate::nfs::state4::range::Range;
 use crate::nfs::state4::status::{Outcome, SYMLINK};
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::{
-    Attributes3, FileHandle, How, Malformed, Reader, SetAttributes, Writer, DIRECTORY, REGULAR, SYMBOLIC_LINK,
+    Attributes3, Bitmap, FileHandle, How, Malformed, Reader, SetAttributes, Writer, DIRECTORY, REGULAR,
+    SYMBOLIC_LINK,
 };
 use std::sync::MutexGuard;
 
@@ -75,9 +76,9 @@ fn parse_claim<'a>(reader: &mut Reader<'a>) -> Outcome<Claim<'a>> {
             reader.u32()?; // type of the previous delegation, which is not granted again
             Claim::Previous
         }
-        2 => Claim::Delegation(parse_stateid(reader)?, Some(parse_name(reader)?)),
+        2 => Claim::Delegation(Stateid::parse(reader)?, Some(parse_name(reader)?)),
         4 => Claim::File,
-        5 => Claim::Delegation(parse_stateid(reader)?, None),
+        5 => Claim::Delegation(Stateid::parse(reader)?, None),
         3 | 6 => return Err(Status::NotSupp.into()),
         _ => return Err(Malformed.into()),
     })
@@ -89,7 +90,7 @@ fn write_delegation(delegated: Option<Stateid>, writer: &mut Writer<'_>) {
         writer.u32(0);
         return;
     };
-    write_stateid(stateid, writer.u32(FOR_READING));
+    stateid.write(writer.u32(FOR_READING));
     writer.u32(0); // not recalled yet
     writer.u32(0).u32(0).u32(0).opaque(b"");
 }
@@ -169,7 +170,7 @@ impl<'a> Compound<'a> {
             .flatten();
         drop(clients);
         (self.current, self.stateid) = (Some(file), Some(stateid));
-        write_stateid(stateid, writer);
+        stateid.write(writer);
         write_change(changed, writer);
         writer.u32(POSIX_LOCKS);
         set.write(writer);
@@ -216,7 +217,7 @@ impl<'a> Compound<'a> {
     }
 
     pub(super) fn give_back(&mut self, reader: &mut Reader<'_>) -> Outcome {
-        let stateid = self.resolved(parse_stateid(reader)?)?;
+        let stateid = self.resolved(Stateid::parse(reader)?)?;
         let (client, file) = (self.client()?, self.file()?);
         let mut clients = self.host.clients();
         clients.opens.give_back(client, stateid, &file)?;
@@ -267,7 +268,7 @@ impl<'a> Compound<'a> {
     }
 
     pub(super) fn downgrade(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
-        let stateid = self.resolved(parse_stateid(reader)?)?;
+        let stateid = self.resolved(Stateid::parse(reader)?)?;
         reader.u32()?;
         let less = (reader.u32()? & !WISHES, reader.u32()?);
         let (client, file) = (self.client()?, self.file()?);
@@ -277,17 +278,17 @@ impl<'a> Compound<'a> {
             .opens
             .downgrade(client, stateid, &file, less)?;
         self.stateid = Some(stateid);
-        write_stateid(stateid, writer);
+        stateid.write(writer);
         Ok(())
     }
 
     pub(super) fn close(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         reader.u32()?;
-        let stateid = self.resolved(parse_stateid(reader)?)?;
+        let stateid = self.resolved(Stateid::parse(reader)?)?;
         let (client, file) = (self.client()?, self.file()?);
         self.host.clients().opens.close(client, stateid, &file)?;
         self.stateid = None;
-        write_stateid(Stateid::INVALID, writer);
+        Stateid::INVALID.write(writer);
         Ok(())
     }
 
@@ -312,7 +313,7 @@ impl<'a> Compound<'a> {
         if is_first {
             reader.u32()?;
         }
-        let stateid = self.resolved(parse_stateid(reader)?)?;
+        let stateid = self.resolved(Stateid::parse(reader)?)?;
         reader.u32()?;
         let new_owner = is_first.then(|| self.owner(reader)).transpose()?;
         let host = self.host;
@@ -334,7 +335,7 @@ impl<'a> Compound<'a> {
             None => clients.opens.lock_more(client, stateid, &file, range)?,
         };
         self.stateid = Some(lock);
-        write_stateid(lock, writer);
+        lock.write(writer);
         Ok(())
     }
 
@@ -350,12 +351,12 @@ impl<'a> Compound<'a> {
     pub(super) fn unlock(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let write = parse_kind(reader)?;
         reader.u32()?;
-        let stateid = self.resolved(parse_stateid(reader)?)?;
+        let stateid = self.resolved(Stateid::parse(reader)?)?;
         let range = Range::of(reader.u64()?, reader.u64()?, write)?;
         let (client, file) = (self.client()?, self.file()?);
         let lock = self.host.clients().opens.unlock(client, stateid, &file, range)?;
         self.stateid = Some(lock);
-        write_stateid(lock, writer);
+        lock.write(writer);
         Ok(())
     }
 
@@ -368,14 +369,14 @@ impl<'a> Compound<'a> {
         let clients = self.host.clients();
         writer.u32(count);
         for _ in 0..count {
-            let tested = clients.opens.test(client, parse_stateid(reader)?);
+            let tested = clients.opens.test(client, Stateid::parse(reader)?);
             writer.u32(tested.map_or_else(|refused| refused.0, |()| 0));
         }
         Ok(())
     }
 
     pub(super) fn free_state(&mut self, reader: &mut Reader<'_>) -> Outcome {
-        let stateid = self.resolved(parse_stateid(reader)?)?;
+        let stateid = self.resolved(Stateid::parse(reader)?)?;
         let client = self.client()?;
         let mut clients = self.host.clients();
         clients.opens.free(client, stateid)?;

@@ -1,9 +1,8 @@
 //! Parts of messages that several operations share.
 
-use crate::nfs::state4::opens::Stateid;
 use crate::nfs::state4::status::Outcome;
 use dyno_nfs::status::{Status, Status4};
-use dyno_nfs::wire::{Malformed, Reader, Writer, MAX_NAME_BYTES};
+use dyno_nfs::wire::{Reader, Writer, MAX_NAME_BYTES};
 
 /// Parses a path component.
 pub(super) fn parse_name<'a>(reader: &mut Reader<'a>) -> Outcome<&'a [u8]> {
@@ -19,15 +18,4 @@ pub(super) fn parse_name<'a>(reader: &mut Reader<'a>) -> Outcome<&'a [u8]> {
 /// Appends `change_info4`, marked as atomic because the export was locked.
 pub(super) fn write_change((before, after): (u64, u64), writer: &mut Writer<'_>) {
     writer.u32(1).u64(before).u64(after);
-}
-
-pub(super) fn parse_stateid(reader: &mut Reader<'_>) -> Result<Stateid, Malformed> {
-    Ok(Stateid {
-        version: reader.u32()?,
-        other: reader.bytes(12)?.try_into().map_err(|_| Malformed)?,
-    })
-}
-
-pub(super) fn write_stateid(stateid: Stateid, writer: &mut Writer<'_>) {
-    writer.u32(stateid.version).bytes(&stateid.other);
 }

@@ -94,7 +94,6 @@ pub(super) fn write(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>)
     Ok(Status::SUCCESS)
 }
 
-/// One element of a LOCK.
 struct Element {
     offset: u64,
     bytes: u64,

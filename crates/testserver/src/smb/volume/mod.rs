@@ -173,7 +173,6 @@ impl Volume {
         own.map(|_| file.0).ok_or(Status::FILE_CLOSED)
     }
 
-    /// Returns the ID of an open for clients.
     pub(crate) fn file_id(&self, open: usize) -> FileId {
         (open, self.opens[open].serial)
     }

@@ -37,7 +37,6 @@ impl Directory {
         self.cookies.insert(name, self.last_cookie);
     }
 
-    /// Removes a name.
     pub(crate) fn remove(&mut self, name: &[u8]) {
         if let Some(cookie) = self.cookies.remove(name) {
             self.names.remove(&cookie);
