@@ -21,13 +21,14 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.plan.spoken import protocols_of
-from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
+from serverdyno.report.figures.histograms import QUANTILES, Times
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures
 from serverdyno.report.figures.steps import Step, figures_of, mean_requests
 from serverdyno.report.model import Answer, Disclosure, Fact, Finding, Report, Section
 from serverdyno.report.subjects import differences, durability
 from serverdyno.report.subjects.outages import OutageFigures
 from serverdyno.report.subjects.outages import outages as figures_of_outages
+from serverdyno.units import percentile_name
 
 SCHEMA_NAME = "report.schema.json"
 Kind = TypeVar("Kind")
@@ -423,7 +424,7 @@ def _point(mix: MixFigures) -> PointFigures:
 
 
 def _times(times: Times) -> ResponseTimes:
-    percentiles = dict(zip(QUANTILE_NAMES, times.percentiles_ms, strict=True))
+    percentiles = dict(zip(map(percentile_name, QUANTILES), times.percentiles_ms, strict=True))
     return copied(ResponseTimes, times, percentiles_ms=percentiles)
 
 
