@@ -20,7 +20,7 @@ from support.file_server import samba, smbclient
 
 
 def external(url: str | None, **settings: object) -> Any:
-    return create("external-smb", settings, documents=Path(os.devnull), url=url)
+    return create("external", settings, documents=Path(os.devnull), url=url)
 
 
 @pytest.mark.parametrize(
