@@ -126,7 +126,10 @@ def _times(name: str, data: bytes | None) -> Iterator[tuple[str, float | None]]:
     found = Histogram.from_bytes(data) if data else None
     for share in QUANTILES:
         known = found is not None and found.count > 0
-        yield f"{name}_{percentile_name(share)}_ms", found.value_at(share) / NS_PER_MS if found and known else None
+        yield (
+            f"{name}_{percentile_name(share)}_ms",
+            found.value_at(share) / NS_PER_MS if found and known else None,
+        )
 
 
 def _text(level: object) -> str | None:

@@ -396,7 +396,9 @@ def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None
             with under_test(head, head.configurations[0], head.mixes) as (_, setup):
                 result = local.run_mix(head.mixes[0], setup, seed=1, on_tick=lambda *_: None)
             created.write_mix(
-                mix_record(head.order[0], head.mixes[0], result, None, server_cpu_s=None, server_rss_bytes=None)
+                mix_record(
+                    head.order[0], head.mixes[0], result, None, server_cpu_s=None, server_rss_bytes=None
+                )
             )
             [kept] = created.mixes()
     finally:

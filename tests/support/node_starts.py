@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benches.mixes import document, http_target
+
 from serverdyno.fleet.clock import ClockOffset
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.fleet.testbed.standing import standing

@@ -16,7 +16,13 @@ from serverdyno.report.figures.results import MixFigures, Results
 from serverdyno.store.records import CallRow, ClientRow, MixRecord, RequestRow, SyncRow
 from serverdyno.units import percentile_name
 
-TIME_COLUMNS = ("mean_ms", "sd_ms", "min_ms", "max_ms", *(f"{percentile_name(share)}_ms" for share in QUANTILES))
+TIME_COLUMNS = (
+    "mean_ms",
+    "sd_ms",
+    "min_ms",
+    "max_ms",
+    *(f"{percentile_name(share)}_ms" for share in QUANTILES),
+)
 SPREAD_COLUMNS = ("n", "mean", "min", "max", "sd")
 CONFIGURATION, FACTOR = "configuration", "factor_"
 Value = float | int | str | None

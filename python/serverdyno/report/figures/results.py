@@ -414,19 +414,13 @@ def _spread(values: Sequence[float]) -> curve.Spread:
     return found
 
 
-def _mix(
-    source: Source, configuration: Configuration, records: list[MixRecord], enough: int
-) -> MixFigures:
+def _mix(source: Source, configuration: Configuration, records: list[MixRecord], enough: int) -> MixFigures:
     """Return the figures of one level. `enough`: its number of repetitions, if none is missing."""
     first, suite, generator = records[0], source.head.suite, source.head.plan.generator
     terms, timeout_ms = suite.terms, suite.timeout_s * 1000
     axis = axis_of(suite.axis, terms.operation)
     cpus = len(configuration.cpus) or None  # unknown for a user's server
     fewest_cpus = min(filter(None, (cpus, len(generator.cpus))), default=1)
-    single = [
-        histograms.times([record.response_time_hdr], *open_load.unanswered([record], timeout_ms))
-        for record in records
-    ]
     waiting = _of_all(records, waiting_share)
     hidden = _of_all(records, lambda record: hidden_speed(record, cpus))
     least = _of_all(records, lambda record: hidden_speed(record, cpus, run_delay=False))
@@ -462,11 +456,10 @@ def _mix(
         first_error=first_error(records),
         refused={record.repetition: found for record in records if (found := refused(record))},
         is_failing=failing,
-        response=histograms.times(
-            [record.response_time_hdr for record in records],
-            *open_load.unanswered(records, timeout_ms),
+        response=_response(records, timeout_ms),
+        response_of_runs=tuple(
+            times for record in records if (times := _response([record], timeout_ms)) is not None
         ),
-        response_of_runs=tuple(times for times in single if times is not None),
         under_way_at_close=sum(record.under_way_at_close or 0 for record in records),
         under_way_longest_ms=most(_milliseconds(record.under_way_longest_s) for record in records),
         unanswered=sum(record.unanswered for record in records),
@@ -489,6 +482,11 @@ def _mix(
         | trust.generator_marks(None if failing else hidden)
         | trust.drift_marks(drifts),
     )
+
+
+def _response(records: Sequence[MixRecord], timeout_ms: float) -> histograms.Times | None:
+    blobs = [record.response_time_hdr for record in records]
+    return histograms.times(blobs, *open_load.unanswered(records, timeout_ms))
 
 
 def _by_side(records: Sequence[MixRecord]) -> dict[str, int]:
@@ -551,9 +549,7 @@ def _handshakes(records: list[MixRecord]) -> tuple[int, int] | None:
     return sum(row.count for row in rows if not row.resumed), sum(row.count for row in rows if row.resumed)
 
 
-def _marks(
-    records: list[MixRecord], configuration: Configuration, fewest_cpus: int
-) -> frozenset[trust.Mark]:
+def _marks(records: list[MixRecord], configuration: Configuration, fewest_cpus: int) -> frozenset[trust.Mark]:
     most_per_s = configuration.bounds.max_rate_per_s if configuration.bounds else None
     found: set[trust.Mark] = set()
     for record in records:

@@ -466,8 +466,7 @@ def _step(step: Step) -> StepFigures:
         leader=None if step.lead is None else step.lead.winner,
         configurations=tuple(times for name in step.times if (times := _step_times(step, name)) is not None),
         comparisons=tuple(
-            copied(StepComparison, gap.improvement, base=gap.base, other=gap.other)
-            for gap in step.gaps
+            copied(StepComparison, gap.improvement, base=gap.base, other=gap.other) for gap in step.gaps
         ),
     )
 
