@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import IO, Protocol, TypeVar
 
 from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
 from benches.tools import Account, Tool
@@ -24,6 +24,7 @@ GRACE_S = 60.0  # longest time that a tool may take to end after its run
 FOREIGN_LIMIT = 0.10  # of one CPU; a run with more is repeated
 US_PER_S = 1e6
 Number = TypeVar("Number", int, float)
+Output = TypeVar("Output")
 
 
 class BenchError(DynoError):
@@ -202,17 +203,32 @@ def run_tool(tool: Tool, url: str, seconds: float, cpu: int) -> tuple[Account, f
 
     Raises BenchError if the tool fails, does not end, or has no success.
     """
+    command, most_s = tool.command(url, seconds), seconds + GRACE_S
+    said, status, cpu_s = on_cpu(command, cpu, most_s, lambda stdout, _: stdout.read())
+    output = said.decode(errors="replace")
+    if status != 0:
+        raise BenchError(f"{tool.name} ended with status {status}:\n{output}")
+    account = tool.account(output)
+    if not account.requests_in_window:
+        raise BenchError(f"{tool.name} has no success:\n{output}")
+    return account, cpu_s
+
+
+def on_cpu(
+    command: Sequence[str], cpu: int, most_s: float, read: Callable[[IO[bytes], int], Output]
+) -> tuple[Output, int, float]:
+    """Run a program on one CPU, at most for `most_s`. Return its output, exit status and CPU seconds.
+
+    `read` gets the output as it comes, and the process ID.
+    """
     process = subprocess.Popen(
-        ["taskset", "--cpu-list", str(cpu), *tool.command(url, seconds)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        ["taskset", "--cpu-list", str(cpu), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert process.stdout is not None
-    watch = threading.Timer(seconds + GRACE_S, process.kill)
+    watch = threading.Timer(most_s, process.kill)
     watch.start()
     try:
-        output = process.stdout.read()
+        output = read(process.stdout, process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     except BaseException:
@@ -222,9 +238,4 @@ def run_tool(tool: Tool, url: str, seconds: float, cpu: int) -> tuple[Account, f
     finally:
         watch.cancel()
         process.stdout.close()
-    if process.returncode != 0:
-        raise BenchError(f"{tool.name} ended with status {process.returncode}:\n{output}")
-    account = tool.account(output)
-    if not account.requests_in_window:
-        raise BenchError(f"{tool.name} has no success:\n{output}")
-    return account, usage.ru_utime + usage.ru_stime
+    return output, process.returncode, usage.ru_utime + usage.ru_stime
