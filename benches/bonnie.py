@@ -217,22 +217,16 @@ def one_call(
         Run(
             case=case.name,
             tool=program.name,
-            round=0,
-            attempt=0,
-            kept=True,
             started_utc=f"{started:%Y-%m-%dT%H:%M:%S}Z",
             connections=1,
             requests=chunks,
             requests_s=chunks / seconds,
             errors=0,
-            server_requests=None,
             generator_cpu_s=cpu_s,
-            server_cpu_s=None,
             measured_s=seconds,
             foreign_cpu_share=others,
             quiet_before=quiet,
             time_wait_before=waiting,
-            details={},
         )
         for case in cases
         for seconds, cpu_s in [phases[case.phase]]

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import IO, Protocol, TypeVar
 
@@ -60,28 +60,28 @@ def cpus() -> Cpus:
     return Cpus(usable[0], usable[-1])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run of one tool. None: not known. Times are in seconds."""
 
     case: str
     tool: str
-    round: int
-    attempt: int
-    kept: bool  # one attempt per round is kept
+    round: int = 0
+    attempt: int = 0
+    kept: bool = True  # one attempt per round is kept
     started_utc: str
     connections: int
     requests: int
     requests_s: float
     errors: int
-    server_requests: int | None
+    server_requests: int | None = None
     generator_cpu_s: float
-    server_cpu_s: float | None
+    server_cpu_s: float | None = None
     measured_s: float  # the time from which the tool computes its rate
     foreign_cpu_share: float
     quiet_before: bool
     time_wait_before: int
-    details: dict[str, object]
+    details: dict[str, object] = field(default_factory=dict)
 
     @property
     def noisy(self) -> bool:
@@ -175,15 +175,11 @@ def measured(  # noqa: PLR0913, PLR0917 (what a run is given)
     return Run(
         case=case,
         tool=tool.name,
-        round=0,
-        attempt=0,
-        kept=True,
         started_utc=f"{started:%Y-%m-%dT%H:%M:%S}Z",
         connections=tool.connections,
         requests=account.requests,
         requests_s=account.requests_in_window / account.window_s,
         errors=account.errors,
-        server_requests=None,
         generator_cpu_s=process_cpu_s if account.cpu_s is None else account.cpu_s,
         server_cpu_s=server_cpu_s,
         measured_s=account.window_s,
