@@ -108,7 +108,7 @@ def test_requests_without_a_key_are_told_to_be_anonymous(
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     url = f"s3://127.0.0.1:{server.port}/volume1"
     told = refused(home.here("objects", url, *SHORT, "--into", tmp_path / "e"))
-    assert "AccessDenied" in told and "not signed: give an access key" in told
+    assert "AccessDenied" in told and "not signed: export AWS_ACCESS_KEY_ID" in told
     assert_unchanged(server)
 
 
