@@ -69,7 +69,7 @@ def test_a_file_server_of_the_user_is_looked_at_once_and_left_alone(monkeypatch:
     [
         (None, {"shares": ["a"]}, "needs a url"),
         ("smb://127.0.0.1/", {}, "needs shares"),
-        ("http://127.0.0.1/", {"shares": ["a"]}, "not a URL"),
+        ("http://127.0.0.1/", {"shares": ["a"]}, "require a URL that begins with smb:"),
         ("smb:///a", {"shares": ["a"]}, "not a URL"),
         ("smb://u:p@127.0.0.1/", {"shares": ["a"]}, "not a URL"),
         ("smb://127.0.0.1:99999/", {"shares": ["a"]}, "range"),
