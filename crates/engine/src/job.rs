@@ -242,8 +242,8 @@ impl FileJob {
             .part
             .is_none_or(|part| part.client_step > 0 && (1..=part.client_step).contains(&part.client_run));
         (!(is_sound && has_bound && is_part)).then_some(
-            "the size must be a multiple of the chunk; only seeks may be 0; all clients together can have \
-             at most 1,024 seekers; a block can have at most 1 MiB; a local file must not have a path",
+            "the size must be a multiple of the chunk size, and only the number of seeks may be 0; all clients together \
+             can have at most 1,024 seekers; a block can be at most 1 MiB; a local file must be named without a path",
         )
     }
 }

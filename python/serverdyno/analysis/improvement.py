@@ -5,8 +5,8 @@ figures 2 and 14). The overall average is the primary figure, because none of it
 several noisy means is biased upward, and the more so the noisier it is: of two equal servers, the one with more
 scatter would win. So peaks are compared by cross-validation: see `peak`, also for the sources.
 
-The interval is the t interval of `contrast`, from two repetitions on. It leaves out **an odd repetition**, which is
-reported: one run in twelve with 70 % of its speed would hide every slowdown of 5 %.
+The interval is the t interval of `contrast`, for at least two repetitions. It leaves out **an odd repetition**, which
+is reported: one run in twelve with 70 % of its speed would hide every slowdown of 5 %.
 
 A **minimum effect** can be set: the smallest difference that matters, as the percentage by which the faster exceeds
 the slower. "Faster" and "slower" then mean that the whole interval lies beyond it (K. R. Murphy, B. Myors, Testing

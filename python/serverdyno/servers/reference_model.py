@@ -321,7 +321,7 @@ class S3Serving(FilesServing):
     flush: Literal["honour", "ignore"] = Field(
         default="honour",
         description="What an acknowledged PUT means. honour: the object survives a restart of the service. "
-        "ignore: a restart of the service loses all objects, like a power cut of a server that never syncs.",
+        "ignore: a restart of the service loses all objects, as a power cut would on a server that never syncs.",
     )
 
 

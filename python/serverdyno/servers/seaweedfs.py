@@ -1,7 +1,7 @@
-"""SeaweedFS as one process with master, volume server, filer and S3 gateway, and further volume servers for copies.
+"""SeaweedFS as one process with master, volume server, filer and S3 gateway, plus volume servers for copies.
 
-Its data files and the filer's database are on the volume. Nothing of ~/.seaweedfs or /etc/seaweedfs is read: it runs
-in its private directory, and telemetry is off.
+Its data files and the filer's database are on the volume. Nothing in ~/.seaweedfs or /etc/seaweedfs is read:
+SeaweedFS runs in its private directory, and telemetry is off.
 """
 
 from __future__ import annotations

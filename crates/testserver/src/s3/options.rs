@@ -20,13 +20,13 @@ impl std::fmt::Debug for AccessKey {
     }
 }
 
-/// What an acknowledged PUT means, as long as the process runs: objects are in memory alone.
+/// What an acknowledged PUT promises. Objects are kept only in memory, so the promise ends with the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flush {
     /// A restart of the service does not lose the object.
     Honour,
-    /// A restart of the service loses every object, like a power cut of a server that never syncs.
+    /// A restart of the service loses every object, as a power cut would on a server that never syncs.
     Ignore,
 }
 

@@ -192,7 +192,9 @@ def _points(results: Results) -> RawTable:
         for mix in result.mixes
         if mix is not None
     )
-    return RawTable("points", "One row per configuration and level, over the repetitions", columns, rows)
+    return RawTable(
+        "points", "One row per configuration and level, with the repetitions combined", columns, rows
+    )
 
 
 def _point(mix: MixFigures, terms: Terms) -> tuple[Value, ...]:

@@ -181,7 +181,7 @@ def _table_by_count(
         columns,
         rows,
         (
-            f"{wording.NOTHING}: not measured or not printed.",
+            f"{wording.NOTHING}: not measured or not published.",
             *(["First runs: averaged at each number of clients, like the published figures."] * as_published),
         ),
         key_columns=3,

@@ -199,7 +199,7 @@ def _table(results: Results) -> Table:
     )
     notes = (
         "Cross-validation: each half of the runs is read where the other half peaks, because noise inflates the "
-        "highest of several means. Intervals: t intervals on logarithms, from two runs on.",
+        "highest of several means. Intervals: t intervals on logarithms, given if there are at least two runs.",
         "The peak may be at: in 95 of 100 experiments, the true peak is at one of these load levels (subset "
         "selection, Gupta 1965).",
         "Dips and drops: the rule has a 5 % chance of finding any in a flat curve with normal noise. "

@@ -299,8 +299,8 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
         Column("n", "runs"),
     )
     notes: tuple[str, ...] = (
-        "Improvement: configuration / base - 1. Interval: t interval on the log ratio, from two "
-        "repetitions on. Detectable: the smallest difference that such an experiment finds in 4 of 5 "
+        "Improvement: configuration / base - 1. Interval: t interval on the log ratio, given if there are at least two "
+        "repetitions. Detectable: the smallest difference that such an experiment finds in 4 of 5 "
         "cases. Runs for 5 %: the repetitions needed to detect 5 %.",
         *_verdict_notes(comparisons),
         "The peak is cross-validated: each half of the runs is read where the other half peaks. It can therefore be "

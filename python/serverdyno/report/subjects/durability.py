@@ -535,7 +535,9 @@ def findings(found: Sequence[Promise], tables: Labels, key: str = "durability") 
         f"{name}: {_worded(did[name], of_name)} ({_counts(of_name)})"
         for name, of_name in _by_name(found).items()
     ]
-    evidence = f"{_word(found).heads} answered, and syncs of the server's processes, in the windows; "
+    evidence = (
+        f"{_word(found).heads} answered and syncs by the server's processes, both counted in the windows; "
+    )
     return [Finding("Durability", f"{'; '.join(parts)}.", f"{evidence}{tables[key]}.")]
 
 

@@ -115,7 +115,7 @@ def _axis(
     *,
     signed: bool = False,
 ) -> None:
-    """Draw the axis of values below the rows, with its grid. `frame`: left, right, bottom."""
+    """Draw the value axis below the rows, with its grid lines. `frame`: left, right, bottom."""
     left, right, bottom = frame
     written = ticks(*ends)
     for value, word in zip(written, tick_words(written, signed=signed), strict=True):
