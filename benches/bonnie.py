@@ -13,10 +13,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +24,7 @@ from pathlib import Path
 from benches.file_server import data_directory
 from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
 from benches.ratios import Bound
-from benches.rounds import GRACE_S, BenchError, Cpus, Effort, Run, run_tool
+from benches.rounds import GRACE_S, BenchError, Cpus, Effort, Run, on_cpu, run_tool
 from benches.speed import Goal, ReadFigure
 from benches.tools import Account, Tool
 from serverdyno.probes.noise import machine_cpu
@@ -37,7 +35,7 @@ PROGRAM = "bonnie++"
 CHUNK_BYTES = 8192
 SIZE_MIB = 1024
 MIB = 1 << 20
-# The messages of bonnie++ 2.00 on standard error at the beginning of a phase; "done" follows at its end.
+# The messages of bonnie++ 2.00 at the beginning of a phase; "done" follows at its end.
 MESSAGES = {
     "write": b"Writing intelligently...",
     "rewrite": b"Rewriting...",
@@ -170,26 +168,12 @@ def peer(folder: Path, size_mib: int) -> Program:
 
 def _watched(command: list[str], cpu: int) -> tuple[Phases, float]:
     """Run bonnie++ and return its phases and CPU seconds. Raises BenchError if it fails, hangs, or omits a phase."""
-    process = subprocess.Popen(
-        ["taskset", "--cpu-list", str(cpu), *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    (said, phases), status, cpu_s = on_cpu(
+        command, cpu, MOST_S + GRACE_S, lambda stdout, pid: timed(stdout.fileno(), cpu_clock(pid))
     )
-    assert process.stderr is not None
-    watch = threading.Timer(MOST_S + GRACE_S, process.kill)
-    watch.start()
-    try:
-        said, phases = timed(process.stderr.fileno(), cpu_clock(process.pid))
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
-    finally:
-        watch.cancel()
-        process.stderr.close()
-    if process.returncode != 0 or set(phases) != set(MESSAGES):
-        raise BenchError(f"{PEER} ended with status {process.returncode}:\n{said}")
-    return phases, usage.ru_utime + usage.ru_stime
+    if status != 0 or set(phases) != set(MESSAGES):
+        raise BenchError(f"{PEER} ended with status {status}:\n{said}")
+    return phases, cpu_s
 
 
 def cpu_clock(pid: int) -> Callable[[], float]:
@@ -233,22 +217,16 @@ def one_call(
         Run(
             case=case.name,
             tool=program.name,
-            round=0,
-            attempt=0,
-            kept=True,
             started_utc=f"{started:%Y-%m-%dT%H:%M:%S}Z",
             connections=1,
             requests=chunks,
             requests_s=chunks / seconds,
             errors=0,
-            server_requests=None,
             generator_cpu_s=cpu_s,
-            server_cpu_s=None,
             measured_s=seconds,
             foreign_cpu_share=others,
             quiet_before=quiet,
             time_wait_before=waiting,
-            details={},
         )
         for case in cases
         for seconds, cpu_s in [phases[case.phase]]

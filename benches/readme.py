@@ -101,12 +101,6 @@ OBJECTS = """\
 - s5cmd is a whole command: 40 MiB of objects, at most 2,000 operations, from a file of commands. Its CPU time includes
   its start, its log and the file that it reads or the pipe that it writes; it signs, and sends no checksum.
 - Cases over TLS have the same server with an ECDSA certificate, which no client verifies.
-- Where the CPU time of 10 MiB goes (`perf record -F 1999`, AMD EPYC, a busy machine, 2026-11-29). GET: the kernel's
-  copy to user space 42 %, the comparison of the content 22 %, the rest mostly the kernel's TCP. A loop of `recv` alone
-  needs 1,250 us with a buffer of 64 KiB, 1,130 us with 256 KiB and 1,120 us with 1 MiB, of minio-go's 2,090 us in
-  `benches/runs/2026-11-29-objects`. With MSG_TRUNC, which drops the data, it needs 410 to 530 us. So 0.5 of minio-go's
-  CPU time is below the cost of the copy. PUT: a loop of `sendmsg` alone needs 1,900 to 2,470 us (median 2,200) of
-  minio-go's 4,730 us, and the CRC32 about 280 us.
 - `dyno, unchecked` compares no content of a GET, and sends no CRC32 with a PUT.
 - `dyno, plain HTTP` gets or puts one object of the same server without a signature, a checksum or a ledger.
 - Both clients print a line when their window opens and closes. The CPU time of the whole process is read at both; of

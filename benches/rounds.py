@@ -10,9 +10,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import IO, Protocol, TypeVar
 
 from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
 from benches.tools import Account, Tool
@@ -24,6 +24,7 @@ GRACE_S = 60.0  # longest time that a tool may take to end after its run
 FOREIGN_LIMIT = 0.10  # of one CPU; a run with more is repeated
 US_PER_S = 1e6
 Number = TypeVar("Number", int, float)
+Output = TypeVar("Output")
 
 
 class BenchError(DynoError):
@@ -59,28 +60,28 @@ def cpus() -> Cpus:
     return Cpus(usable[0], usable[-1])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run of one tool. None: not known. Times are in seconds."""
 
     case: str
     tool: str
-    round: int
-    attempt: int
-    kept: bool  # one attempt per round is kept
+    round: int = 0
+    attempt: int = 0
+    kept: bool = True  # one attempt per round is kept
     started_utc: str
     connections: int
     requests: int
     requests_s: float
     errors: int
-    server_requests: int | None
+    server_requests: int | None = None
     generator_cpu_s: float
-    server_cpu_s: float | None
+    server_cpu_s: float | None = None
     measured_s: float  # the time from which the tool computes its rate
     foreign_cpu_share: float
     quiet_before: bool
     time_wait_before: int
-    details: dict[str, object]
+    details: dict[str, object] = field(default_factory=dict)
 
     @property
     def noisy(self) -> bool:
@@ -174,15 +175,11 @@ def measured(  # noqa: PLR0913, PLR0917 (what a run is given)
     return Run(
         case=case,
         tool=tool.name,
-        round=0,
-        attempt=0,
-        kept=True,
         started_utc=f"{started:%Y-%m-%dT%H:%M:%S}Z",
         connections=tool.connections,
         requests=account.requests,
         requests_s=account.requests_in_window / account.window_s,
         errors=account.errors,
-        server_requests=None,
         generator_cpu_s=process_cpu_s if account.cpu_s is None else account.cpu_s,
         server_cpu_s=server_cpu_s,
         measured_s=account.window_s,
@@ -202,17 +199,32 @@ def run_tool(tool: Tool, url: str, seconds: float, cpu: int) -> tuple[Account, f
 
     Raises BenchError if the tool fails, does not end, or has no success.
     """
+    command, most_s = tool.command(url, seconds), seconds + GRACE_S
+    said, status, cpu_s = on_cpu(command, cpu, most_s, lambda stdout, _: stdout.read())
+    output = said.decode(errors="replace")
+    if status != 0:
+        raise BenchError(f"{tool.name} ended with status {status}:\n{output}")
+    account = tool.account(output)
+    if not account.requests_in_window:
+        raise BenchError(f"{tool.name} has no success:\n{output}")
+    return account, cpu_s
+
+
+def on_cpu(
+    command: Sequence[str], cpu: int, most_s: float, read: Callable[[IO[bytes], int], Output]
+) -> tuple[Output, int, float]:
+    """Run a program on one CPU, at most for `most_s`. Return its output, exit status and CPU seconds.
+
+    `read` gets the output as it comes, and the process ID.
+    """
     process = subprocess.Popen(
-        ["taskset", "--cpu-list", str(cpu), *tool.command(url, seconds)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        ["taskset", "--cpu-list", str(cpu), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert process.stdout is not None
-    watch = threading.Timer(seconds + GRACE_S, process.kill)
+    watch = threading.Timer(most_s, process.kill)
     watch.start()
     try:
-        output = process.stdout.read()
+        output = read(process.stdout, process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     except BaseException:
@@ -222,9 +234,4 @@ def run_tool(tool: Tool, url: str, seconds: float, cpu: int) -> tuple[Account, f
     finally:
         watch.cancel()
         process.stdout.close()
-    if process.returncode != 0:
-        raise BenchError(f"{tool.name} ended with status {process.returncode}:\n{output}")
-    account = tool.account(output)
-    if not account.requests_in_window:
-        raise BenchError(f"{tool.name} has no success:\n{output}")
-    return account, usage.ru_utime + usage.ru_stime
+    return output, process.returncode, usage.ru_utime + usage.ru_stime

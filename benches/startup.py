@@ -1,7 +1,7 @@
 """Measure the start of commands: CPU time and peak memory of whole short commands, and of `load` to its first packet.
 
 As in an installed tool, modules are compiled beforehand. Child processes count, because `dyno servers` asks each
-program for its version. `starts.py` measures the starts of nodes.
+program for its version.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def wrk_account(output: str) -> Account:
     return Account(requests, requests - refused, seconds, errors)
 
 
-def ab(name: str = "ab") -> Tool:
+def ab() -> Tool:
     """Return ApacheBench: HTTP/1.0 with a connection per request, for whole seconds."""
 
     def command(url: str, seconds: float) -> list[str]:
@@ -127,7 +127,7 @@ def ab(name: str = "ab") -> Tool:
             *("-n", str(AB_MAX_REQUESTS), url),  # after -t, which would set it to 50,000
         ]
 
-    return Tool(name, "ab", command, ab_account)
+    return Tool("ab", "ab", command, ab_account)
 
 
 def ab_account(output: str) -> Account:

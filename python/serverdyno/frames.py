@@ -18,9 +18,9 @@ from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import MixRecord
-from serverdyno.units import NS_PER_MS
+from serverdyno.units import NS_PER_MS, percentile_name
 
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
 STEPS = (*(step / 1000 for step in range(0, 1000, 5)), 0.999, 0.9999, 1.0)
 """The shares at which `histograms` reads each distribution."""
 KEYS = ("run", "configuration", "repetition", "mix", "clients", "threads")
@@ -124,9 +124,12 @@ def _items(row: Any) -> Iterator[tuple[str, Any]]:
 def _times(name: str, data: bytes | None) -> Iterator[tuple[str, float | None]]:
     """Yield `response_time_p99_ms` and so on; None for an empty histogram."""
     found = Histogram.from_bytes(data) if data else None
-    for label, share in QUANTILES.items():
+    for share in QUANTILES:
         known = found is not None and found.count > 0
-        yield f"{name}_{label}_ms", found.value_at(share) / NS_PER_MS if found and known else None
+        yield (
+            f"{name}_{percentile_name(share)}_ms",
+            found.value_at(share) / NS_PER_MS if found and known else None,
+        )
 
 
 def _text(level: object) -> str | None:

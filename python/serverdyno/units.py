@@ -14,6 +14,11 @@ def mbit_per_s(byte_count: float, seconds: float) -> float:
     return byte_count * BITS_PER_BYTE / BITS_PER_MBIT / seconds
 
 
+def percentile_name(share: float) -> str:
+    """Return the name of a percentile in every column and key, without its unit: `p99_9` for 0.999."""
+    return f"p{share * 100:g}".replace(".", "_")
+
+
 class Written(str):
     """A figure as text for people. `value` is the unrounded figure, for programs."""
 

@@ -75,8 +75,6 @@ def test_the_table_of_2001_marks_where_a_processor_made_the_server_slower() -> N
     netware, windows = speed_ups(NETWARE_6), speed_ups(WINDOWS_2000)
     assert [step.count for step in netware if step.negative] == [2, 7]
     assert [step.count for step in windows if step.negative] == [6, 7]
-    # "the one processor configuration generated a better overall average performance than the two and three"
-    assert [step.count for step in netware if step.below_best is not None][:2] == [2, 3]
     assert windows[4].speed_up == pytest.approx(1.4712, abs=1e-4)  # "improved 47.12%"
     assert windows[4].efficiency == pytest.approx(1.4712 / 5, abs=1e-4)
     assert netware[0].change is None

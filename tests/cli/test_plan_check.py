@@ -64,12 +64,12 @@ def test_a_load_file_may_begin_with_a_byte_order_mark(home: Home, tmp_path: Path
 
 
 def test_what_is_not_there_on_this_machine_is_a_problem_of_this_machine(home: Home, tmp_path: Path) -> None:
-    user = 'server = "external-smb"\nurl = "smb://127.0.0.1/"\nsettings = { shares = ["a"], user = "me" }'
+    user = 'server = "external"\nurl = "smb://127.0.0.1/"\nsettings = { shares = ["a"], user = "me" }'
     done = home.here("plan", "check", plan(tmp_path, "quick-files", user))
     assert done.returncode == 1
     first, second = done.stdout.splitlines()[:2]
     assert first.endswith(": no mistakes, but dyno run refuses it here: 1 problem")
-    assert second.startswith("  external-smb: the password of me is missing: the variable DYNO_SMB_PASSWORD ")
+    assert second.startswith("  external: the password of me is missing: the variable DYNO_SMB_PASSWORD ")
     assert "note: your servers are not asked" in done.stdout
     small = f"{OURS}\nsettings = {{ capacity_mib = 16 }}"
     done = home.here("plan", "check", plan(tmp_path, "bonnie", small), "--scale", "0.1")

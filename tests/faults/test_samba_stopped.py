@@ -134,7 +134,7 @@ def test_a_users_server_that_stands_still_fails_its_run_and_what_it_keeps_is_nam
     monkeypatch.setattr("serverdyno.plan.protocols.look.LOOK_S", READY_S)
     server = started(tmp_path_factory.mktemp("still"))
     settings = {"shares": ["data"], "user": USER}
-    users = ServerPlan(server="external-smb", name="still", url=server.url, settings=settings)
+    users = ServerPlan(server="external", name="still", url=server.url, settings=settings)
     folder = created(tmp_path / "e", users)
     stopper = Stopper(server.processes)
     try:

@@ -18,7 +18,6 @@ from typing import Any
 
 import psutil
 import pytest
-from benches import starts
 
 from serverdyno import _native
 from serverdyno.errors import DynoError, PlanError, UserError
@@ -39,6 +38,7 @@ from serverdyno.servers.registry import DRIVERS, settings_types
 from serverdyno.servers.running import running
 from serverdyno.servers.team import Team
 from serverdyno.store.experiment import Experiment
+from support import node_starts
 from support.dynamic_page import BOTH
 from support.dyno_process import INSTALLED, PATIENCE_S, Home, wait_for_line
 from support.experiments import Listener, carried_out
@@ -214,10 +214,10 @@ def test_a_cut_link_loses_the_mix_in_words_and_resume_does_it_on_a_new_testbed(
 
 @pytest.mark.skipif("apache" not in INSTALLED, reason="Apache is not installed")
 def test_the_servers_own_log_has_the_start_of_each_node_whose_clocks_are_hours_and_50_ms_apart() -> None:
-    for found in starts.measured(2):
-        assert len(found.spread_ms) == len(starts.OFFSETS_S)
+    for found in node_starts.measured(2):
+        assert len(found.spread_ms) == len(node_starts.OFFSETS_S)
         assert min(found.spread_ms) == 0
-        for clock, offset_s in zip(found.clocks, starts.OFFSETS_S, strict=True):
+        for clock, offset_s in zip(found.clocks, node_starts.OFFSETS_S, strict=True):
             assert abs(clock.offset_s - offset_s) <= clock.error_s
 
 

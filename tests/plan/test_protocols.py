@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
-from serverdyno.errors import PlanError, UserError
+from serverdyno.errors import PlanError
 from serverdyno.plan import protocols, suites
 from serverdyno.plan.expand import configurations
 from serverdyno.plan.load import parse_plan
@@ -23,10 +22,8 @@ from serverdyno.plan.protocols.registry import PROTOCOLS
 from serverdyno.plan.protocols.smb import SMB
 from serverdyno.plan.protocols.steps import Step
 from serverdyno.plan.spoken import protocol_of, protocols_of
-from serverdyno.run.create import create_experiment
 from serverdyno.servers.base import Settings
 from serverdyno.servers.registry import settings_types
-from serverdyno.store.experiment import Experiment
 
 HEAD = 'name = "p"\ntitle = "t"\nsuite = "quick-files"\n'
 
@@ -185,30 +182,6 @@ def test_every_protocol_has_its_work_in_the_table_and_schemes_of_its_own() -> No
         assert protocols.of(protocol.name) is protocol
         for workload in protocol.work.workloads:
             assert protocols.work_of(workload) is protocol.work
-
-
-def test_an_experiment_of_format_2_is_read(tmp_path: Path) -> None:
-    # In format 2 the suite has a table for every protocol, and the configurations name no protocol.
-    folder = tmp_path / "e"
-    plan = parse_plan(HEAD + '[[servers]]\nserver = "samba"\n', "p.toml", settings_types())
-    create_experiment(folder, "", plan, [suites.load("quick-files")]).close()
-    path = folder / "experiment.json"
-    head = json.loads(path.read_text())
-    head["format_version"] = 2
-    [head["suite"]] = head.pop("suites")
-    head["suite"]["http"] = {
-        "version": "1.1",
-        "keep_alive": True,
-        "close": "ordinary",
-        "receive_buffer_bytes": 65536,
-    }
-    del head["suite"]["axis"], head["configurations"][0]["protocol"]
-    path.write_text(json.dumps(head))
-    with Experiment.open(folder) as found:
-        assert found.head.suite.settings(FILES) == suites.load("quick-files").settings(FILES)
-        assert protocols_of(found.head.configurations, found.head.suite) == [SMB]
-    with pytest.raises(UserError, match="older format 2"):
-        Experiment.open(folder, writable=True)
 
 
 def test_shares_of_a_suite_that_are_more_than_all_requests_are_refused() -> None:

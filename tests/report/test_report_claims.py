@@ -9,7 +9,7 @@ import pytest
 from serverdyno.published.audit import ClaimVerdict, audit_claims
 from serverdyno.report.build import build_from
 from serverdyno.report.source import Source
-from serverdyno.report.views.claims import claims, tables
+from support.report_claims import claims, tables
 from support.report_tables import table
 from support.synthetic_experiment import Shape, experiment, scaled
 from support.synthetic_files import FileShape, without_clients

@@ -298,7 +298,7 @@ def test_a_newer_format_is_refused_in_a_sentence(tmp_path: Path) -> None:
     newer = text.replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 99')
     assert newer != text
     head.write_text(newer, encoding="utf-8")
-    with pytest.raises(UserError, match=r"format 99; this version of Serverdyno reads up to format"):
+    with pytest.raises(UserError, match=r"format 99; this version of Serverdyno reads only format"):
         Experiment.open(kept.folder)
 
 

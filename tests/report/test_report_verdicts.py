@@ -13,9 +13,9 @@ from serverdyno.analysis.slowdown import Slowdown, slowdown
 from serverdyno.published.audit import ClaimVerdict, audit_claims
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
-from serverdyno.report.views.claims import claims, tables
 from serverdyno.store.records import MixRecord
 from support import synthetic_files as files
+from support.report_claims import claims, tables
 from support.synthetic_experiment import Shape, experiment, scaled, with_error
 
 EQUAL = {"a": Shape(2000, fall=0.5), "b": Shape(2000, fall=0.5)}

@@ -25,11 +25,10 @@ from serverdyno.fleet.placement import place
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.testbed import Subnet, Testbed
-from serverdyno.probes.window import UNKNOWN
 from serverdyno.run import time_left
 from serverdyno.run.create import create_experiment
 from serverdyno.run.experiment import carry_out, note_failure
-from serverdyno.run.record import HostFigures, mix_record
+from serverdyno.run.record import mix_record
 from serverdyno.run.time_left import REPORT_S, START_S, TimeLeft
 from serverdyno.run.under_test import under_test
 from serverdyno.servers.registry import driver_type
@@ -397,7 +396,9 @@ def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None
             with under_test(head, head.configurations[0], head.mixes) as (_, setup):
                 result = local.run_mix(head.mixes[0], setup, seed=1, on_tick=lambda *_: None)
             created.write_mix(
-                mix_record(head.order[0], head.mixes[0], result, HostFigures(UNKNOWN, None, None))
+                mix_record(
+                    head.order[0], head.mixes[0], result, None, server_cpu_s=None, server_rss_bytes=None
+                )
             )
             [kept] = created.mixes()
     finally:

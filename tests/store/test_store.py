@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +21,6 @@ from serverdyno.errors import DynoError, UserError
 from serverdyno.plan.model import RunKey
 from serverdyno.store import table
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.file_format import FileFormat, Upgrade
 from serverdyno.store.head import FORMAT_VERSION
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import (
@@ -30,7 +28,7 @@ from serverdyno.store.records import (
     ErrorRow,
 )
 from support.places import TESTS
-from support.records import PLAN_TEXT, TIMES, make_head, make_record
+from support.records import PLAN_TEXT, make_head, make_record
 
 NOTE = RunNote.model_validate({"state": "done", "requests_answered": 12, "of_a_later_version": None})
 
@@ -119,7 +117,7 @@ def nested_columns() -> dict[str, list[str]]:
 
 
 def test_the_columns_of_format_9_are_these() -> None:
-    # Changing a record class changes the format: raise its version and add an upgrade.
+    # Changing a record class changes the format: raise its version.
     nested = nested_columns()
     plain = {
         field.name: (str(field.type), field.nullable) for field in table.SCHEMA if field.name not in nested
@@ -447,75 +445,20 @@ def rewrite_head(experiment: Experiment, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_a_newer_format_is_refused_with_advice(experiment: Experiment) -> None:
-    rewrite_head(experiment, format_version=FORMAT_VERSION + 1, something_new=True)
-    with pytest.raises(UserError, match=f"has format {FORMAT_VERSION + 1}") as caught:
+@pytest.mark.parametrize("version", [FORMAT_VERSION - 1, FORMAT_VERSION + 1])
+def test_another_format_is_refused_with_advice(experiment: Experiment, version: int) -> None:
+    rewrite_head(experiment, format_version=version, something_new=True)
+    with pytest.raises(
+        UserError, match=f"has format {version}; .* reads only format {FORMAT_VERSION}"
+    ) as caught:
         Experiment.open(experiment.folder)
-    assert "upgrade" in (caught.value.hint or "")
+    assert "tool_version" in (caught.value.hint or "")
 
 
 def test_a_head_whose_names_lead_out_of_the_folder_is_damaged(experiment: Experiment) -> None:
     path = experiment.folder / "experiment.json"
     path.write_text(path.read_text().replace('"a"', '"../a"'))
     check_damaged(experiment, "experiment.json")
-
-
-def test_an_older_format_is_upgraded_on_reading_and_is_not_written(experiment: Experiment) -> None:
-    # A future format as an example: the head's `seed` was `random_seed`, and levels had no `reconnects`.
-    run = experiment.head.order[0]
-    experiment.write_mix(make_record(run, 1))
-    path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
-    old = table.decode(path.read_bytes()).drop_columns(["reconnects"])
-    pa.parquet.write_table(old, path)
-    rewrite_head(experiment, random_seed=11)
-    experiment.close()
-
-    def upgrade_head(head: dict[str, Any]) -> dict[str, Any]:
-        return {
-            **{key: value for key, value in head.items() if key != "random_seed"},
-            "seed": head["random_seed"],
-        }
-
-    def upgrade_mix(mix: pa.Table) -> pa.Table:
-        added = pa.field("reconnects", pa.int64(), nullable=False)
-        place = table.SCHEMA.get_field_index("reconnects")
-        return mix.add_column(place, added, [[3]])
-
-    newer = FileFormat(FORMAT_VERSION + 1, {FORMAT_VERSION: Upgrade(upgrade_head, upgrade_mix)})
-    with Experiment.open(experiment.folder, file_format=newer) as found:
-        assert (found.head.seed, found.head.format_version) == (11, FORMAT_VERSION + 1)
-        assert found.mixes() == [make_record(run, 1, reconnects=3)]
-    with pytest.raises(UserError, match=f"older format {FORMAT_VERSION}"):
-        Experiment.open(experiment.folder, writable=True, file_format=newer)
-
-
-def test_a_mix_of_format_3_has_no_handshakes(experiment: Experiment) -> None:
-    record = make_record(experiment.head.order[0], 1)
-    experiment.write_mix(record)
-    [file] = experiment.folder.glob("runs/*/mix-01.parquet")
-    old = pq.ParquetFile(file).read().drop_columns(["handshake_time_hdr", "handshakes"])
-    pq.write_table(old, file)
-    rewrite_head(experiment, format_version=3)
-    with Experiment.open(experiment.folder) as found:
-        assert found.mixes() == [record]
-
-
-def test_an_experiment_of_format_1_is_read(tmp_path: Path) -> None:
-    # Version 0.1.0 wrote it: figures that it did not record are unknown, and no other figure has changed.
-    folder = tmp_path / "e"
-    shutil.copytree(TESTS / "data" / "format-1", folder)
-    with Experiment.open(folder) as found:
-        [record] = found.mixes()
-        assert found.head.format_version == FORMAT_VERSION
-    assert record == make_record(
-        found.head.order[0],
-        1,
-        response_time_hdr=TIMES,
-        bytes_written=0,
-        by_client=[ClientRow(0, 3, 700, None, 0, 0, None), ClientRow(1, 0, 0, None, 0, 1, 0.25)],
-    )
-    with pytest.raises(UserError, match="older format 1"):
-        Experiment.open(folder, writable=True)
 
 
 def test_a_column_of_more_than_a_million_values_is_damage() -> None:

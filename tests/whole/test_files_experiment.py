@@ -138,7 +138,7 @@ def test_a_file_server_of_the_user_is_measured_by_its_url(home: Home, tmp_path: 
     with samba({"network": "loopback"}) as server:
         access = server.access()
         settings = {"shares": list(access.shares), "user": access.user}
-        users = ServerPlan(server="external-smb", url=access.url, settings=settings)
+        users = ServerPlan(server="external", url=access.url, settings=settings)
         folder = created(tmp_path / "e", [users], [1, 2])
         done = home.dyno("resume", folder, DYNO_SMB_PASSWORD=access.password or "")
         assert done.returncode == 0, done.stderr

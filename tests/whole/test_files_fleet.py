@@ -279,7 +279,7 @@ def test_a_lost_node_leaves_nothing_of_its_clients_on_a_server_of_the_users(
     server, killer = started(tmp_path_factory.mktemp("users")), Killer(fleet)
     try:
         users = ServerPlan(
-            server="external-smb", url=server.url, settings={"shares": ["data", "more"], "user": USER}
+            server="external", url=server.url, settings={"shares": ["data", "more"], "user": USER}
         )
         folder = planned(tmp_path / "e", fleet.path, [users], [6], **SEEN)
         assert not carried_out(folder, killer)

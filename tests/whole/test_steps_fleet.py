@@ -158,7 +158,7 @@ def test_a_lost_node_leaves_nothing_on_a_users_server_and_a_resume_does_its_grou
     monkeypatch.setenv("DYNO_SMB_PASSWORD", PASSWORD)
     server, killer = started(tmp_path_factory.mktemp("users")), Killer(fleet, level)
     settings = {"shares": ["data"], "user": USER}
-    users = ServerPlan(server="external-smb", url=server.url, settings=settings)
+    users = ServerPlan(server="external", url=server.url, settings=settings)
     folder = planned(tmp_path / "e", [users], generator=GeneratorPlan(fleet=str(fleet.path)))
     try:
         assert not carried_out(folder, killer)

@@ -51,8 +51,7 @@ class Step:
     """The figures of one count. `speed_up` is relative to the smallest count.
 
     `efficiency` is `speed_up` / (count / smallest count). `change` is the relative change of the throughput from the
-    previous count; None for the first. `negative`: `change` is below 0. `below_best` is the relative change from the
-    best throughput of any smaller count; None unless it is below 0.
+    previous count; None for the first. `negative`: `change` is below 0.
     """
 
     count: int
@@ -61,7 +60,6 @@ class Step:
     efficiency: float
     change: float | None
     negative: bool
-    below_best: float | None
 
 
 class Trouble(StrEnum):
@@ -106,7 +104,6 @@ def speed_ups(throughput: Mapping[int, float]) -> tuple[Step, ...]:
     for place, count in enumerate(counts):
         value, smallest = throughput[count], throughput[counts[0]]
         change = value / throughput[counts[place - 1]] - 1 if place else None
-        best = max((throughput[fewer] for fewer in counts[:place]), default=value)
         steps.append(
             Step(
                 count=count,
@@ -115,7 +112,6 @@ def speed_ups(throughput: Mapping[int, float]) -> tuple[Step, ...]:
                 efficiency=(value / smallest) / (count / counts[0]),
                 change=change,
                 negative=change is not None and change < 0,
-                below_best=value / best - 1 if value < best else None,
             )
         )
     return tuple(steps)

@@ -34,7 +34,21 @@ S3_EXAMPLE = (
 EXAMPLE = "Example: dyno reference http --port 8080"
 
 
-ListFaults = Annotated[bool, typer.Option("--list-faults", help="List the faults, and exit.")]
+def _list_faults(context: typer.Context, asked: bool) -> None:
+    from serverdyno import _native  # noqa: PLC0415
+
+    if asked:
+        faults = _native.reference_faults(f"{context.info_name}")
+        width = max(len(name) for name, _ in faults)
+        for name, meaning in faults:
+            typer.echo(f"{name:<{width}} {meaning}")
+        raise typer.Exit
+
+
+ListFaults = Annotated[
+    bool,
+    typer.Option("--list-faults", callback=_list_faults, is_eager=True, help="List the faults, and exit."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -62,24 +76,14 @@ def register(app: typer.Typer) -> None:
 
 def http(given: dict[str, Any], list_faults: ListFaults = False) -> None:
     """Serve the WebBench tree from memory. For tests only."""
-    from serverdyno import _native  # noqa: PLC0415
     from serverdyno.servers.consent import CONSENT_PATH  # noqa: PLC0415
     from serverdyno.servers.reference_model import HttpProcess  # noqa: PLC0415
 
-    if list_faults:
-        _list(_native.reference_faults("http"))
-        return
     options = checked(HttpProcess, given, "dyno reference http")
     consents = consents_of(options.bind, options.port, options.tls_port)
     with _refusals(options.bind, options.port, options.tls_port):
         server = options.start({f"{CONSENT_PATH}{token}": text for token, text in consents})
     _serve(server)
-
-
-def _list(faults: list[tuple[str, str]]) -> None:
-    width = max(len(name) for name, _ in faults)
-    for name, meaning in faults:
-        typer.echo(f"{name:<{width}} {meaning}")
 
 
 @contextlib.contextmanager
@@ -139,14 +143,10 @@ def consent_files(bind: str, port: int) -> dict[str, bytes]:
 
 def smb(given: dict[str, Any], list_faults: ListFaults = False) -> None:
     """Serve files from memory over SMB 2 and 3. For tests only."""
-    from serverdyno import _native  # noqa: PLC0415
-    from serverdyno.servers.reference_model import SmbProcess  # noqa: PLC0415
+    from serverdyno.servers.reference_model import PASSWORD_VARIABLE, SmbProcess  # noqa: PLC0415
 
-    if list_faults:
-        _list(_native.reference_faults("smb"))
-        return
     options = checked(SmbProcess, given, "dyno reference smb")
-    password = _password(options.user)
+    password = _secret("the password of", options.user, PASSWORD_VARIABLE)
     with _refusals(options.bind, options.port):
         server = options.start(consent_files(options.bind, options.port), password)
 
@@ -159,12 +159,8 @@ def smb(given: dict[str, Any], list_faults: ListFaults = False) -> None:
 
 def nfs(given: dict[str, Any], list_faults: ListFaults = False) -> None:
     """Serve files in memory over NFSv3 and NFSv4.1. For tests only."""
-    from serverdyno import _native  # noqa: PLC0415
     from serverdyno.servers.reference_model import NfsProcess  # noqa: PLC0415
 
-    if list_faults:
-        _list(_native.reference_faults("nfs"))
-        return
     options = checked(NfsProcess, given, "dyno reference nfs")
     with _refusals(options.bind, options.port):
         server = options.start(consent_files(options.bind, options.port))
@@ -178,12 +174,8 @@ def nfs(given: dict[str, Any], list_faults: ListFaults = False) -> None:
 
 def s3(given: dict[str, Any], list_faults: ListFaults = False) -> None:
     """Serve objects in memory over S3. For tests only."""
-    from serverdyno import _native  # noqa: PLC0415
     from serverdyno.servers.reference_model import SECRET_VARIABLE, S3Process  # noqa: PLC0415
 
-    if list_faults:
-        _list(_native.reference_faults("s3"))
-        return
     options = checked(S3Process, given, "dyno reference s3")
     secret = _secret("the secret of access key", options.access_key_id, SECRET_VARIABLE)
     consents = consents_of(options.bind, options.port)
@@ -194,13 +186,6 @@ def s3(given: dict[str, Any], list_faults: ListFaults = False) -> None:
         return {"lost_objects": server.restart(outage_s=options.outage_s)}
 
     _serve_files(server, server.requests, options.counts, restart)
-
-
-def _password(user: str | None) -> str:
-    """Return the user's password, empty without a user. Raises UserError if it is missing."""
-    from serverdyno.servers.reference_model import PASSWORD_VARIABLE  # noqa: PLC0415
-
-    return _secret("the password of", user, PASSWORD_VARIABLE)
 
 
 def _secret(what: str, owner: str | None, variable: str) -> str:

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from serverdyno.counted import Counted
 from serverdyno.fleet.fleet import NodeFigures
 from serverdyno.plan.model import Mix, RunKey
-from serverdyno.probes.window import WindowUse
 from serverdyno.store.records import MixRecord, NodeRow, SyncRow
 
 
-@dataclass(frozen=True, slots=True)
-class HostFigures:
-    """Observations of the machines during a level.
+def mix_record(
+    run: RunKey, mix: Mix, result: Counted, syncs: Mapping[str, int] | None, **seen: Any
+) -> MixRecord:
+    """Return the record of a level. `syncs`: the server's sync system calls in the window; None if unknown.
 
-    `nodes`: the figures of each node; empty if only this process generated the load. `syncs`: the server's sync system
-    calls in the window; None if unknown. `cut_at_s`: the time of the outage from the level's start; None if there was
-    none.
+    `seen`: the record's columns that the machines observed.
     """
-
-    use: WindowUse
-    server_rss_bytes: int | None
-    syncs: Mapping[str, int] | None = None
-    nodes: Sequence[NodeFigures] = ()
-    cut_at_s: float | None = None
-
-
-def mix_record(run: RunKey, mix: Mix, result: Counted, seen: HostFigures) -> MixRecord:
     figures = _figures(result)
     figures["started_unix_s"] = result.started_unix_s or 0.0
     return MixRecord(
@@ -49,15 +38,9 @@ def mix_record(run: RunKey, mix: Mix, result: Counted, seen: HostFigures) -> Mix
         ramp_up_s=mix.ramp_up_s,
         ramp_down_s=mix.ramp_down_s,
         rate_per_s=mix.rate_per_s,
-        server_cpu_s=seen.use.server_cpu_s,
-        server_rss_bytes=seen.server_rss_bytes,
-        others_cpu_s=seen.use.others_cpu_s,
-        steal_cpu_s=seen.use.steal_cpu_s,
-        io_wait_s=seen.use.io_wait_s,
-        nodes=[node_row(figures) for figures in seen.nodes],
-        cut_at_s=seen.cut_at_s,
-        syncs_known=seen.syncs is not None,
-        syncs=[SyncRow(name, count) for name, count in (seen.syncs or {}).items()],
+        syncs_known=syncs is not None,
+        syncs=[SyncRow(name, count) for name, count in (syncs or {}).items()],
+        **seen,
     )
 
 

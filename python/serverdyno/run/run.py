@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.preflight import Preflight, preflight
 from serverdyno.plan.expand import trial
 from serverdyno.plan.model import Configuration, Mix, RunKey
-from serverdyno.probes.window import UNKNOWN, WindowMeter
+from serverdyno.probes.window import WindowMeter
 from serverdyno.run import steps
 from serverdyno.run.ask import looked
 from serverdyno.run.directories import directories_of_shares
@@ -25,7 +25,7 @@ from serverdyno.run.grace import grace_told
 from serverdyno.run.negotiated import NegotiatedSessions
 from serverdyno.run.outage import Outage, cut_of
 from serverdyno.run.progress import Progress
-from serverdyno.run.record import HostFigures, mix_record
+from serverdyno.run.record import mix_record, node_row
 from serverdyno.run.site import HERE, Site
 from serverdyno.run.steps import NOT_KNOWN, Listener, ServerUse
 from serverdyno.run.time_left import TimeLeft
@@ -111,7 +111,7 @@ class Run:
         with served(head, configuration, self.site) as server, ExitStack() as watching:
             for _, mixes in groupby(self.mixes, key=lambda mix: mix.suite):
                 self._suite(list(mixes), server, watching)
-            self._note(server, self.durability)
+            self._note(server)
 
     def _suite(self, mixes: Sequence[Mix], server: RunningServer, watching: ExitStack) -> None:
         """Run the missing levels of one suite.
@@ -144,7 +144,7 @@ class Run:
                 self._run_group(mixes, setup, server)
             else:
                 for mix in self._due(mixes):
-                    self._run_mix(mix, setup, server, self.durability)
+                    self._run_mix(mix, setup, server)
             if self.key.repetition == 1:
                 tell_recycled(configuration, before, setup, self.progress)
             served = used_since({"": served_before}, {"": server.requests_served()})[""]
@@ -174,9 +174,17 @@ class Run:
         records = list[MixRecord]()
         for mix, level in zip(levels, found, strict=True):
             self.agreed.add(level.result)
-            use = replace(UNKNOWN, server_cpu_s=level.use.cpu_s)
-            seen = HostFigures(use, level.use.rss_bytes, level.use.syncs, level.nodes)
-            records.append(mix_record(self.key, mix, level.result, seen))
+            records.append(
+                mix_record(
+                    self.key,
+                    mix,
+                    level.result,
+                    level.use.syncs,
+                    server_cpu_s=level.use.cpu_s,
+                    server_rss_bytes=level.use.rss_bytes,
+                    nodes=[node_row(figures) for figures in level.nodes],
+                )
+            )
             self.progress.mix_finished(records[-1])
         self.experiment.write_mix(*records)
         self.done += len(records)
@@ -203,12 +211,12 @@ class Run:
         head = self.experiment.head
         return next(found for found in head.configurations if found.name == self.key.configuration)
 
-    def _run_mix(self, mix: Mix, setup: LoadSetup, server: RunningServer, durability: Durability) -> None:
+    def _run_mix(self, mix: Mix, setup: LoadSetup, server: RunningServer) -> None:
         self.progress.mix_started(self.key, mix, self.left.total_s())
         outage = Outage(cut_of(setup.suite), server, mix)
         meter = WindowMeter(
             server.cpu_s,
-            durability.syncs,
+            self.durability.syncs,
             setup.generator_cpu_s,
             self._cpus(setup),
             server_is_here=server.is_here,
@@ -238,9 +246,16 @@ class Run:
         self.requests.add(result)
         self.agreed.add(result)
         self.remedies |= {row.fault: row.advice for row in result.errors if row.advice is not None}
-        use = meter.use(result.window_s)
-        seen = HostFigures(use, server.rss_bytes(), meter.syncs(), nodes, outage.at_s())
-        record = mix_record(self.key, mix, result, seen)
+        record = mix_record(
+            self.key,
+            mix,
+            result,
+            meter.syncs(),
+            **asdict(meter.use(result.window_s)),
+            server_rss_bytes=server.rss_bytes(),
+            nodes=[node_row(figures) for figures in nodes],
+            cut_at_s=outage.at_s(),
+        )
         self.experiment.write_mix(record)
         if record.void is not None:
             self.progress.notice(
@@ -256,7 +271,7 @@ class Run:
         server = self._configuration().cpus
         return frozenset((*setup.cpus, *server)) if setup.cpus and server else frozenset()
 
-    def _note(self, server: RunningServer, durability: Durability) -> None:
+    def _note(self, server: RunningServer) -> None:
         """Record the counts since the server's start; after a resume, they cover only the levels from `from_mix` on."""
         counted = self.served
         suites = self.experiment.head.suites
@@ -275,6 +290,6 @@ class Run:
                 cpu_by_member_s=used_since(self.members_before, server.cpu_by_member_s()) or None,
                 remedies=self.remedies or None,
                 **self.agreed.note(),
-                **durability.note(),
+                **self.durability.note(),
             ),
         )

@@ -43,7 +43,6 @@ CLASSES = {
     "minio": "minio.Minio",
     "reference-s3": "reference_s3.ReferenceS3",
     "external": "external.External",
-    "external-smb": "external_smb.ExternalSmb",
 }
 """Module and class of each driver, by the driver's name."""
 

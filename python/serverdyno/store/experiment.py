@@ -33,9 +33,8 @@ from serverdyno.plan.order import order as order_of
 from serverdyno.store.check import check_mix
 from serverdyno.store.damage import DamagedError, damaged
 from serverdyno.store.disclosed import DisclosedServer
-from serverdyno.store.file_format import CURRENT, FileFormat
 from serverdyno.store.folder import MIB, Folder
-from serverdyno.store.head import ExperimentHead, PeakRates
+from serverdyno.store.head import FORMAT_VERSION, ExperimentHead, PeakRates
 from serverdyno.store.json_file import MOST_BYTES, as_bytes, read_json, read_model, read_object
 from serverdyno.store.lock import LOCK_NAME, WriterLock
 from serverdyno.store.note import RunNote
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 
 PLAN, HEAD, POWER_CUTS = "plan.toml", "experiment.json", "powercuts.json"
 REPORT = "report"
-OF_TASKS = "tasks.json"
-"""The head of experiments with tasks, which versions before format 9 wrote."""
 HOST, FLEET = "disclosure/host.json", "disclosure/fleet.json"
 MOST_DISCLOSED_BYTES = 16 * MIB
 """Largest total size of one server's configuration files."""
@@ -64,19 +61,10 @@ _MIX_NAME = re.compile(r"mix-(\d+)\.parquet")
 class Experiment:
     """One experiment folder. Close it, or use it in `with`: a writer holds the folder's lock until then."""
 
-    def __init__(
-        self,
-        files: Folder,
-        head: ExperimentHead,
-        upgrades: FileFormat,
-        found: int,
-        lock: WriterLock | None,
-    ) -> None:
+    def __init__(self, files: Folder, head: ExperimentHead, lock: WriterLock | None) -> None:
         self.folder = files.path
         self.head = head
         self._files = files
-        self._format = upgrades
-        self._found_version = found
         self._lock = lock
         self._made: list[Path] = []  # folders that `create` created, the deepest first
 
@@ -110,16 +98,16 @@ class Experiment:
                 hint = "Nothing was measured. Free some space, or name another folder, and start again."
                 raise DynoError(f"{error}", hint=hint) from error
             raise
-        experiment = cls(files, head, CURRENT, CURRENT.version, lock)
+        experiment = cls(files, head, lock)
         experiment._made = made
         return experiment
 
     @classmethod
-    def open(cls, folder: Path, *, writable: bool = False, file_format: FileFormat = CURRENT) -> Self:
+    def open(cls, folder: Path, *, writable: bool = False) -> Self:
         """Open an experiment for writing, or for reading, which is possible while another process writes.
 
-        Raises UserError if it is not an experiment, has a newer format, or is written by another process, and
-        DynoError if it is damaged. Older formats are upgraded on reading and can't be written.
+        Raises UserError if it is not an experiment, has another format, or is written by another process, and
+        DynoError if it is damaged.
         """
         try:
             files = Folder.open(folder)
@@ -131,15 +119,14 @@ class Experiment:
             raise _no_experiment(folder)
         lock = WriterLock(files) if writable else None
         try:
-            head, found = _read_head(files, file_format)
+            head = _read_head(files)
             if writable:
-                file_format.check_writable(found, folder)
                 files.remove_unfinished()
         except BaseException:
             if lock is not None:
                 lock.release()
             raise
-        return cls(files, head, file_format, found, lock)
+        return cls(files, head, lock)
 
     def discard(self) -> bool:
         """Remove an experiment that has measured nothing; return whether it is gone.
@@ -423,11 +410,9 @@ class Experiment:
         path = self.folder / name
         content = self._files.read(name, MOST_MIX_BYTES)
         try:
-            found = table.in_order(self._format.upgrade_mix(table.decode(content), self._found_version))
+            found = table.in_order(table.decode(content))
             found.validate(full=True)  # finds invalid UTF-8, and lists that end beyond their values
             is_mix = found.num_rows == 1 and found.schema.equals(table.SCHEMA)
-        except KeyError as error:
-            raise damaged(path, f"it has no {error.args[0]}") from error
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
             raise damaged(path, error) from error
         if not is_mix:
@@ -461,11 +446,6 @@ def _taken(folder: Path) -> UserError:
 
 
 def _no_experiment(folder: Path) -> UserError:
-    if (folder / OF_TASKS).is_file():
-        return UserError(
-            f"{folder} is an experiment with tasks of an earlier version, which this version can't read",
-            hint="Run its plan again, with `suites` instead of `tasks`.",
-        )
     return UserError(
         f"{folder} is not an experiment: it has no {HEAD}", hint="Give the folder that `dyno run` created."
     )
@@ -479,15 +459,18 @@ def _all(read: tuple[Value, list[DynoError]]) -> Value:
     return found
 
 
-def _read_head(files: Folder, file_format: FileFormat) -> tuple[ExperimentHead, int]:
-    """Return the head in the current format, and the format version of the file."""
+def _read_head(files: Folder) -> ExperimentHead:
     path, data = files.path / HEAD, read_object(files, HEAD)
     version = data.get("format_version")
     if type(version) is not int or version < 1:
         raise damaged(path, "it has no format_version")
-    file_format.check_readable(version, files.path)
+    if version != FORMAT_VERSION:
+        raise UserError(
+            f"{files.path} has format {version}; this version of Serverdyno reads only format {FORMAT_VERSION}",
+            hint="Use the version of Serverdyno that wrote it (`tool_version` in experiment.json), or run its plan "
+            "again.",
+        )
     try:
-        upgraded = json.dumps(file_format.upgrade_head(data, version))
-        return ExperimentHead.model_validate_json(upgraded), version
+        return ExperimentHead.model_validate_json(json.dumps(data))
     except ValidationError as error:
         raise damaged(path, error) from error

@@ -96,7 +96,7 @@ class MixRecord(Counted):
     run: Annotated[int, "number of the run"]
     configuration: Annotated[str, "name of the run's configuration"]
     repetition: Annotated[int, "number of the run's repetition"]
-    suite: Annotated[str | None, "name of the level's suite; null before format 9"] = None
+    suite: Annotated[str | None, "name of the level's suite; null if the experiment has one suite"] = None
     mix: Annotated[int, "number of the level in the experiment, from 1"]
     name: Annotated[str, "name of the level, such as `24_client`"]
     step: Annotated[
@@ -123,8 +123,7 @@ class MixRecord(Counted):
     server_rss_bytes: Annotated[int | None, "memory of the server at the end of the level"]
     others_cpu_s: Annotated[
         float | None,
-        "CPU seconds of all other programs in the window, on the CPUs of generator and server; before "
-        "format 4 on all CPUs",
+        "CPU seconds of all other programs in the window, on the CPUs of generator and server",
     ] = None
     steal_cpu_s: Annotated[
         float | None, "CPU seconds that the hypervisor took in the window, on the same CPUs"
@@ -138,12 +137,12 @@ class MixRecord(Counted):
     ] = field(default_factory=list)
     nodes: Annotated[
         list[NodeRow],
-        "one row per node of a fleet or per generator process, if there are several; since format 5",
+        "one row per node of a fleet or per generator process, if there are several",
     ] = field(default_factory=list)
     cut_at_s: Annotated[
         float | None,
         "time of the outage (server killed or connections cut) since the start of the level; null without "
-        "an outage, and before format 7",
+        "an outage",
     ] = None
 
     @property

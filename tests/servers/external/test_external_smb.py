@@ -20,7 +20,7 @@ from support.file_server import samba, smbclient
 
 
 def external(url: str | None, **settings: object) -> Any:
-    return create("external-smb", settings, documents=Path(os.devnull), url=url)
+    return create("external", settings, documents=Path(os.devnull), url=url)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_file_server_of_the_user_is_looked_at_once_and_left_alone(monkeypatch:
     [
         (None, {"shares": ["a"]}, "needs a url"),
         ("smb://127.0.0.1/", {}, "needs shares"),
-        ("http://127.0.0.1/", {"shares": ["a"]}, "not a URL"),
+        ("http://127.0.0.1/", {"shares": ["a"]}, "require a URL that begins with smb:"),
         ("smb:///a", {"shares": ["a"]}, "not a URL"),
         ("smb://u:p@127.0.0.1/", {"shares": ["a"]}, "not a URL"),
         ("smb://127.0.0.1:99999/", {"shares": ["a"]}, "range"),

@@ -54,7 +54,7 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         sections={"smb": SmbSettings(**smb)},
     )
     driver = create(
-        "external-smb",
+        "external",
         {"shares": list(shares), "user": user},
         documents=Path(os.devnull),
         url=url,
@@ -149,7 +149,7 @@ suite = "quick-files"
 repetitions = 1
 
 [[servers]]
-server = "external-smb"
+server = "external"
 url = "{url}"
 [servers.settings]
 shares = ["data"]

@@ -70,7 +70,7 @@ def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked) -> str:
     plan = folder / "plan.toml"
     who = f', user = "{asked.user}"' if asked.user else ""
     plan.write_text(
-        f'name = "hints"\nsuite = "tiny.toml"\nrepetitions = 1\n[[servers]]\nserver = "external-smb"\n'
+        f'name = "hints"\nsuite = "tiny.toml"\nrepetitions = 1\n[[servers]]\nserver = "external"\n'
         f'url = "{server.url}{asked.path}"\nsettings = {{ shares = ["{asked.share}"]{who} }}\n'
     )
     done = home.here("run", plan, "--into", folder / "e", DYNO_SMB_PASSWORD=PASSWORD)

@@ -54,7 +54,7 @@ def created(folder: Path, url: str, clients: list[int], length_s: float, *shares
         sections={"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)},
     )
     settings = {"shares": list(shares), "user": USER}
-    users = ServerPlan(server="external-smb", url=url, settings=settings)
+    users = ServerPlan(server="external", url=url, settings=settings)
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=[users])
     with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass

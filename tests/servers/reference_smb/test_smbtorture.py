@@ -1,17 +1,12 @@
-"""Samba's own tests that the reference SMB server must pass; `tools/smbtorture.py` runs all of them."""
+"""Samba's own tests that the reference SMB server must pass; `conformance/smbtorture.py` runs all of them."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from types import ModuleType
-
 import pytest
 
+from conformance import smbtorture
 from support.file_server import skip_unless_installed
-from support.places import ROOT
 
-TOOL = ROOT / "tools" / "smbtorture.py"
 PASSES = (
     "connect",
     "tcon",
@@ -47,19 +42,9 @@ PASSES = (
 """Quick ones, of each part of the server, that wait for no clock."""
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("smbtorture", TOOL)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module  # where dataclasses look for it
-    specification.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("name", PASSES)
-def test_samba_finds_the_server_in_order(tool: ModuleType, name: str) -> None:
+def test_samba_finds_the_server_in_order(name: str) -> None:
     skip_unless_installed("smbtorture")
-    outcomes = list(tool.outcomes_of(tool.tests_of([name])))
+    outcomes = list(smbtorture.outcomes_of(smbtorture.tests_of([name])))
     assert outcomes
     assert [outcome for outcome in outcomes if outcome.result != "success"] == []

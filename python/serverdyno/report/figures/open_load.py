@@ -21,7 +21,6 @@ class OpenFigures:
     connection. `lost_share`: share of requests that were dropped or overdue. `kept_up`: in every repetition.
     """
 
-    offered_s: int
     arrived_s: float
     arrivals: int
     dropped: int
@@ -33,13 +32,11 @@ class OpenFigures:
 
 def of_mix(records: Sequence[MixRecord]) -> OpenFigures | None:
     """Return the open load figures of one level; None for closed load."""
-    offered = records[0].rate_per_s
-    if offered is None:
+    if records[0].rate_per_s is None:
         return None
     window_s = sum(record.window_s for record in records)
     operations = sum(_ended(record) for record in records)
     return OpenFigures(
-        offered_s=offered,
         arrived_s=sum(record.arrivals_in_window or 0 for record in records) / window_s,
         arrivals=sum(record.arrivals or 0 for record in records),
         dropped=sum(record.dropped or 0 for record in records),

@@ -11,11 +11,18 @@ from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.plan.protocols.work import Terms
-from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, quantiles, times
+from serverdyno.report.figures.histograms import QUANTILES, Times, quantiles, times
 from serverdyno.report.figures.results import MixFigures, Results
 from serverdyno.store.records import CallRow, ClientRow, MixRecord, RequestRow, SyncRow
+from serverdyno.units import percentile_name
 
-TIME_COLUMNS = ("mean_ms", "sd_ms", "min_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
+TIME_COLUMNS = (
+    "mean_ms",
+    "sd_ms",
+    "min_ms",
+    "max_ms",
+    *(f"{percentile_name(share)}_ms" for share in QUANTILES),
+)
 SPREAD_COLUMNS = ("n", "mean", "min", "max", "sd")
 CONFIGURATION, FACTOR = "configuration", "factor_"
 Value = float | int | str | None

@@ -21,6 +21,7 @@ from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.improvement import Runs
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.axis import Axis, axis_of
+from serverdyno.plan.model import Configuration
 from serverdyno.plan.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms, open_load
 from serverdyno.report.figures.cost import Cost, cost, most
@@ -314,7 +315,7 @@ def compute(source: Source) -> Results:
         work=source.head.suite.work,
         terms=source.head.suite.terms,
         axis=axis_of(source.head.suite.axis, source.head.suite.terms.operation),
-        configurations=tuple(_configuration(source, name, used) for name in source.configuration_names)
+        configurations=tuple(_configuration(source, found, used) for found in source.head.configurations)
         if source.head.mixes
         else (),
         used=tuple(used),
@@ -344,33 +345,25 @@ def _unusable(record: MixRecord) -> str | None:
     return record.void
 
 
-def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> ConfigurationResult:
+def _configuration(
+    source: Source, configuration: Configuration, used: Sequence[MixRecord]
+) -> ConfigurationResult:
     by_mix: dict[int, list[MixRecord]] = defaultdict(list)
     for record in used:
-        if record.configuration == name:
+        if record.configuration == configuration.name:
             by_mix[record.mix].append(record)
-    repetitions = source.repetitions_of(name)
+    repetitions = source.repetitions_of(configuration.name)
     indices = [mix.index for mix in source.head.mixes]
-    cpus = next(found.cpus for found in source.head.configurations if found.name == name)
-    suite = source.head.suite
-    given = _Given(
-        # Each run of a search tries its own rates, so one repetition of a rate is enough.
-        len(repetitions) if suite.objective is None else 1,
-        source.max_rate_per_s.get(name),
-        len(cpus) or None,
-        len(source.head.plan.generator.cpus) or None,
-        suite.terms,
-        axis_of(suite.axis, suite.terms.operation),
-        suite.timeout_s * 1000,
-        suite.work.workspace_bytes(suite.settings(suite.work)),
-        source.memory_bytes,
+    suite, terms = source.head.suite, source.head.suite.terms
+    # Each run of a search tries its own rates, so one repetition of a rate is enough.
+    enough = len(repetitions) if suite.objective is None else 1
+    mixes = tuple(
+        _mix(source, configuration, by_mix[index], enough) if by_mix[index] else None for index in indices
     )
-    mixes = tuple(_mix(by_mix[index], given) if by_mix[index] else None for index in indices)
-    terms = given.terms
     throughput = _matrix(by_mix, repetitions, indices, terms.throughput)
     summary = curve.summarise(throughput)
     return ConfigurationResult(
-        name=name,
+        name=configuration.name,
         runs=Runs(tuple(repetitions), throughput),
         cpu=Runs(tuple(repetitions), _matrix(by_mix, repetitions, indices, _server_cpu_us)),
         shape=shape_of(source.head.mixes, throughput),
@@ -421,46 +414,22 @@ def _spread(values: Sequence[float]) -> curve.Spread:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """The conditions from the plan and the machine that all levels of a configuration share.
-
-    None: unknown, such as the CPUs of a user's server.
-    """
-
-    repetitions: int
-    max_rate_per_s: float | None
-    server_cpus: int | None
-    generator_cpus: int | None
-    terms: Terms
-    axis: Axis
-    timeout_ms: float
-    workspace_bytes: int
-    memory_bytes: int | None
-
-    @property
-    def fewest_cpus(self) -> int:
-        """Return the number of CPUs of the generator or of the server, whichever is smaller; 1 if neither is known."""
-        known = [count for count in (self.server_cpus, self.generator_cpus) if count is not None]
-        return min(known, default=1)
-
-
-def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
-    first = records[0]
-    single = [
-        histograms.times([record.response_time_hdr], *open_load.unanswered([record], given.timeout_ms))
-        for record in records
-    ]
-    terms = given.terms
+def _mix(source: Source, configuration: Configuration, records: list[MixRecord], enough: int) -> MixFigures:
+    """Return the figures of one level. `enough`: its number of repetitions, if none is missing."""
+    first, suite, generator = records[0], source.head.suite, source.head.plan.generator
+    terms, timeout_ms = suite.terms, suite.timeout_s * 1000
+    axis = axis_of(suite.axis, terms.operation)
+    cpus = len(configuration.cpus) or None  # unknown for a user's server
+    fewest_cpus = min(filter(None, (cpus, len(generator.cpus))), default=1)
     waiting = _of_all(records, waiting_share)
-    hidden = _of_all(records, lambda record: hidden_speed(record, given.server_cpus))
-    least = _of_all(records, lambda record: hidden_speed(record, given.server_cpus, run_delay=False))
+    hidden = _of_all(records, lambda record: hidden_speed(record, cpus))
+    least = _of_all(records, lambda record: hidden_speed(record, cpus, run_delay=False))
     passes = passes_a_client(records)
     drifts, failing = drifting(records, passes), is_failing(records)
     return MixFigures(
         configuration=first.configuration,
         mix=first.mix,
-        level=given.axis.level(first),
+        level=axis.level(first),
         clients=first.clients,
         threads=first.threads,
         repetitions=len(records),
@@ -487,17 +456,16 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         first_error=first_error(records),
         refused={record.repetition: found for record in records if (found := refused(record))},
         is_failing=failing,
-        response=histograms.times(
-            [record.response_time_hdr for record in records],
-            *open_load.unanswered(records, given.timeout_ms),
+        response=_response(records, timeout_ms),
+        response_of_runs=tuple(
+            times for record in records if (times := _response([record], timeout_ms)) is not None
         ),
-        response_of_runs=tuple(times for times in single if times is not None),
         under_way_at_close=sum(record.under_way_at_close or 0 for record in records),
         under_way_longest_ms=most(_milliseconds(record.under_way_longest_s) for record in records),
         unanswered=sum(record.unanswered for record in records),
         connections=_connections(records),
-        cost=cost(records, given.fewest_cpus),
-        server_cpus=given.server_cpus,
+        cost=cost(records, fewest_cpus),
+        server_cpus=cpus,
         operations=_by_class(records),
         others_cpus=others_cpus(records),
         waiting_share=waiting,
@@ -505,13 +473,20 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         hidden_speed=hidden,
         hidden_speed_is_loose=trust.is_loose(hidden, least),
         overdue_at_end=sum(record.overdue_at_end or 0 for record in records),
-        needs_disk=_needs_disk(records, given),
-        at=given.axis.words(given.axis.level(first)),
+        needs_disk=_needs_disk(source, records),
+        at=axis.words(axis.level(first)),
         open=open_load.of_mix(records),
-        marks=_marks(records, given, passes)
+        marks=_marks(records, configuration, fewest_cpus)
+        | ({trust.Mark.MISSING} if len(records) < enough else set())
+        | ({trust.Mark.PART_OF_A_PASS} if passes is not None and passes < 1 else set())
         | trust.generator_marks(None if failing else hidden)
         | trust.drift_marks(drifts),
     )
+
+
+def _response(records: Sequence[MixRecord], timeout_ms: float) -> histograms.Times | None:
+    blobs = [record.response_time_hdr for record in records]
+    return histograms.times(blobs, *open_load.unanswered(records, timeout_ms))
 
 
 def _by_side(records: Sequence[MixRecord]) -> dict[str, int]:
@@ -522,10 +497,11 @@ def _by_side(records: Sequence[MixRecord]) -> dict[str, int]:
     return dict(counts)
 
 
-def _needs_disk(records: Sequence[MixRecord], given: _Given) -> bool:
+def _needs_disk(source: Source, records: Sequence[MixRecord]) -> bool:
     """Return whether the server may have to wait for a disk. It need not if files are only read and fit in memory."""
-    files_bytes = given.workspace_bytes * records[0].clients
-    if given.memory_bytes is not None and files_bytes > given.memory_bytes:
+    suite, memory_bytes = source.head.suite, source.memory_bytes
+    files_bytes = suite.work.workspace_bytes(suite.settings(suite.work)) * records[0].clients
+    if memory_bytes is not None and files_bytes > memory_bytes:
         return True
     return any(record.bytes_written or any(row.count for row in record.syncs) for record in records)
 
@@ -573,18 +549,15 @@ def _handshakes(records: list[MixRecord]) -> tuple[int, int] | None:
     return sum(row.count for row in rows if not row.resumed), sum(row.count for row in rows if row.resumed)
 
 
-def _marks(records: list[MixRecord], given: _Given, passes_a_client: float | None) -> frozenset[trust.Mark]:
+def _marks(records: list[MixRecord], configuration: Configuration, fewest_cpus: int) -> frozenset[trust.Mark]:
+    most_per_s = configuration.bounds.max_rate_per_s if configuration.bounds else None
     found: set[trust.Mark] = set()
     for record in records:
-        found |= trust.rate_marks(attempts_per_s(record), given.max_rate_per_s)
-        found |= noise_marks(record, given.fewest_cpus)
+        found |= trust.rate_marks(attempts_per_s(record), most_per_s)
+        found |= noise_marks(record, fewest_cpus)
         found |= fate_marks(record)
         if not open_load.kept_up(record):
             found.add(trust.Mark.BEHIND)
-    if len(records) < given.repetitions:
-        found.add(trust.Mark.MISSING)
-    if passes_a_client is not None and passes_a_client < 1:
-        found.add(trust.Mark.PART_OF_A_PASS)
     return frozenset(found)
 
 

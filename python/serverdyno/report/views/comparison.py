@@ -13,7 +13,7 @@ from serverdyno.analysis.slowdown import Slowdown
 from serverdyno.report.comparison import Compared
 from serverdyno.report.subjects.times_compared import change_percent
 from serverdyno.report.views import markdown
-from serverdyno.report.views.document import ComparisonFigures, comparison_figures
+from serverdyno.report.views.document import ComparisonFigures, comparison_figures, copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,9 @@ class ComparedDocument:
 
 def as_json(compared: Compared) -> str:
     """Return one JSON document; unknown figures are null."""
-    document = ComparedDocument(
-        verdict=compared.verdict,
-        slowdown=compared.slowdown,
-        differences=compared.differences,
-        warnings=compared.warnings,
+    document = copied(
+        ComparedDocument,
+        compared,
         comparisons=tuple(
             figures for comparison in compared.comparisons for figures in comparison_figures(comparison)
         ),
@@ -96,7 +94,9 @@ def as_json(compared: Compared) -> str:
             for level in pair.found
         ),
         steps=tuple(
-            StepComparison(
+            copied(
+                StepComparison,
+                gap.improvement,
                 base=gap.base,
                 other=gap.other,
                 suite=step.suite.name,
@@ -104,10 +104,6 @@ def as_json(compared: Compared) -> str:
                 state=step.state,
                 base_s=1 / gap.improvement.base,
                 other_s=1 / gap.improvement.other,
-                percent=gap.improvement.percent,
-                low_percent=gap.improvement.low_percent,
-                high_percent=gap.improvement.high_percent,
-                verdict=gap.improvement.verdict,
             )
             for step in compared.steps
             for gap in step.gaps

@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from statistics import fmean
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
-from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.curve import Spread, spread
 from serverdyno.analysis.improvement import Metric as Compared
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.plan.spoken import protocols_of
-from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
+from serverdyno.report.figures.histograms import QUANTILES, Times
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures
+from serverdyno.report.figures.steps import Step, figures_of, mean_requests
 from serverdyno.report.model import Answer, Disclosure, Fact, Finding, Report, Section
 from serverdyno.report.subjects import differences, durability
 from serverdyno.report.subjects.outages import OutageFigures
 from serverdyno.report.subjects.outages import outages as figures_of_outages
-from serverdyno.report.views.steps_document import StepFigures, step_figures
+from serverdyno.units import percentile_name
 
 SCHEMA_NAME = "report.schema.json"
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,44 @@ class ComparisonFigures:
     differs_in_durability: bool | None
 
 
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """One step on one configuration. `bytes`, `requests`: means of the repetitions."""
+
+    configuration: str
+    elapsed_s: Spread
+    user_s: Spread
+    system_s: Spread
+    bytes: float
+    requests: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class StepComparison:
+    """Speed of `other` against `base`, in percent. `verdict`: corrected for all steps and pairs."""
+
+    base: str
+    other: str
+    percent: float | None
+    low_percent: float | None
+    high_percent: float | None
+    repetitions: int
+    paired: bool
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """One step. `leader`: null if no configuration is proven faster than all others."""
+
+    suite: str
+    step: str
+    state: str
+    leader: str | None
+    configurations: tuple[StepTimes, ...]
+    comparisons: tuple[StepComparison, ...]
+
+
 @dataclass(init=False)
 class ReportDocument:
     """A report of Serverdyno. `warnings` come before all figures; tables and figures are numbered as in the page."""
@@ -256,7 +297,7 @@ class ReportDocument:
         self.comparisons = tuple(
             row for comparison in report.comparisons for row in comparison_figures(comparison)
         )
-        self.steps = tuple(step_figures(step) for step in report.results.steps)
+        self.steps = tuple(_step(step) for step in report.results.steps)
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
@@ -336,20 +377,12 @@ def _configuration(
 
 
 def _outages(found: OutageFigures) -> OutageSummary:
-    return OutageSummary(
-        outages=found.outages,
-        clients=found.clients,
-        never_back=found.never_back,
+    return copied(
+        OutageSummary,
+        found,
         back_median_s=found.median_s,
         back_p99_s=found.p99_s,
-        slowest_s=found.slowest_s,
-        went_on=found.went_on,
         failed_operations=found.failed,
-        blocks_read_back=found.blocks_read_back,
-        blocks_lost=found.blocks_lost,
-        blocks_wrong=found.blocks_wrong,
-        wrong_reads=found.wrong_reads,
-        unflushed_lost=found.unflushed_lost,
     )
 
 
@@ -378,25 +411,12 @@ def _peak(result: ConfigurationResult) -> PeakFigures | None:
 
 
 def _point(mix: MixFigures) -> PointFigures:
-    return PointFigures(
-        mix=mix.mix,
-        clients=mix.clients,
-        threads=mix.threads,
-        repetitions=mix.repetitions,
-        window_s=mix.window_s,
-        throughput=mix.throughput,
-        second=mix.second,
-        operations_s=mix.operations_s,
-        below_cache_mbit_s=mix.below_cache_mbit_s,
-        clients_took_part=mix.clients_took_part,
-        clients_left=mix.clients_left,
-        clients_starved=mix.clients_starved,
+    return copied(
+        PointFigures,
+        mix,
         stalled_seconds=mix.stalls,
-        fairness=mix.fairness,
-        errors=mix.errors,
         response=None if mix.response is None else _times(mix.response),
         generator_cpu_share=mix.cost.generator_cpu_share,
-        waiting_share=mix.waiting_share,
         hidden_speed=mix.stated_hidden_speed,
         marks=tuple(mark.name.lower() for mark in Mark if mark in mix.marks),
         limited_by=tuple(LIMITS[mark] for mark in limits(mix.marks)),
@@ -404,43 +424,67 @@ def _point(mix: MixFigures) -> PointFigures:
 
 
 def _times(times: Times) -> ResponseTimes:
-    return ResponseTimes(
-        count=times.count,
-        mean_ms=times.mean_ms,
-        deviation_ms=times.deviation_ms,
-        min_ms=times.min_ms,
-        max_ms=times.max_ms,
-        percentiles_ms=dict(zip(QUANTILE_NAMES, times.percentiles_ms, strict=True)),
-    )
+    percentiles = dict(zip(map(percentile_name, QUANTILES), times.percentiles_ms, strict=True))
+    return copied(ResponseTimes, times, percentiles_ms=percentiles)
+
+
+def copied(kind: type[Kind], source: object, **others: Any) -> Kind:
+    """Return a dataclass with the values of `others`, and for every other field the attribute of that name."""
+    own: Any = kind  # mypy does not know that it is a dataclass
+    names = [field.name for field in fields(own) if field.name not in others]
+    return kind(**{name: getattr(source, name) for name in names}, **others)
 
 
 def comparison_figures(comparison: Comparison) -> list[ComparisonFigures]:
     limited = tuple(f"{name}: {LIMITS[mark]}" for name, mark in comparison.limits)
     return [
-        ComparisonFigures(
+        copied(
+            ComparisonFigures,
+            found,
             base=comparison.base,
             other=comparison.other,
-            figure=found.figure,
             base_value=found.base if found.repetitions and found.mixes else None,
             other_value=found.other if found.repetitions and found.mixes else None,
-            percent=found.percent,
-            low_percent=found.low_percent,
-            high_percent=found.high_percent,
-            repetitions=found.repetitions,
             left_out=comparison.left_out(found) or None,
-            paired=found.paired,
-            minimum_percent=found.minimum_percent,
-            equivalence_percent=found.equivalence_percent,
-            verdict=found.verdict,
             not_comparable_because=tuple(
                 differences.reason(each) for each in comparison.obstacles.get(found.figure, ())
             ),
             corrected_for=found.among,
-            found_percent=found.found_percent,
-            repetitions_needed=found.repetitions_needed,
             limited=limited,
             part_of_a_pass=found.figure in comparison.parts_of_a_pass,
             differs_in_durability=comparison.differs_in_durability,
         )
         for found in comparison.improvements
     ]
+
+
+def _step(step: Step) -> StepFigures:
+    return StepFigures(
+        suite=step.suite.name,
+        step=step.name,
+        state=step.state,
+        leader=None if step.lead is None else step.lead.winner,
+        configurations=tuple(times for name in step.times if (times := _step_times(step, name)) is not None),
+        comparisons=tuple(
+            copied(StepComparison, gap.improvement, base=gap.base, other=gap.other) for gap in step.gaps
+        ),
+    )
+
+
+def _step_times(step: Step, name: str) -> StepTimes | None:
+    """Return the figures of a step; None if the configuration has no record of it."""
+    runs = list(step.times[name].values())
+    elapsed, user, system = (
+        spread([getattr(one, key) for one in runs])
+        for key in ("window_s", "generator_cpu_user_s", "generator_cpu_system_s")
+    )
+    if elapsed is None or user is None or system is None:
+        return None
+    return StepTimes(
+        configuration=name,
+        elapsed_s=elapsed,
+        user_s=user,
+        system_s=system,
+        bytes=fmean(figures_of(one, step.suite)["bytes"] for one in runs),
+        requests=mean_requests(runs),
+    )

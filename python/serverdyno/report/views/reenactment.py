@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from serverdyno import wording
 from serverdyno.published.model import Claim
+from serverdyno.published.pages import template
 from serverdyno.published.pictures import named
 from serverdyno.published.reenactment import Today
 from serverdyno.report.model import Figure, Report
@@ -58,14 +57,7 @@ def page(
     entries = _entries(experiment, published)
     judged = answers(experiment)
     about, head = experiment.report.meta, built.source.head
-    environment = Environment(
-        loader=PackageLoader("serverdyno.report.views"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("reenactment.html.j2").render(
+    return template(__package__, "reenactment.html.j2").render(
         name=experiment.report.name,
         meta=about,
         style=style,

@@ -91,11 +91,11 @@ def _render_warnings(warnings: Sequence[str], console: Console) -> None:
         _say(warning, console, "yellow")
 
 
-def _render_notes(tables: Sequence[Table], console: Console, complete: Callable[[str], str] = str) -> None:
+def _render_notes(tables: Sequence[Table], console: Console) -> None:
     """Print the basis and notes, each once for all tables."""
     console.print()
     for note in dict.fromkeys(note for table in tables for note in (table.basis, *table.notes)):
-        _say(complete(note), console, "dim")
+        _say(note, console, "dim")
 
 
 def _key_to_marks(tables: Sequence[Table]) -> str:

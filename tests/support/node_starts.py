@@ -1,4 +1,4 @@
-"""Measure the time between the starts of a testbed's nodes, by the server's own log: `python -m benches.starts`.
+"""Measure the time between the starts of a testbed's nodes, by the server's own log.
 
 Each node has its own clock, and one client with a long think time, so that a lack of CPU time is not the cause. Apache
 logs the microsecond at which each request arrived, by a single clock, so errors of the nodes' clock offsets are
@@ -7,7 +7,6 @@ included. A node's own report of its start is in every record.
 
 from __future__ import annotations
 
-import argparse
 import re
 import secrets
 import sys
@@ -18,9 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from benches.mixes import document, http_target
+
 from serverdyno.fleet.clock import ClockOffset
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.fleet.testbed.standing import standing
@@ -34,7 +32,7 @@ from serverdyno.servers.web import ACCESS_LOG
 
 OFFSETS_S = (0.0, 7200.05, 36000.1, -59.85)
 """Clock offsets: up to hours, and at least 50 ms apart. A clock can't be behind by more than the machine's uptime."""
-MIXES, LENGTH_S, THINK_S = 100, 0.4, 10.0
+LENGTH_S, THINK_S = 0.4, 10.0
 LINE = re.compile(r"^(\S+) .* (\d+)$")
 
 
@@ -70,7 +68,7 @@ def serving(address: str, directory: Path) -> Iterator[TimedApache]:
         yield server
 
 
-def measured(mixes: int = MIXES) -> Iterator[Starts]:
+def measured(mixes: int) -> Iterator[Starts]:
     """Run levels one after another, and yield the starts of each. Raises DynoError."""
     subnet = Subnet(name="lan", hosts=len(OFFSETS_S), clock_offset_s=list(OFFSETS_S))
     with standing(Testbed(subnets=[subnet])) as made:
@@ -109,28 +107,3 @@ def spread(lines: list[str]) -> tuple[float, ...]:
         first[found[1]] = min(first[found[1]], int(found[2]))
     earliest = min(first.values())
     return tuple((at_us - earliest) / 1e3 for at_us in first.values())
-
-
-def main() -> None:
-    """Measure, and print the percentiles."""
-    parser = argparse.ArgumentParser(prog="python -m benches.starts", description=__doc__)
-    parser.add_argument("--mixes", type=int, default=MIXES)
-    found = [*measured(parser.parse_args().mixes)]
-    for name, values in {
-        "start of each node after the first one's, by the server's log, ms": [
-            each for mix in found for each in mix.spread_ms
-        ],
-        "spread of a mix (last node after the first), ms": [max(mix.spread_ms) for mix in found],
-        "first operation after the moment set, by the node's clock, ms": [
-            each for mix in found for each in mix.own_late_ms
-        ],
-        "error of the clocks, ms": [clock.error_ns / 1e6 for mix in found for clock in mix.clocks],
-    }.items():
-        p50, p90, p99 = np.percentile(values, [50, 90, 99])
-        print(
-            f"{name}: p50 {p50:.3f}, p90 {p90:.3f}, p99 {p99:.3f}, max {max(values):.3f}, n = {len(values)}"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Test the reference server with h2spec, in the clear and over TLS: `python tools/h2spec.py [h2spec]`.
+"""Test the reference server with h2spec, in the clear and over TLS: `python tests/conformance/h2spec.py [h2spec]`.
 
 Install h2spec by `go install github.com/summerwind/h2spec/cmd/h2spec@latest`. docs/http2.md says what may fail, and
 why. The exit status is 1 if anything else fails.

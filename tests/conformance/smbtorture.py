@@ -1,4 +1,4 @@
-"""Test the reference SMB server with Samba's smbtorture: `python tools/smbtorture.py [SUITE ...]`.
+"""Test the reference SMB server with Samba's smbtorture: `python tests/conformance/smbtorture.py [SUITE ...]`.
 
 Each test of the core suites (`SUITES`) runs against its own server, with a time limit, so that a hanging test does not
 affect others. It prints the failed and skipped tests, and the share that passes. With `--handles`, it runs the suites

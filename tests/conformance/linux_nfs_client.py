@@ -1,4 +1,4 @@
-"""Test the reference NFS server with Linux's client: `python tools/linux_nfs_client.py [--version 4.1]`.
+"""Test the reference NFS server with Linux's client: `python tests/conformance/linux_nfs_client.py [--version 4.1]`.
 
 A guest (qemu, Debian's cloud kernel) mounts the server by NFSv3 or NFSv4.1, runs coreutils, tar and find on it, and
 compares the results: `linux_nfs_client.sh`. In the middle of a large write, the server restarts and loses unstable
@@ -121,8 +121,8 @@ def followed(server: _native.ReferenceNfsServer, machine: subprocess.Popen[bytes
             given_back = server.requests().get("DELEGRETURN", 0) - before.get("DELEGRETURN", 0)
             print(f"another client has changed a file; delegations given back for it: {given_back}")
         if RESTART in said and server.restarts == 0:
-            before = server.requests()["WRITE"]
-            while server.requests()["WRITE"] < before + 10 and time.monotonic() < deadline:
+            written = server.requests()["WRITE"]
+            while server.requests()["WRITE"] < written + 10 and time.monotonic() < deadline:
                 time.sleep(POLL_S)
             lost = server.restart(outage_s=OUTAGE_S)
             print(f"the server has started anew; files with lost writes: {lost}")

@@ -1,0 +1,1 @@
+"""What tests the reference servers by the programs of others; a person starts it."""
