@@ -185,7 +185,7 @@ class Objects(Work[ObjectsSettings]):
 
     name = "objects"
     workloads: ClassVar[Mapping[str, str]] = {
-        "objects": "The access key needs the rights to put, get, list and delete objects in the bucket."
+        "objects": "Check that the server has every operation of the suite, and that the access key may use it."
     }
     section = "objects"
     settings_type = ObjectsSettings
