@@ -191,8 +191,8 @@ def _kept_versions(access: Access, looks: Sequence[_native.ShareLook]) -> Iterat
     for look in looks:
         if look["keeps_versions"]:
             yield (
-                f"{access.url}: the bucket {look['share']} has versioning. Objects that the load replaces or deletes stay "
-                "in it as old versions, also after the load",
+                f"{access.url}: the bucket {look['share']} has versioning. Objects that the load replaces or "
+                "deletes stay in it as old versions, also after the load",
                 "Use a bucket without versioning, or one with a lifecycle rule that removes old versions.",
             )
 

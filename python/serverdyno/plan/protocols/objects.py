@@ -239,6 +239,10 @@ class Objects(Work[ObjectsSettings]):
         """Return the largest total size of the objects of one thread."""
         return settings.objects * settings.size.most_bytes
 
+    def workspace_objects(self, settings: ObjectsSettings) -> int:
+        """Return the number of objects of one thread."""
+        return settings.objects
+
     def facts(self, settings: ObjectsSettings, client_cache: str | None) -> tuple[Fact, ...]:
         """Return the operations and the objects, and how long the objects stay."""
         del client_cache
