@@ -45,7 +45,10 @@ class Goal:
         return f"{self.ours} / {best}"
 
     def ratios(self, runs: Sequence[Run], figures: Mapping[str, ReadFigure]) -> Spread | None:
-        """Return the ratios of the rounds in which ours and all peers ran; None if there are none."""
+        """Return the ratios of the rounds in which ours and all peers ran; None if there are none.
+
+        A round whose best peer has 0 has no ratio: its CPU time or memory was too small to be measured.
+        """
         figure, better = figures[self.figure], max if self.bound.at_least else min
         by_round: dict[int, dict[str, float]] = {}
         for run in runs:
@@ -53,9 +56,9 @@ class Goal:
             if run.kept and value is not None:
                 by_round.setdefault(run.round, {})[run.tool] = value
         found = [
-            row[self.ours] / better([row[peer] for peer in self.peers])
+            row[self.ours] / best
             for row in by_round.values()
-            if {self.ours, *self.peers} <= row.keys()
+            if {self.ours, *self.peers} <= row.keys() and (best := better([row[peer] for peer in self.peers]))
         ]
         return spread(found) if found else None
 

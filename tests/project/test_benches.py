@@ -124,6 +124,19 @@ def test_a_ratio_is_taken_within_a_round_and_to_the_best_of_the_peers() -> None:
     assert Goal("dyno", ("none",), "requests/s", Bound(1.1)).ratios(runs, speed.FIGURES) is None
 
 
+def test_a_round_whose_best_peer_is_too_small_to_be_measured_has_no_ratio() -> None:
+    runs = [
+        run_with("dyno", 0, 300.0, cpu_s=1.0),
+        run_with("wrk", 0, 300.0, cpu_s=0.0),
+        run_with("dyno", 1, 300.0, cpu_s=1.0),
+        run_with("wrk", 1, 300.0, cpu_s=2.0),
+    ]
+    goal = Goal("dyno", ("wrk",), "generator CPU, us/request", Bound(1.0, at_least=False))
+    found = goal.ratios(runs, speed.FIGURES)
+    assert found is not None and (found.low, found.n) == (0.5, 1)
+    assert goal.ratios(runs[:2], speed.FIGURES) is None
+
+
 def test_what_wrk_calls_a_request_and_was_refused_is_an_error() -> None:
     good = wrk_account(WRK.format(trouble=""))
     assert (good.requests, good.requests_in_window, good.window_s, good.errors) == (474_639, 474_639, 3.01, 0)

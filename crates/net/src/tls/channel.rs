@@ -26,6 +26,8 @@ const IDLE_CALLS: usize = 64;
 const RECORD_OVERHEAD_BYTES: usize = 64;
 /// Maximum plaintext of a record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 * 1024;
+/// Maximum plaintext that is encrypted before it is sent, if there is more.
+const FLUSHED_BYTES: usize = 16 * RECORD_BYTES;
 
 /// Whether the consumer wants more data now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +147,11 @@ impl<S: Side> Channel<S> {
     /// # Errors
     /// The connection's failure, or `late` once the task's deadline has passed.
     pub async fn send_all(&mut self, bytes: &[u8], late: Fault) -> Result<(), Failure> {
-        self.encrypt(bytes)?;
+        // Ciphertext of a large body is sent while it is in the CPU's cache, and takes little memory.
+        for part in bytes.chunks(FLUSHED_BYTES) {
+            self.encrypt(part)?;
+            self.flush(late).await?;
+        }
         self.flush(late).await
     }
 
@@ -156,12 +162,10 @@ impl<S: Side> Channel<S> {
     pub async fn send_pair(&mut self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
         if first.len() + second.len() <= RECORD_BYTES {
             // Use one record, as a server with a send buffer does.
-            self.encrypt(&[first, second].concat())?;
-        } else {
-            self.encrypt(first)?;
-            self.encrypt(second)?;
+            return self.send_all(&[first, second].concat(), late).await;
         }
-        self.flush(late).await
+        self.encrypt(first)?;
+        self.send_all(second, late).await
     }
 
     async fn flush(&mut self, late: Fault) -> Result<(), Failure> {
@@ -338,7 +342,7 @@ impl<S: Side> Channel<S> {
                 }
                 Ok(ConnectionState::EncodeTlsData(mut encoding)) => {
                     self.declined |= would_decline;
-                    encode(&mut self.outgoing, |room| {
+                    encode(&mut self.outgoing, 0, |room| {
                         encoding.encode(room).map_err(needed_of_encode)
                     });
                 }
@@ -365,7 +369,7 @@ impl<S: Side> Channel<S> {
         // holds.
         while self.side.state().wants_write() {
             match self.side.process(&mut []).state {
-                Ok(ConnectionState::EncodeTlsData(mut encoding)) => encode(&mut self.outgoing, |room| {
+                Ok(ConnectionState::EncodeTlsData(mut encoding)) => encode(&mut self.outgoing, 0, |room| {
                     encoding.encode(room).map_err(needed_of_encode)
                 }),
                 Ok(ConnectionState::TransmitTlsData(transmitting)) => transmitting.done(),
@@ -389,14 +393,15 @@ impl<S: Side> Channel<S> {
             while !encrypted {
                 match self.side.process(&mut []).state {
                     Ok(ConnectionState::WriteTraffic(mut traffic)) => {
-                        outgoing.reserve(part.len() + RECORD_OVERHEAD_BYTES);
-                        encode(outgoing, |room| {
+                        encode(outgoing, part.len() + RECORD_OVERHEAD_BYTES, |room| {
                             traffic.encrypt(part, room).map_err(needed_of_encrypt)
                         });
                         encrypted = true;
                     }
                     Ok(ConnectionState::EncodeTlsData(mut encoding)) => {
-                        encode(outgoing, |room| encoding.encode(room).map_err(needed_of_encode));
+                        encode(outgoing, 0, |room| {
+                            encoding.encode(room).map_err(needed_of_encode)
+                        });
                     }
                     Ok(ConnectionState::TransmitTlsData(transmitting)) => transmitting.done(),
                     Ok(ConnectionState::PeerClosed) => self.peer_closed = true,
@@ -435,7 +440,7 @@ impl<S: Side> Channel<S> {
     pub fn close_session(&mut self) {
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = self.side.process(&mut []).state {
             let outgoing = &mut self.outgoing;
-            encode(outgoing, |room| {
+            encode(outgoing, 0, |room| {
                 traffic.queue_close_notify(room).map_err(needed_of_encrypt)
             });
         }
@@ -459,11 +464,15 @@ fn needed_of_encrypt(error: EncryptError) -> Option<usize> {
     }
 }
 
-/// Appends what `write` produces to `outgoing`. If the space is too small, `write` returns the space that it
-/// needs.
-fn encode(outgoing: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) {
+/// Appends what `write` produces to `outgoing`, given `room` bytes of space. If that is too small, `write` returns the
+/// space that it needs.
+fn encode(
+    outgoing: &mut Vec<u8>,
+    room: usize,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>,
+) {
     let start = outgoing.len();
-    outgoing.resize(outgoing.capacity(), 0);
+    outgoing.resize(start + room, 0);
     let mut written = write(&mut outgoing[start..]);
     if let Err(Some(needed)) = written {
         outgoing.resize(start + needed, 0);
