@@ -17,11 +17,12 @@ from pydantic import BaseModel
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 MOST_LINE = 4_000
-"""Most characters of a line. No name or setting needs more, and a line of megabytes hides everything else."""
+"""Maximum number of characters of a line. No name or setting needs more, and a line of megabytes hides everything else.
+"""
 MOST_TEXT = 2**20
-"""Most characters of a text of several lines, such as a configuration file."""
+"""Maximum number of characters of a text of several lines, such as a configuration file."""
 MOST_QUOTED = 500
-"""Most characters of a quotation in a sentence."""
+"""Maximum number of characters of a quotation in a sentence."""
 
 # Control characters except tab and line feed, which terminals execute and XML forbids; lone surrogates, which can't be
 # encoded; line and paragraph separators; marks that change the reading direction; Unicode noncharacters.

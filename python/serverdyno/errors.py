@@ -88,7 +88,7 @@ class ConsentError(UserError):
     """A target outside loopback that has not consented to load."""
 
 
-NO_PIPE = "Standard input and pipes can't be read a second time: save the text into a file, and name that."
+NO_PIPE = "Standard input and pipes can't be read a second time: save the text in a file, and give its name."
 
 
 def refuse_pipe(file: Path) -> Path:

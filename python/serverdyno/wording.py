@@ -14,7 +14,7 @@ NO_BREAK = "\u00a0"
 ADVICE_ENDS = re.compile(
     r"(?<=[.;]) (?=If |Or |Otherwise|Try |A |With |Where |When |Some |Linux: |Location: )"
 )
-"""Where another piece of advice begins in a hint: at an alternative, or at a case."""
+"""Positions in a hint at which another piece of advice begins: an alternative, or a case."""
 NOTHING = "–"  # noqa: RUF001  an en dash means "not measured" in a table
 
 
@@ -106,7 +106,7 @@ def share(value: float | None) -> str:
 
 
 def share_span(low: float | None, high: float | None) -> str:
-    """Return `72 % to 81 %`, or the sign for nothing if an end isn't known."""
+    """Return `72 % to 81 %`, or a dash if an end isn't known."""
     return NOTHING if low is None or high is None else f"{share(low)} to {share(high)}"
 
 
@@ -143,7 +143,7 @@ def seconds_span(values: Iterable[float]) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Return a rate or count with separators, or the sign for nothing."""
+    """Return a rate or count with separators, or a dash."""
     return NOTHING if value is None else units.format_count(value)
 
 

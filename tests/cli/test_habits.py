@@ -78,7 +78,7 @@ def test_a_place_in_its_place_is_not_the_cause(home: Home, words: list[str]) -> 
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        (("-U", "games%pw"), "the user is --user here"),
+        (("-U", "games%pw"), "the option for the user is --user"),
         (("--password", "pw"), "export DYNO_SMB_PASSWORD"),
         (("-A", "file"), "export DYNO_SMB_PASSWORD"),
         (("-W", "T2"), "--user 'DOMAIN\\NAME'"),
@@ -143,6 +143,11 @@ def test_what_a_browser_or_curl_adds_without_effect_is_left_out(home: Home) -> N
     for given in (
         ("-H", "Connection: keep-alive", "-H", "Expect:"),
         ("--no-keep-alive", "-H", "connection: Close"),
+        ("-H", "Content-Length: 5", "--data", "hello"),
+        ("-H", "content-length: 6", "--data", "grün"[:4] + "!"),
+        ("-H", "Content-Length: 0", "--method", "POST"),
+        ("-H", "Transfer-Encoding:", "-H", "TE: trailers", "-H", "Keep-Alive: 300"),
+        ("-H", "Host: 127.0.0.1:9", "-H", "Accept-Encoding: gzip, deflate, br, zstd"),
     ):
         done = home.here("load", f"{url}#top", *given)
         assert done.returncode == 1 and f"{url}: nothing accepted" in done.stderr, done.stderr
@@ -151,9 +156,14 @@ def test_what_a_browser_or_curl_adds_without_effect_is_left_out(home: Home) -> N
         ("-H", "Connection: close"),
         ("--no-keep-alive", "-H", "Connection: keep-alive"),
         ("-H", "Expect: 100-continue"),
+        ("-H", "Transfer-Encoding: chunked", "--data", "hello"),
+        ("-H", "Content-Length: 6", "--data", "hello"),
+        ("--no-keep-alive", "-H", "Keep-Alive: 300"),
     ):
         done = home.here("load", url, *refused)
         assert done.returncode == 2 and "can't be given" in done.stderr, done.stderr
+        if "Content-Length: 6" in refused:
+            assert "Content-Length says 6, but the body has 5 bytes" in done.stderr
 
 
 @pytest.mark.parametrize("options", [(), ("--user", "me"), ("--authentication", "kerberos")])
@@ -219,4 +229,4 @@ def test_a_pipe_that_would_be_empty_the_second_time_is_refused(home: Home) -> No
             done = home.here("load", "https://127.0.0.1:9/", option, file)
             assert done.returncode == 2 and "can't be read a second time" in done.stderr, done.stderr
     done = home.here("run", fifo)
-    assert done.returncode == 2 and "save the text into a file" in done.stderr, done.stderr
+    assert done.returncode == 2 and "save the text in a file" in done.stderr, done.stderr

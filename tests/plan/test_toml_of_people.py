@@ -39,7 +39,7 @@ def refusal(folder: Path, text: str) -> str:
         ('name = "p"\nname = "q"\n', 2, "name appears a second time"),
         ("name = \u201cp\u201d\n", 1, "the quotation marks are typographic"),
         ('name\u00a0= "p"\n', 1, "an invisible character"),
-        ("name = p\n", 1, 'text stands in quotation marks: name = "..."'),
+        ("name = p\n", 1, 'text must be in quotation marks: name = "..."'),
         ("suite = quick-static\n", 1, 'suite = "..."'),
         (f"{HEAD}repetitions = 3,\n", 3, "a line ends without a comma"),
         (f"{HEAD}// a comment\n", 3, "a comment begins with #"),
@@ -61,7 +61,7 @@ def test_text_that_is_not_toml_has_its_cause(tmp_path: Path, text: str, line: in
         (f"{HEAD}{SERVER}[[generator]]\nprocesses = 1\n", ": write [generator], because there is only one"),
         (
             f"{HEAD}{SERVER}[servers.factors]\naccess_log = true\n",
-            "must be a list, not true: write access_log = [true], and a single level belongs into settings",
+            "must be a list, not true: write access_log = [true], and a single level belongs in settings",
         ),
         (f"{HEAD}{SERVER}cpus = 1\n", "must be a list, not 1: write cpus = [1]"),
         (f'{HEAD}{SERVER}cpus = "0, 1"\n', "write cpus = [0, 1]"),

@@ -177,7 +177,7 @@ def throws_clients_out(record: MixRecord) -> MixRecord:
     ("change", "said"),
     [
         (hidden_of_the_slower, "nginx-on-1 may be up to"),
-        (throws_clients_out, "of the clients left load levels of nginx-off-2"),
+        (throws_clients_out, "of the clients of nginx-off-2 left before the end of a load level"),
     ],
 )
 def test_a_main_effect_is_not_claimed_where_its_cells_are_not_comparable(

@@ -62,7 +62,7 @@ def test_a_collapse_is_told_with_three_repetitions_and_not_judged_with_two() -> 
         for count in (3, 2)
     )
     [claim] = claims(three, "Collapse")
-    assert claim.startswith("apache collapses beyond 20 clients: every later load level is 7")
+    assert claim.startswith("apache collapses beyond 20 clients: throughput is lower by 7")
     assert claims(two, "Collapse") == []
     assert table(two, "shape").rows[0][9].text == "–"  # noqa: RUF001
 

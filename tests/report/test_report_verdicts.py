@@ -61,7 +61,7 @@ def test_a_server_that_throws_out_its_clients_is_not_called_faster_for_it() -> N
     assert ObstacleKind.CLIENTS_LEFT in kinds(report, Metric.OVERALL_AVERAGE)
     said = comparison_words(report)
     assert "b and a are not comparable in" in said
-    assert "of the clients left load levels of b" in said
+    assert "of the clients of b left before the end of a load level" in said
     assert "is faster" not in said
 
 

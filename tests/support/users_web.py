@@ -68,6 +68,17 @@ def h2o(at: Path, settings: str) -> Iterator[int]:
 
 
 @contextmanager
+def haproxy(at: Path, settings: str) -> Iterator[int]:
+    """Run HAProxy with these sections, in which `{port}` is its port, and time limits longer than any test."""
+    port = free_port()
+    limits = "\n".join(f"  timeout {name} 5m" for name in ("connect", "client", "server", "queue"))
+    text = f"defaults\n  mode http\n{limits}\n{settings.replace('{port}', str(port))}"
+    (at / "haproxy.cfg").write_text(text)
+    with _running(["haproxy", "-db", "-f", "haproxy.cfg"], at, port):
+        yield port
+
+
+@contextmanager
 def _running(command: list[str], at: Path, port: int) -> Iterator[None]:
     skip_unless_installed(command[0])
     program = str(find_program(command[0]))

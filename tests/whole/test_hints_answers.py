@@ -56,6 +56,7 @@ def test_answers_that_are_all_empty_are_told_before_a_figure_is_quoted(home: Hom
         url = f"http://127.0.0.1:{named}/"
         by_address = home.here("load", url, *SHORT)
         assert by_address.returncode == 0, by_address.stderr
+        assert f"{url}: the answer is empty" in by_address.stderr
         shown = " ".join(by_address.stdout.split())
         assert "Before you quote a figure" in shown and "Every answer of target is empty" in shown
         assert "give the site's name with -H 'Host: NAME'." in shown
@@ -69,4 +70,4 @@ def test_answers_that_are_all_empty_are_told_before_a_figure_is_quoted(home: Hom
             asked = url.replace("127.0.0.1", "server.test") if "--resolve" in options else url
             done = home.here("load", asked, *options, *SHORT)
             assert done.returncode == 0, done.stderr
-            assert "is empty" not in done.stdout
+            assert "is empty" not in done.stdout + done.stderr

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -392,7 +390,7 @@ def saying(answer: bytes) -> Iterator[int]:
             "leave out --proxy-protocol",
         ),
         ("server { listen 127.0.0.1:{port}; return 444; }", (), "ends connections without a complete answer"),
-        ("server { listen 127.0.0.1:{port}; return 444; }", (), "not one byte of it came"),
+        ("server { listen 127.0.0.1:{port}; return 444; }", (), "no byte of it arrived"),
     ],
 )
 def test_another_protocol_than_the_servers_has_the_option_to_use(
@@ -526,55 +524,6 @@ def answering(answer: bytes) -> Iterator[int]:
         finally:
             listening.shutdown(socket.SHUT_RDWR)
             thread.join()
-
-
-@pytest.mark.parametrize(("here", "other"), [("127.0.0.1", "::1"), ("::1", "127.0.0.1")])
-def test_a_name_of_loopback_is_loaded_wherever_the_server_listens(home: Home, here: str, other: str) -> None:
-    with alone(here, other) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            for name in ("localhost", "shop.localhost"):
-                done = home.here("load", f"http://{name}:{server.server_port}/", *SHORT)
-                assert done.returncode == 0, done.stderr
-        finally:
-            server.shutdown()
-            serving.join()
-
-
-@contextmanager
-def alone(here: str, other: str) -> Iterator[ThreadingHTTPServer]:
-    """Open a server whose port nobody can use on the other loopback address while the server is open.
-
-    Servers of other tests may have the same port there, and a name of loopback then means them as well.
-    """
-
-    class There(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if ":" in here else socket.AF_INET
-
-    with socket.socket(socket.AF_INET6 if ":" in other else socket.AF_INET) as kept_free:
-        while True:
-            server = There((here, 0), Quick)
-            with server:
-                try:
-                    kept_free.bind((other, server.server_port))
-                except OSError as error:
-                    if error.errno != errno.EADDRINUSE:
-                        raise
-                    continue
-                yield server
-                return
-
-
-class Quick(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None: ...
 
 
 def test_an_answer_without_an_end_is_told_as_one(home: Home) -> None:

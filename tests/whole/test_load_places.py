@@ -5,14 +5,17 @@ Against nginx, whose own log shows what came.
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -116,6 +119,28 @@ def test_a_socket_where_nobody_listens_is_named(home: Home, tmp_path: Path) -> N
         made.bind(str(stale))
     done = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", stale)
     assert done.returncode == 1 and f"target at {stale}: nothing answers HTTP" in done.stderr, done.stderr
+    assert "nobody listens on it" in done.stderr and "the port" not in done.stderr
+
+
+def test_a_socket_of_a_plan_that_can_not_be_used_is_told_by_its_cause(home: Home, tmp_path: Path) -> None:
+    suite = 'name = "s"\ntitle = "s"\nsource = "own"\nworkload = "url"\nclients = [1]\nlength_s = 1\n'
+    (tmp_path / "s.toml").write_text(suite)
+    datagrams = tmp_path / "datagrams"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
+        made.bind(str(datagrams))
+        for place, said in (
+            (tmp_path / "absent", "The socket's file does not exist"),
+            (datagrams, "not of the kind that web servers listen on"),
+        ):
+            (tmp_path / "p.toml").write_text(
+                'name = "p"\nsuite = "./s.toml"\nrepetitions = 1\n[[servers]]\nserver = "external"\n'
+                f'url = "http://shop.example/"\nsettings = {{ connect_to = "{place}" }}\n'
+            )
+            checked = home.here("plan", "check", tmp_path / "p.toml")
+            assert (f"{place} does not exist" in checked.stdout + checked.stderr) == (place != datagrams)
+            done = home.here("run", tmp_path / "p.toml")
+            assert done.returncode == 1 and said in done.stderr, done.stderr
+            assert "nothing listens there" not in done.stderr
 
 
 def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_consent(home: Home) -> None:
@@ -259,3 +284,52 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
     posted = ("-p", tmp_path / "body", "-T", "application/x-www-form-urlencoded", "-H", "X-A: -n")
     done = home.here("load", "http://127.0.0.1:9/", *posted, "-c", "2", "-t", "1", "-d", "0.5s")
     assert "nothing accepted the connection" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(("here", "other"), [("127.0.0.1", "::1"), ("::1", "127.0.0.1")])
+def test_a_name_of_loopback_is_loaded_wherever_the_server_listens(home: Home, here: str, other: str) -> None:
+    with alone(here, other) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            for name in ("localhost", "shop.localhost"):
+                done = home.here("load", f"http://{name}:{server.server_port}/", *SHORT)
+                assert done.returncode == 0, done.stderr
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+@contextmanager
+def alone(here: str, other: str) -> Iterator[ThreadingHTTPServer]:
+    """Open a server whose port nobody can use on the other loopback address while the server is open.
+
+    Servers of other tests may have the same port there, and a name of loopback then means them as well.
+    """
+
+    class There(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in here else socket.AF_INET
+
+    with socket.socket(socket.AF_INET6 if ":" in other else socket.AF_INET) as kept_free:
+        while True:
+            server = There((here, 0), Quick)
+            with server:
+                try:
+                    kept_free.bind((other, server.server_port))
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        raise
+                    continue
+                yield server
+                return
+
+
+class Quick(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...

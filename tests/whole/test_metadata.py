@@ -132,7 +132,7 @@ def test_clients_go_on_when_the_server_was_away() -> None:
         ({"cache": "leases"}, {}, "client.cache: must be none"),
         ({"files": 0}, {}, "workload.files: out of bounds"),
         ({"file_bytes": 2**20 + 1}, {}, "workload.file_bytes: out of bounds"),
-        ({}, {"threads": 2}, "threads: a client of this workload has one thread"),
+        ({}, {"threads": 2}, "threads: a client of this workload can have only one thread"),
     ],
 )
 def test_what_metadata_can_not_do_is_refused(files: dict[str, Any], shape: dict[str, Any], said: str) -> None:

@@ -108,7 +108,7 @@ def test_requests_without_a_key_are_told_to_be_anonymous(
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     url = f"s3://127.0.0.1:{server.port}/volume1"
     told = refused(home.here("objects", url, *SHORT, "--into", tmp_path / "e"))
-    assert "AccessDenied" in told and "not signed: give an access key" in told
+    assert "AccessDenied" in told and "not signed: export AWS_ACCESS_KEY_ID" in told
     assert_unchanged(server)
 
 
@@ -272,7 +272,7 @@ def test_a_quota_that_is_used_up_under_load_is_told_and_what_was_put_is_removed(
     [
         ("wrong-content=1", "other bytes than it had acknowledged"),
         ("torn-put=1", "other bytes than it had acknowledged"),
-        ("wrong-etag=1", "a part_bytes above the size of the objects"),
+        ("wrong-etag=1", "--part-bytes above the size of the objects"),
     ],
 )
 def test_a_wrong_object_is_no_matter_of_permissions(

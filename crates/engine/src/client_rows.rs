@@ -7,7 +7,7 @@ use serde::Serialize;
 
 const WORDS: usize = 7;
 const WORD_BYTES: usize = 8;
-/// Encodes "the client did not leave".
+/// Encodes that the client did not leave.
 const NEVER: u64 = u64::MAX;
 
 /// One client.

@@ -322,7 +322,7 @@ impl Tally {
         }
     }
 
-    /// Counts the failure of a client that takes no part: an error of second 0, without a class.
+    /// Counts the failure of a client that takes no part, as an error in second 0 without a class.
     pub(crate) fn count_absence(&mut self, client: usize, failure: Failure) {
         self.note_failure(client, false, failure, false, 0);
         self.second(0).errors += 1;

@@ -154,7 +154,7 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// Returns a hint for a failure of a job.
+    /// Returns a hint for a failure of a job, or of a connection without load.
     fn advice_on(&self, _failure: &Failure) -> Option<&'static str> {
         None
     }
@@ -185,7 +185,7 @@ pub(crate) trait Work: Send + Sync + Debug {
     /// Returns the names of the operation classes, by id.
     fn classes(&self) -> &[String];
 
-    /// Prepares a thread before it makes sockets.
+    /// Prepares a thread before it creates sockets.
     fn enter(&self) -> Result<(), Errno> {
         Ok(())
     }

@@ -128,7 +128,7 @@ impl OpenTarget {
     }
 }
 
-/// A valid level, with everything built in advance that can be.
+/// A valid level, with everything prepared that can be prepared in advance.
 #[derive(Debug, Clone)]
 pub struct PreparedMix {
     mix: Arc<Mix>,
@@ -200,13 +200,13 @@ impl PreparedMix {
     }
 
     /// Returns the minimum space in bytes of one client's files at the end of its workload, or None if the
-    /// work makes no files.
+    /// work creates no files.
     #[must_use]
     pub fn workspace_bytes(&self) -> Option<u64> {
         self.work.workspace_bytes()
     }
 
-    /// Starts to remove all workspaces, within `most_ns`. Returns None if the work makes none.
+    /// Starts to remove all workspaces, within `most_ns`. Returns None if the work creates none.
     #[must_use]
     pub fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {
         self.work.remove_workspaces(most_ns)

@@ -21,7 +21,7 @@ const FIRST_PAUSE_NS: u64 = 100_000_000;
 /// Repetitions of one request or removal outside of the measured load.
 pub(crate) struct Patience<'a> {
     executor: &'a Executor,
-    /// Whether a failure may pass, so that another attempt is not useless.
+    /// Whether a failure may be temporary, so that another attempt may succeed.
     may_pass: fn(&Failure) -> bool,
     attempt: u32,
 }
@@ -38,7 +38,7 @@ impl<'a> Patience<'a> {
     /// Waits before the next attempt.
     ///
     /// # Errors
-    /// The failure, if another attempt would be useless or one too many.
+    /// The failure, if another attempt would be useless, or if the attempts are used up.
     pub(crate) async fn wait_after(&mut self, failure: Failure) -> Result<(), Failure> {
         self.attempt += 1;
         if self.attempt == ATTEMPTS || !(self.may_pass)(&failure) {
@@ -92,7 +92,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Removes each workspace, and repeats what failed. `remover` makes a remover for each concurrent removal.
+    /// Removes each workspace, and repeats what failed. `remover` creates a remover for each concurrent removal.
     pub(crate) fn remove<R>(&self, remover: impl Fn() -> R) -> Result<(), Failure>
     where
         R: AsyncFnMut(usize) -> Result<(), Failure> + 'static,

@@ -70,11 +70,11 @@ pub struct StreamsSpec {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StepAction {
-    /// Makes the scenario's own directory, which must not exist.
+    /// Creates the scenario's own directory, which must not exist.
     MakeBase,
     /// Removes the scenario's own directory if it exists and is empty.
     RemoveBase,
-    /// `tar xf`: makes directories and files with their contents; `times`: sets each file's times.
+    /// `tar xf`: creates directories and files with their contents; `times`: sets each file's times.
     MakeTree { tree: TreeSpec, times: bool },
     /// `ls`: lists the matching names of the topmost directory; with `long`, their attributes.
     List {

@@ -417,15 +417,15 @@ impl MixTally {
     /// Why `bytes` is not a tally that this version can read.
     pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, String> {
         let mut tally: Self =
-            ciborium::from_reader(&mut bytes).map_err(|error| format!("not a mix tally: {error}"))?;
+            ciborium::from_reader(&mut bytes).map_err(|error| format!("not a level's tally: {error}"))?;
         if tally.version != VERSION {
             return Err(format!(
-                "version {} of a mix tally is not supported; the supported version is {VERSION}",
+                "version {} of a level's tally is not supported; the supported version is {VERSION}",
                 tally.version
             ));
         }
         tally.by_client =
-            client_rows::read(bytes).ok_or("not a mix tally: its client rows are incomplete")?;
+            client_rows::read(bytes).ok_or("not a level's tally: its client rows are incomplete")?;
         Ok(tally)
     }
 

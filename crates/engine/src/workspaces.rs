@@ -35,7 +35,7 @@ struct Known {
 }
 
 impl Workspaces {
-    /// Prefix of the directory that each load makes in a share, with one directory per client. The rest of
+    /// Prefix of the directory that each load creates in a share, with one directory per client. The rest of
     /// the name is unique to the load, so that loads on the same share don't touch each other's files. They
     /// may run at the same time, or one may have been killed.
     pub const DIRECTORY: &str = "serverdyno-clients";

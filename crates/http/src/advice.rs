@@ -6,6 +6,7 @@ use crate::head::{is_redirect, status_of, Redirect};
 use crate::response::SILENCE;
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_net::tls::IN_PLAIN_HTTP;
+use rustix::io::Errno;
 
 /// A failure, reduced to what the table distinguishes.
 struct Case {
@@ -20,6 +21,8 @@ struct Case {
     is_cut: bool,
     /// Error code of HTTP/2 (RFC 9113, section 7). 0 (NO_ERROR) means none.
     http2_code: u32,
+    /// Error of the system call that failed.
+    errno: Option<Errno>,
     /// Whether the failure names a broken rule of HTTP, which shows that the server speaks HTTP.
     names_rule: bool,
     is: Circumstances,
@@ -71,6 +74,10 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         table,
         is_cut: failure.fault == Fault::ClosedEarly && matches!(failure.detail, Detail::Length { .. }),
         http2_code: code_of("HTTP/2"),
+        errno: match failure.detail {
+            Detail::Errno(number) => Some(Errno::from_raw_os_error(number)),
+            _ => None,
+        },
         names_rule: table.ends_with("rules"),
         is: *is,
     };
@@ -82,7 +89,7 @@ type Row = (fn(&Case) -> bool, &'static str);
 
 const HTTP2_OVER_TLS: &str =
     "Switch HTTP/2 on in the server (nginx: `http2 on`, before 1.25.1 `listen ... http2`; Apache: \
-                              `Protocols h2 http/1.1`), or leave out --http2 (version = \"2\" in a suite).";
+                              `Protocols h2 http/1.1`), or leave out --http2.";
 
 const TLS: &[Row] = &[
     (
@@ -96,8 +103,7 @@ const TLS: &[Row] = &[
                 || matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated);
             case.alert == 116 || refused && case.is.certificate_asked && !case.is.has_certificate
         },
-        "The server asks for a client certificate: give --cert FILE and --key FILE (in a suite: `certificate` and \
-         `key` in [http.tls]).",
+        "The server asks for a client certificate: give --cert FILE and --key FILE.",
     ),
     (
         |case| {
@@ -161,7 +167,7 @@ const TLS: &[Row] = &[
     (
         |case| case.fault == Fault::UntrustedCertificate,
         "Name the authority that signed the server's certificate, or this certificate where it signed itself: \
-         --ca-file of dyno load, `trust` in a plan. If that is done, the server may not send its intermediate \
+         --ca-file FILE. If that is done, the server may not send its intermediate \
          certificate: its file must hold the whole chain (nginx: ssl_certificate; `openssl s_client -connect \
          HOST:PORT -showcerts` shows what it sends). --insecure accepts any.",
     ),
@@ -195,7 +201,7 @@ const PROTOCOL: &[Row] = &[
             case.is.http2 && !case.is.tls && broken
         },
         "Without TLS the server must speak HTTP/2 with prior knowledge (nginx: `http2 on`, before 1.25.1 `listen \
-         ... http2`; Apache: `Protocols h2c http/1.1`). Otherwise leave out --http2 (version = \"2\" in a suite).",
+         ... http2`; Apache: `Protocols h2c http/1.1`). Otherwise leave out --http2.",
     ),
     (
         |case| case.names_rule && case.fault == Fault::MalformedHead,
@@ -377,8 +383,7 @@ const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 426 && case.is.http2,
-        "The server wants another protocol for this URL: curl -i shows it as Upgrade. Leave out --http2 (version = \
-         \"2\" in a suite) for HTTP/1.1. WebSocket is not supported.",
+        "The server wants another protocol for this URL: curl -i shows it as Upgrade. Leave out --http2 for HTTP/1.1. WebSocket is not supported.",
     ),
     (
         |case| case.status == 426,
@@ -439,7 +444,7 @@ const STATUS: &[Row] = &[
     (
         |case| case.status == 503,
         "The server refuses requests: it is overloaded, under maintenance, or limits the rate or the number of \
-         connections, or no server behind it is up. Look at its log, or ask less often (--rate, fewer --clients).",
+         connections, or no server behind it is up. Look at its log, or ask less often (--rate, fewer clients).",
     ),
     (
         |case| case.status == 505,
@@ -467,13 +472,30 @@ const CONNECTION: &[Row] = &[
     (
         // HTTP_1_1_REQUIRED
         |case| case.http2_code == 13,
-        "The server serves this URL over HTTP/1.1 alone, as IIS does with Windows log-on: leave out --http2 (version \
-         = \"2\" in a suite).",
+        "The server serves this URL over HTTP/1.1 alone, as IIS does with Windows log-on: leave out --http2.",
     ),
     (
         |case| matches!(case.fault, Fault::StreamReset | Fault::StreamRefused | Fault::GoingAway),
-        "Look at the server's log: it ends this request without a complete answer. curl --http2-prior-knowledge (or \
-         --http2 for https://) shows whether another client gets one.",
+        "Look at the server's log: it ends this request without a complete answer. curl shows whether another client \
+         gets one.",
+    ),
+    (
+        |case| case.is.is_unix && case.errno == Some(Errno::NOENT),
+        "The socket's file does not exist: start the server, or check the path of the socket.",
+    ),
+    (
+        |case| case.is.is_unix && case.errno == Some(Errno::ACCESS),
+        "The user that runs dyno may not use the socket: let it write to the socket's file and enter its directories \
+         (chmod, or the group of the server).",
+    ),
+    (
+        |case| case.is.is_unix && case.errno == Some(Errno::PROTOTYPE),
+        "The socket is not of the kind that web servers listen on (SOCK_STREAM): check the path of the socket.",
+    ),
+    (
+        |case| case.is.is_unix && case.fault == Fault::ConnectionRefused,
+        "The file is there, but nobody listens on it: it may be left over from a server that has ended, or be no socket \
+         at all. Start the server, or check the path.",
     ),
     (
         |case| case.fault == Fault::ConnectionRefused,
@@ -503,7 +525,7 @@ const CONNECTION: &[Row] = &[
         |case| case.fault == Fault::IdleClose,
         "The server closes idle connections before the clients use them again: raise its keep-alive timeout above \
          their pauses (nginx: keepalive_timeout; Apache: KeepAliveTimeout; Node: server.keepAliveTimeout), or use \
-         --no-keep-alive (keep_alive = false in a suite). Such a request is not sent again, because the server may \
+         --no-keep-alive. Such a request is not sent again, because the server may \
          have carried it out.",
     ),
     (

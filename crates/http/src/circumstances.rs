@@ -16,6 +16,8 @@ pub struct Circumstances {
     pub is_address: bool,
     /// The URL's host is localhost.
     pub is_localhost: bool,
+    /// The clients connect to a Unix socket.
+    pub is_unix: bool,
     /// The client sends a PROXY protocol header.
     pub proxy_protocol: bool,
     /// The server redirects to the URL that was requested.

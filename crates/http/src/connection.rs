@@ -13,7 +13,8 @@ use std::rc::Rc;
 /// arrives as fast as it is read would block all other clients of the loop and their deadlines.
 const RECEIVES_IN_A_TURN: u32 = 16;
 
-/// Idle time from which a close by the server is its keep-alive timeout. Servers state it in whole seconds.
+/// Idle time at which a close by the server counts as its keep-alive timeout. Servers set this timeout in whole
+/// seconds.
 const LEAST_IDLE_NS: u64 = NS_PER_S / 2;
 
 /// How the clients of a level use connections.
@@ -83,7 +84,7 @@ pub struct Connection<T: Transport = PlainTcp> {
     stream: Option<T::Stream>,
     /// Whether some requests must not be repeated, so that the end of the last exchange is noted.
     notes_end: bool,
-    /// End of the last exchange, in nanoseconds of the monotonic clock; 0: not noted.
+    /// End of the last exchange, in nanoseconds of the monotonic clock; 0 if not noted.
     ended_ns: u64,
     reader: ResponseReader,
 }
@@ -152,7 +153,7 @@ impl<T: Transport> Connection<T> {
         self.exchange_parts(&[request], start_ns, body, cost).await
     }
 
-    /// Does the same with a request in parts: its head, and pieces of its body, which are not copied.
+    /// Like `exchange`, but the request is in parts: its head, and pieces of its body. The pieces are not copied.
     ///
     /// # Errors
     /// Same as `exchange`.

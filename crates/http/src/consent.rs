@@ -127,7 +127,7 @@ impl Target {
         self.trust.is_some()
     }
 
-    /// Returns whether a header Location leads to the URL of the target.
+    /// Returns whether a Location header leads to the target's URL.
     #[must_use]
     pub fn is_at(&self, location: &str) -> bool {
         let scheme = if self.is_secure() { "https://" } else { "http://" };
@@ -168,6 +168,7 @@ impl Target {
                 .parse::<IpAddr>()
                 .is_ok(),
             is_localhost: self.server_name().eq_ignore_ascii_case("localhost"),
+            is_unix: matches!(self.peer, Peer::Unix(_)),
             proxy_protocol: self.proxy_protocol.is_some(),
             redirects_to_itself: false,
             challenge: Challenge::Unknown,
@@ -246,7 +247,7 @@ impl Trusting {
     /// Reads the authorities.
     ///
     /// # Errors
-    /// They can't be read.
+    /// The authorities can't be read.
     pub fn trust(&self) -> Result<Trust, TargetError> {
         let trust = match self {
             Self::System => Trust::of_system(),

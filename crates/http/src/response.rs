@@ -71,11 +71,11 @@ pub(crate) fn begun_and_late(body_bytes: u64) -> Failure {
 /// Detail of a connection that was closed without a response.
 static SILENT: StatusTable = StatusTable {
     name: SILENCE,
-    write: |_, formatter| formatter.write_str("not one byte of it came"),
+    write: |_, formatter| formatter.write_str("no byte of it arrived"),
 };
 pub(crate) const SILENCE: &str = "HTTP silence";
 
-/// Adds to a failure that not one byte of the response came, if it is the end of the connection.
+/// Adds to a failure that no byte of the response arrived, if the connection ended without one.
 pub(crate) fn silent(failure: Failure, received_bytes: u64) -> Failure {
     let ended = matches!(failure.fault, Fault::ClosedEarly | Fault::Truncated);
     if !ended || received_bytes > 0 || failure.detail != Detail::None {

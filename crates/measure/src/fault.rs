@@ -87,7 +87,7 @@ named_enum! {
         WrongEtag "wrong_etag" "an object's ETag differs from the one that its PUT returned"
         ListMissing "list_missing" "an object is missing from the list"
         ListUnexpected "list_unexpected" "the list has an object that was deleted, or that was never put"
-        ListWrong "list_wrong" "the list has another size or ETag of an object than its PUT"
+        ListWrong "list_wrong" "the list reports a different size or ETag of an object than its PUT"
     }
 }
 

@@ -52,13 +52,12 @@ pub fn http_get<'py>(
 #[pyo3(signature = (target, *, timeout_s))]
 pub fn http_connect(py: Python<'_>, target: &Target, timeout_s: f64) -> PyResult<()> {
     let timeout = checked_timeout(timeout_s)?;
-    let target = target.inner.clone();
+    let (target, advising) = (target.inner.clone(), target.inner.clone());
     let connected = in_slices(py, move || {
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         target.connect(monotonic_ns().saturating_add(timeout_ns))
     })?;
-    let is = dyno_http::Circumstances::default();
-    connected.map_err(|failure| answer_error(&failure, dyno_http::advice(&failure, &is)))
+    connected.map_err(|failure| answer_error(&failure, advising.advice_on(&failure)))
 }
 
 /// Returns the NEGOTIATE response of the SMB server at an address.

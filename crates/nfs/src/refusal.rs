@@ -19,7 +19,7 @@ named_enum! {
     pub enum Refusal {
         NoPortmapper "no_portmapper" "the portmapper (port 111) does not answer"
         NoNfs "no_nfs" "the server has no NFSv3 over TCP, according to its portmapper"
-        NoServer "no_server" "no NFS server runs there: the portmapper knows none, and nothing listens at its port"
+        NoServer "no_server" "no NFS server runs there: the portmapper lists none, and nothing listens at its port"
         NoMountService "no_mount_service" "the server has no MOUNT version 3 over this transport, according to its portmapper"
         NotMount "not_mount" "the service at the MOUNT port does not speak MOUNT"
         Export "export" "the export was refused"

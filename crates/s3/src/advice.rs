@@ -2,8 +2,8 @@
 
 use crate::client::Payload;
 use crate::code::{is_of_server, name_in, status_in};
-use dyno_http::{Asking, Challenge};
-use dyno_measure::{Failure, Fault};
+use dyno_measure::{Detail, Failure, Fault};
+use dyno_net::tls::IN_PLAIN_HTTP;
 
 /// Circumstances on which remedies depend.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ const ROWS: &[Row] = &[
             "InvalidAccessKeyId",
         ],
         circumstance: anonymous,
-        text: "The requests were not signed: give an access key.",
+        text: "The requests were not signed: export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.",
     },
     Row {
         names: &["InvalidAccessKeyId", "XAdminUserNotFound"],
@@ -66,12 +66,13 @@ const ROWS: &[Row] = &[
     Row {
         names: &["AuthorizationHeaderMalformed", "PermanentRedirect", "BucketRegionError", "TemporaryRedirect"],
         circumstance: always,
-        text: "The bucket is in another region: set region, and use the endpoint of that region.",
+        text: "The bucket is in another region: give --region REGION, and use the endpoint of that region.",
     },
     Row {
         names: &["NoSuchBucket", "InvalidBucketName"],
         circumstance: always,
-        text: "Create the bucket, or check the URL (s3://HOST[:PORT]/BUCKET) and addressing (path or virtual).",
+        text: "Create the bucket, or check the URL (s3://HOST[:PORT]/BUCKET). If the server expects the bucket in the host's name, \
+               give --addressing virtual.",
     },
     Row {
         names: &["AccessDenied"],
@@ -88,17 +89,17 @@ const ROWS: &[Row] = &[
     Row {
         names: &["NotImplemented", "InvalidRequest", "InvalidArgument", "InvalidDigest", "XAmzContentSHA256Mismatch"],
         circumstance: chunked,
-        text: "The server may not support payload chunked: try payload unsigned or signed.",
+        text: "The server may not support payloads in chunks: try --payload unsigned or --payload signed.",
     },
     Row {
         names: &["EntityTooSmall"],
         circumstance: always,
-        text: "All parts of a multipart upload but the last need 5 MiB or more: raise part_bytes.",
+        text: "All parts of a multipart upload but the last need 5 MiB or more: give a larger --part-bytes.",
     },
     Row {
         names: &["EntityTooLarge"],
         circumstance: always,
-        text: "The object is too large for a single PUT on this server: set part_bytes below the server's limit.",
+        text: "The object is too large for a single PUT on this server: give --part-bytes below the server's limit.",
     },
 ];
 
@@ -133,7 +134,7 @@ fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
              have answered.",
         ),
         Fault::WrongContent | Fault::WrongLength if chunked(is) => Some(
-            "The server may store the framing of payload chunked as content: try payload unsigned or signed.",
+            "The server may store the framing of --payload chunked as content: try unsigned or signed.",
         ),
         Fault::WrongContent | Fault::WrongLength => Some(
             "The server returned an object with other bytes than it had acknowledged: look at its disks, and at caches \
@@ -141,26 +142,47 @@ fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         ),
         Fault::WrongEtag | Fault::ListWrong => Some(
             "The server states an ETag or size that its answer to the PUT did not have. Some servers change the ETag of \
-             multipart uploads: try a part_bytes above the size of the objects.",
+             multipart uploads: try --part-bytes above the size of the objects.",
         ),
         Fault::MalformedMessage => Some("The response is not as S3 describes it: check that the URL leads to an S3 server."),
         _ => None,
     }
 }
 
-/// Returns a hint for a failure below S3.
+/// Returns a hint for a failure below S3. Hints of `dyno_http` on ports name URLs and options that S3 lacks.
 fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
+    let is_plain = matches!(failure.detail, Detail::Status(status) if status.table.name == IN_PLAIN_HTTP);
+    match failure.fault {
+        _ if is_plain => return Some("The port speaks plain HTTP: use s3:// in place of s3s://."),
+        Fault::HandshakeTimeout | Fault::HandshakeRefused | Fault::MalformedRecord => {
+            return Some(
+                "Check that the port speaks TLS, and look at the server's log. If it speaks no TLS, use s3:// in place \
+                 of s3s://.",
+            )
+        }
+        Fault::MalformedHead | Fault::ClosedEarly | Fault::ConnectionReset if !is.is_secure => {
+            return Some(
+                "Check the port: the program there gives no complete answer over HTTP/1.1. If it speaks TLS, use s3s:// \
+                 in place of s3://. Otherwise look at the server's log.",
+            )
+        }
+        Fault::ResponseTimeout => {
+            return Some(
+                "Look at the server's log: it accepts connections and does not answer in time. --timeout gives it \
+                 longer. Something else than an S3 server may also listen there.",
+            )
+        }
+        Fault::WrongCertificateName => {
+            return Some(
+                "Use a URL with a name that the server's certificate is for: /etc/hosts gives a name any address. \
+                 --insecure accepts any certificate.",
+            )
+        }
+        _ => {}
+    }
     let below = dyno_http::Circumstances {
         tls: is.is_secure,
-        http2: false,
-        certificate_asked: false,
-        has_certificate: false,
-        is_address: false,
-        is_localhost: false,
-        proxy_protocol: false,
-        redirects_to_itself: false,
-        challenge: Challenge::Unknown,
-        asking: Asking::default(),
+        ..dyno_http::Circumstances::default()
     };
     dyno_http::advice(failure, &below)
 }
@@ -188,8 +210,8 @@ mod tests {
     fn a_wrong_answer_and_an_error_of_the_server_have_remedies_of_their_own() {
         check(Fault::WrongContent, Payload::Unsigned, "other bytes");
         check(Fault::WrongLength, Payload::Chunked, "framing");
-        check(Fault::WrongEtag, Payload::Chunked, "part_bytes");
-        check(Fault::ListWrong, Payload::Signed, "part_bytes");
+        check(Fault::WrongEtag, Payload::Chunked, "--part-bytes");
+        check(Fault::ListWrong, Payload::Signed, "--part-bytes");
         check(failure(500, Some("InternalError")), Payload::Signed, "its log");
         check(failure(403, Some("AccessDenied")), Payload::Signed, "permissions");
     }

@@ -33,7 +33,7 @@ pub(crate) async fn explained(failure: Failure, dialer: &Dialer) -> Failure {
     }
 }
 
-/// Returns whether the response to NEGOTIATE is SMB 1, whatever dialect it selects.
+/// Returns whether the response to NEGOTIATE is SMB 1, for any selected dialect.
 async fn is_spoken(dialer: &Dialer) -> Result<bool, Failure> {
     let socket = dialer.dial(None)?;
     socket.send_first(&negotiate()).await?;

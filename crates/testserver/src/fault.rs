@@ -1,4 +1,4 @@
-//! Faults that a server can be told to inject: a macro turns a list of names into a type that is parsed
+//! Faults that a server can inject on request: a macro turns a list of names into a type that is parsed
 //! from a name.
 //!
 //! The lists are in `fault.rs` of each protocol, the implementations in `misbehaviour.rs`.
@@ -65,7 +65,7 @@ impl<'de, Kind: FaultKind> Deserialize<'de> for Fault<Kind> {
 macro_rules! faults {
     ($($variant:ident $name:literal $words:literal)*) => {
         dyno_measure::named_enum! {
-            /// Faults that the server can be told to inject.
+            /// Faults that the server can inject.
             pub enum Kind { $($variant $name $words)* }
         }
 

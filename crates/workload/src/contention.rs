@@ -1,7 +1,7 @@
 //! Contention: all clients work on the same few files. A turn opens one of them, locks a block, reads it,
 //! sometimes rewrites it, unlocks and closes. A server that lets clients cache must revoke it repeatedly.
 //!
-//! The first client makes the files. Each client draws its files, blocks and writes independently.
+//! The first client creates the files. Each client draws its files, blocks and writes independently.
 //! `versions.rs` defines the contents of a block and checks what is read.
 
 use crate::random::RandomStream;

@@ -142,7 +142,7 @@ impl FileWorkload for Failover {
         &self.catalogue
     }
 
-    /// Makes the file anew for each level: versions count from 0, so data of an earlier level could be mistaken for a
+    /// Creates the file anew for each level: versions count from 0, so data of an earlier level could be mistaken for a
     /// version of this level.
     fn preparation(&self, _found: bool) -> Vec<FileAction> {
         let mut made = vec![make_directory(DIRECTORY), open(SLOT, FILE, Intent::Replace)];

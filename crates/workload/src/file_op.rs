@@ -26,11 +26,11 @@ pub enum Intent {
     Read,
     /// Read and write an existing file, and set its attributes.
     Edit,
-    /// Make a file that must not exist; read and write it.
+    /// Create a file that must not exist; read and write it.
     Make,
-    /// Open or make a file; read and write it.
+    /// Open or create a file; read and write it.
     MakeOrEdit,
-    /// Make or empty a file; read and write it.
+    /// Create or empty a file; read and write it.
     Replace,
 }
 
@@ -153,7 +153,7 @@ pub enum FileAction {
         path: PathId,
         presence: Presence,
     },
-    /// Make a directory. With `Presence::Either`, it may exist.
+    /// Create a directory. With `Presence::Either`, it may exist.
     MakeDirectory {
         path: PathId,
         presence: Presence,
@@ -163,7 +163,7 @@ pub enum FileAction {
         path: PathId,
         presence: Presence,
     },
-    /// Make or empty a file, write its whole content at once, and close it.
+    /// Create or empty a file, write its whole content at once, and close it.
     WriteFile {
         path: PathId,
         bytes: u32,
@@ -236,11 +236,11 @@ pub struct FileCatalogue {
 pub trait FileWorkload: crate::Workload<Op = FileOp> {
     fn catalogue(&self) -> &FileCatalogue;
 
-    /// Returns the actions that make the workspace before the level. `found`: the marker of an earlier level exists
+    /// Returns the actions that create the workspace before the level. `found`: the marker of an earlier level exists
     /// (its path is `marker`), so its files exist too and only leftovers must be removed.
     fn preparation(&self, found: bool) -> Vec<FileAction>;
 
-    /// Returns the file that marks a complete workspace; `preparation` makes it last.
+    /// Returns the file that marks a complete workspace; `preparation` creates it last.
     fn marker(&self) -> PathId;
 
     /// Returns the actions after the level that close and remove everything that the operations so far have left beside

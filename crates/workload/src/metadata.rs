@@ -216,7 +216,7 @@ impl FileWorkload for Metadata {
         &self.catalogue
     }
 
-    /// Makes an empty directory, in which the first phase creates its files.
+    /// Creates an empty directory, in which the first phase creates its files.
     fn preparation(&self, found: bool) -> Vec<FileAction> {
         if found {
             return Vec::new();

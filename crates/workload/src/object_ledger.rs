@@ -9,7 +9,7 @@
 
 use crate::{content_of, Writing};
 
-/// The version of an object that a client put. Its ETag is kept as a digest, for comparisons alone.
+/// The version of an object that a client put. Its ETag is kept as a digest, only for comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectVersion {
     writing: Writing,
@@ -81,7 +81,7 @@ pub struct ObjectLedger {
 }
 
 impl ObjectLedger {
-    /// Returns the ledger of a thread none of whose objects exist.
+    /// Returns the ledger of a thread that has no objects yet.
     #[must_use]
     pub fn new(owner: u32, objects: u32) -> Self {
         let entry = Entry {
@@ -120,7 +120,7 @@ impl ObjectLedger {
         self.entries.len() as u32
     }
 
-    /// Returns the objects that may be there.
+    /// Returns the objects that may exist.
     pub fn present(&self) -> impl Iterator<Item = u32> + '_ {
         let there = |entry: &Entry| entry.known != Known::Absent;
         (0..)
@@ -129,7 +129,7 @@ impl ObjectLedger {
             .map(|(object, _)| object)
     }
 
-    /// Returns what an object is known to contain.
+    /// Returns the known content of an object.
     #[must_use]
     pub fn known(&self, object: u32) -> Option<ObjectVersion> {
         match self.entries.get(object as usize)?.known {
@@ -138,7 +138,7 @@ impl ObjectLedger {
         }
     }
 
-    /// Returns what an object contained before its last PUT.
+    /// Returns the content of an object before its last PUT.
     #[must_use]
     pub fn before(&self, object: u32) -> Option<ObjectVersion> {
         self.entries.get(object as usize)?.before
@@ -166,7 +166,7 @@ impl ObjectLedger {
         entry.known = Known::Unknown;
     }
 
-    /// Begins a PUT of `bytes` bytes, and returns what it writes: content that no other PUT has.
+    /// Begins a PUT of `bytes` bytes, and returns its content, which no other PUT has.
     pub fn begin_put(&mut self, object: u32, bytes: u64) -> ObjectVersion {
         self.begin_change(object);
         self.generation = self.generation.wrapping_add(1);
@@ -250,7 +250,7 @@ impl ListCheck {
     /// Checks one entry, with the object's key number `turn`, from 0. A retired key may be listed or not.
     ///
     /// # Errors
-    /// It is stale, wrong or unexpected.
+    /// The entry is stale, wrong or unexpected.
     pub fn entry(
         &mut self,
         ledger: &mut ObjectLedger,
@@ -284,7 +284,7 @@ impl ListCheck {
     /// Checks that no object was left out.
     ///
     /// # Errors
-    /// One is missing.
+    /// An object is missing.
     pub fn end(self, ledger: &ObjectLedger) -> Result<(), ObjectFault> {
         let missing = (self.first..)
             .zip(&self.listed)

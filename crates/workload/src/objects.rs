@@ -156,7 +156,7 @@ pub fn part_of_object(part: u64, bytes: u64) -> (u64, u64) {
     (first, first + within(part & 0xffff_ffff, rest))
 }
 
-/// The objects of a thread that are there, and those that are not.
+/// The existing and the missing objects of a thread.
 #[derive(Clone, Debug)]
 struct Population {
     there: Vec<u32>,

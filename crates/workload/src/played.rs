@@ -16,7 +16,7 @@ struct InMemory {
     books: Ledger,
 }
 
-/// Plays `workload`, whose client has no files yet: makes the workspace, performs this many operations and
+/// Plays `workload`, whose client has no files yet: creates the workspace, performs this many operations and
 /// leaves. Returns its files by path. All operations succeed. Writes belong to `mix`.
 #[must_use]
 pub fn played(

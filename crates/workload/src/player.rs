@@ -4,7 +4,7 @@
 //! and missing files, and a file that was not opened is skipped until its close. Then the piece's recovery
 //! restores the initial state of later pieces, or of the next pass.
 //!
-//! `diskmix` and `loadfile` make scripts, and make and remove the workspace.
+//! `diskmix` and `loadfile` create scripts, and create and remove the workspace.
 
 use crate::{FileAction, FileOp, Intent, Outcome, Presence, Slot, Workload};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub trait Scripted {
     /// Whether only the sweep uses files of other pieces. If so, the loss of the session skips the rest of a
     /// piece and starts the piece's recovery. A failed recovery then disturbs only the sweep.
     const HAS_SEPARATE_PIECES: bool;
-    /// Whether opens and searches that must find nothing are for names that a pass makes, so that leftovers may be
+    /// Whether opens and searches that must find nothing are for names that a pass creates, so that leftovers may be
     /// found.
     const LOOKS_FOR_ITS_OWN: bool;
 

@@ -22,7 +22,7 @@ const FILE: PathId = PathId(1);
 const MARKER: PathId = PathId(2);
 const SLOT: Slot = Slot(0);
 
-/// Minimum size of the writes that make the workspace; every server accepts it.
+/// Minimum size of the writes that create the workspace; every server accepts it.
 const MAKING_BYTES: u32 = 1 << 16;
 /// Separates a client's random stream for the order of blocks from the client's other streams.
 const ORDER_STREAM: u32 = u32::MAX;

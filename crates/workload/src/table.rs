@@ -1,6 +1,6 @@
 //! The class table of the static workload: parses and checks the data file.
 //!
-//! `tree.rs` makes the files from the table.
+//! `tree.rs` creates the files from the table.
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Actions that make and remove a client's workspace, whatever exists there. Each workload determines the files of its
-//! workspace.
+//! Actions that create and remove a client's workspace, whatever exists there. Each workload determines the files of
+//! its workspace.
 
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 
@@ -45,7 +45,7 @@ pub(crate) fn writes(slot: Slot, bytes: u64, write_bytes: u32) -> impl Iterator<
     })
 }
 
-/// Returns the actions that make or replace a file of this size.
+/// Returns the actions that create or replace a file of this size.
 pub(crate) fn make_file(path: PathId, bytes: u64, write_bytes: u32) -> impl Iterator<Item = FileAction> {
     let slot = Slot(0);
     std::iter::once(open(slot, path, Intent::Replace))

@@ -34,7 +34,10 @@ def random(seeks: int, elapsed_s: float, cpu_s: float) -> Rate:
 
 
 class Phase(TypedDict):
-    """The fields of a phase's record that give its rate. CPU times are those of the threads that ran the phase."""
+    """The fields of a phase's record from which its rate is computed.
+
+    CPU times are those of the threads that ran the phase.
+    """
 
     phase: str
     elapsed_s: float

@@ -38,11 +38,11 @@ BEYOND = 4.0
 """Factor by which the prior extends beyond the rates to search, on both sides."""
 GROWTH = 2
 LOOKS = 2
-"""Trials at the highest rate before it counts as held."""
+"""Number of trials at the highest rate after which it counts as held."""
 STEPS = 8
-"""Grid steps in one unit of precision."""
+"""Number of grid steps per unit of precision."""
 SURE = 0.99
-"""Required probability that the capacity is outside the rates to search: a trial decided by chance must not end it."""
+"""Required probability that the capacity is outside the range: a trial decided by chance must not end the search."""
 
 
 class End(StrEnum):
@@ -73,7 +73,7 @@ class Estimate:
     """The capacity in requests/s with its 95 % interval. `end` is None while more trials are due.
 
     `low_per_s` is None if it is below the range, and `high_per_s` if it is above. `held_per_s` is the highest rate at
-    which, and below which, every trial held; None: there is none.
+    which, and below which, every trial held; None if there is none.
     """
 
     rate_per_s: float
@@ -98,7 +98,7 @@ class _Known:
 
 
 def next_rate(within: Range, trials: Sequence[Trial]) -> int | None:
-    """Return the rate of the next trial, in requests/s; None: the search is over."""
+    """Return the rate of the next trial, in requests/s; None if the search is over."""
     if not trials:
         return within.lowest_per_s
     known = _known(within, trials)

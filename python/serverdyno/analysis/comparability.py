@@ -56,9 +56,9 @@ class Conditions:
     """The conditions of one side at the levels from which a figure was read.
 
     `left_share` and `failed_share` are the largest shares of clients and operations at any level. `slowed` is an
-    upper bound on the rise of the figure without other programs and the hypervisor; None: not known. `operations`
+    upper bound on the rise of the figure without other programs and the hypervisor; None if not known. `operations`
     counts the successful operations of each class. `hidden_speed` is an upper bound on the rise of the figure
-    without the generator's delays; None: not measured. `rate_bound`: the plan's rate limited a level.
+    without the generator's delays; None if not measured. `rate_bound`: the plan's rate limited a level.
     """
 
     name: str
@@ -124,7 +124,7 @@ def is_at_least(verdict: Verdict, *, base_held: bool, other_held: bool) -> bool:
 
 
 def _beyond_loss(found: Judged, share: float) -> bool:
-    """Return whether the difference is larger than this missing share of the load explains.
+    """Return whether the difference is larger than the missing share of the load can explain.
 
     Throughput changes at most in proportion to the load, as long as little of the load is missing.
     """

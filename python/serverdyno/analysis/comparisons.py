@@ -103,7 +103,7 @@ def pair_without_odd(
 ) -> tuple[tuple[Runs, Runs], Odd | None]:
     """Return the two sides of a pair without an outlying run, and that run.
 
-    `everyone` is the noise of all sides, in which an outlying run is sought; None: it is sought only in these two.
+    `everyone` is the noise of all sides, in which an outlying run is sought; None if it is sought only in these two.
     """
     base, other = (sides[place] for place in pair)
     if everyone is None:

@@ -1,17 +1,16 @@
 """The logarithm of the ratio of two configurations (or of one figure), with its variance and t interval.
 
-The errors of a ratio are multiplicative, hence logarithms: "twice" and "half" are equally far from no difference.
+The errors of a ratio are multiplicative, so logarithms are used: "twice" and "half" are equally far from no difference.
 Each run is one observation, because runs are what was repeated.
 
-**Runs in rounds.** Interleaved configurations run there and back: A B C, C B A. Two such rounds form a block, in
-which every configuration has the same mean place, so that a linear drift cancels. The noise is the residual of a mean
-per configuration and a shift per block (randomised blocks with replication: G. E. P. Box, J. S. Hunter and W. G.
-Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 4). Pairs of single rounds would have fewer
-degrees of freedom, and would miss slow changes: the runs at the turn of two rounds are neighbours and resemble each
-other.
+**Runs in rounds.** Interleaved configurations run there and back: A B C, C B A. Two such rounds form a block, in which
+every configuration has the same mean place, so that a linear drift cancels. The noise is the residual of a mean per
+configuration and a shift per block (randomised blocks with replication: G. E. P. Box, J. S. Hunter and W. G. Hunter,
+Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 4). Pairs of single rounds would have fewer degrees of
+freedom, and would miss slow changes: the runs at the turn of two rounds are neighbours and resemble each other.
 
-**Unequal noise** of two configurations gets the degrees of freedom of Welch and Satterthwaite, with and without
-blocks (B. L. Welch, The Generalization of Student's Problem when Several Different Population Variances Are Involved,
+**Unequal noise** of two configurations gets the degrees of freedom of Welch and Satterthwaite, with and without blocks
+(B. L. Welch, The Generalization of Student's Problem when Several Different Population Variances Are Involved,
 Biometrika 34, 1947, doi:10.1093/biomet/34.1-2.28).
 
 **An odd run** is one that normal noise produces in one of a thousand experiments, judged by its deleted residual and
@@ -36,8 +35,10 @@ CONFIDENCE = 0.95
 FEWEST_REPETITIONS = 2
 SEED = 20260101
 ODD_LEVEL = 0.001
-"""False positive rate of the test for an outlying run, per experiment. The test raises an error rate of 5 % by about
-as much."""
+"""False positive rate of the test for an outlying run, per experiment.
+
+The test adds about this much to an error rate of 5 %.
+"""
 LEAST_ODD = 0.02
 """Smallest distance of an outlying run from the others, as a logarithm. A smaller distance would not matter."""
 
@@ -69,14 +70,14 @@ class Contrast:
     def p_value_beyond(self, margin: float = 0.0) -> float:
         """Return the two-sided p-value of a true contrast within `margin` (a logarithm) of 0.
 
-        It is below 1 - confidence exactly if the interval lies wholly beyond the margin, on one side.
+        It is below 1 - confidence if and only if the whole interval is beyond the margin, on one side.
         """
         return self._two_sided(abs(self.estimate) - margin)
 
     def p_value_within(self, margin: float) -> float:
         """Return the p-value of the hypothesis that the true contrast is `margin` or more away from 0.
 
-        It is below 1 - confidence exactly if the interval lies wholly inside the margins.
+        It is below 1 - confidence if and only if the whole interval is inside the margins.
         """
         return self._two_sided(margin - abs(self.estimate))
 
@@ -107,7 +108,7 @@ def t_quantile(probability: float, degrees_of_freedom: float) -> float:
 
 
 def of_one(logs: Logs) -> Contrast:
-    """Return the mean of one configuration's runs, of which there must be two or more."""
+    """Return the mean of one configuration's runs, at least two."""
     return Contrast(float(logs.mean()), float(logs.var(ddof=1)) / len(logs), len(logs) - 1)
 
 

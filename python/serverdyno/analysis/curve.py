@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 STILL_RISING_SHARE = 0.02
-"""Least rise to the last level that counts, as a share of the highest mean before it."""
+"""Smallest rise to the last level that counts, as a share of the highest mean before it."""
 STILL_RISING_SHARE_OF_ONE = 0.05
-"""Least rise that counts if either mean is of one repetition, so that its noise is unknown."""
+"""Smallest rise that counts if either mean has only one repetition, so that its noise is unknown."""
 
 NEAR_PEAK_SHARE = 0.95
-"""Share of the highest mean from which on a level is near the peak: more load then brings little."""
+"""Share of the highest mean at which a level counts as near the peak: more load then brings little."""
 
 Throughput = NDArray[np.float64]
 """Repetitions x levels; NaN: a level was not finished."""
@@ -39,7 +39,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of a curve. `points[i]` belongs to level i; None: no repetition finished that level.
+    """The summary of a curve. `points[i]` belongs to level i; None if no repetition finished that level.
 
     `peak_mix` is the index of the highest mean; `peak` is biased upward by noise. `overall_average` is the mean of
     the mean curve over the finished levels. `share_of_peak_kept` is the mean at the last level divided by the peak;

@@ -33,8 +33,7 @@ Otherwise the tolerances could excuse all of a few flushes.
 STRAY_SHARE = 0.01
 """Syncs up to this share of the flushes may all be for something else, such as the server's own bookkeeping."""
 UNSTABLE = 2.0
-"""Threshold for the ratio of the disk's own fsync times before and after the levels, above which they count as
-different."""
+"""Ratio of the disk's own fsync times before and after the levels above which they count as different."""
 
 
 class SyncExtent(StrEnum):
@@ -55,7 +54,7 @@ class SyncExtent(StrEnum):
 
 
 NOT_DURABLE = "not durable in a power cut"
-"""The verdict of power cuts that lost data. It stands above that of the counts: a sync may be of the data alone."""
+"""The verdict if power cuts lost data. It overrides the counts: a file can be lost although its data were synced."""
 UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 
 
@@ -74,7 +73,7 @@ class Outcome:
 
     @property
     def uncertain(self) -> bool:
-        """Whether equal outcomes may hide different actions, or the reverse."""
+        """Whether equal outcomes may hide different actions, or different outcomes equal actions."""
         return self.extent in UNCERTAIN
 
     def __str__(self) -> str:
@@ -91,7 +90,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class InMix:
-    """Flushes and syncs in the window of one level. `border` is the most syncs that may precede the window."""
+    """Flushes and syncs in the window of one level.
+
+    `border` is the maximum number of syncs that may precede the window.
+    """
 
     flushes: int
     syncs: int
@@ -105,7 +107,7 @@ class InMix:
 
 @dataclass(frozen=True, slots=True)
 class Witnesses:
-    """Two counts of one run's syncs, from before its first level to after its last; None: not counted or not known.
+    """Two counts of one run's syncs, from before its first level to after its last; None if not counted or not known.
 
     The server counts only syncs of its clients' files. The kernel counts all syncs, over a longer time, so its count
     is never lower.
@@ -115,7 +117,7 @@ class Witnesses:
     by_server: int | None = None
 
     def disagree(self, flushes: int, *, kept: bool) -> str:
-        """Return how the two counts contradict each other; empty: they do not.
+        """Return how the two counts contradict each other; empty if they do not.
 
         `flushes` is the number of flushes that were answered, and `kept` whether the kernel counted a sync for
         each of them.
@@ -201,7 +203,7 @@ def _by_counts(seen: set[Outcome]) -> Outcome:
 
 
 def differs(first: Outcome | None, second: Outcome | None) -> bool | None:
-    """Return whether two servers treated a flush differently; None: not known. Without flushes nothing differs."""
+    """Return whether two servers treated a flush differently; None if not known. Without flushes nothing differs."""
     if first is None or second is None:
         return False
     if {first.lost, second.lost} == {True, False}:

@@ -105,7 +105,7 @@ class Improvement:
 
     Peaks are cross-validated, and may lie below the highest mean.
 
-    `percent` is other / base - 1, in %; None: it can't be computed, because a side has no operations.
+    `percent` is other / base - 1, in %; None if it can't be computed, because a side has no operations.
 
     `low_percent` and `high_percent` are the interval; None with one repetition. `observed_*` are the smallest and
     largest improvement between single runs (of the same repetition if `paired`), with a peak read at the level that the

@@ -51,7 +51,7 @@ def order(names: Sequence[str], comparisons: Sequence[Comparison]) -> Order:
 
 
 def lead(comparison: Comparison, verdict: Verdict) -> Lead | None:
-    """Return the lead that a verdict on the overall average proves; None: it proves none."""
+    """Return the lead that a verdict on the overall average proves; None if it proves none."""
     average = comparison.average
     if average.percent is None or average.low_percent is None or average.high_percent is None:
         return None

@@ -122,7 +122,7 @@ class Layer:
 
     @property
     def gap(self) -> str:
-        """Why the effect of a sync in this layer or below it is not known; empty: it is known."""
+        """Why the effect of a sync in this layer or below it is not known; empty if it is known."""
         if self.file_system != "overlay" and self.file_system not in ORDINARY:
             return f"not known below {self.file_system}, which is not a disk file system"
         if self.unfollowed:
@@ -152,7 +152,7 @@ class Layer:
 
     @property
     def weak(self) -> Cut | None:
-        """Where a mount option or a device stops syncs; None: they reach the medium."""
+        """Where a mount option or a device stops syncs; None if they reach the medium."""
         if any((self.file_system, option) in IGNORED for option in self.options):
             return Cut("syncs are ignored (mount option volatile)", by_device_cache=False)
         cut = [option for option in self.options if option in NO_BARRIER]
@@ -164,7 +164,7 @@ class Layer:
 
     @property
     def _stopped(self) -> Cut | None:
-        """Where a device does not forward flushes to the cache or file system below it; None: each one does."""
+        """Where a device does not forward flushes to the cache or file system below it; None if each one does."""
         for place, device in enumerate(self.devices):
             if device.write_cache != WRITE_THROUGH:
                 continue
@@ -197,8 +197,8 @@ class Layer:
 class Media:
     """The layers of each volume of one run, from its file system down; empty if not known.
 
-    `at_once`: whether a new file in each volume was written without a sync; None: not known. `fsync_ms` is the median
-    of each volume's own fsync of new data; None: not measured. `preloaded` are the libraries (LD_PRELOAD) that may
+    `at_once`: whether a new file in each volume was written without a sync; None if not known. `fsync_ms` is the median
+    of each volume's own fsync of new data; None if not measured. `preloaded` are the libraries (LD_PRELOAD) that may
     have answered the fsync.
     """
 
@@ -214,7 +214,7 @@ class Media:
 
     @property
     def gap(self) -> str:
-        """Why the effect of a sync is not known; empty: each layer down to the devices is known."""
+        """Why the effect of a sync is not known; empty if each layer down to the devices is known."""
         if not self.known:
             return NO_MEDIUM
         for layers in self.volumes:
@@ -246,7 +246,7 @@ class Media:
 
     @property
     def synchronous(self) -> str:
-        """Why writes of a volume reach the medium without a sync; empty: they don't."""
+        """Why writes of a volume reach the medium without a sync; empty if they don't."""
         options = {
             option for layers in self.volumes for layer in _written(layers) for option in layer.options
         }
@@ -260,14 +260,14 @@ class Media:
 
     @property
     def needs_no_sync(self) -> str:
-        """Why a server that makes no sync may still keep its promise; empty: it can't."""
+        """Why a server that makes no sync may still keep its promise; empty if it can't."""
         if self.synchronous or (self.at_once and None not in self.at_once):
             return self.synchronous
         return "a test file could not show whether writes wait for a sync" if self.known else NO_MEDIUM
 
     @property
     def weak(self) -> Cut | None:
-        """Where syncs stop: at an option or device at any depth, or before any device if too fast; else None."""
+        """The place where syncs stop: an option or device, or above all devices if syncs are too fast; else None."""
         by_option = next((layer.weak for layers in self.volumes for layer in layers if layer.weak), None)
         if by_option or self.preloaded or not self._is_too_fast:
             return by_option
@@ -281,7 +281,7 @@ class Media:
         return known and not (self.in_memory or self.synchronous or self.weak)
 
     def __str__(self) -> str:
-        """Return each distinct volume once; the sign for nothing if none is known."""
+        """Return each distinct volume once; a dash if none is known."""
         texts = dict.fromkeys(", on ".join(map(str, layers)) for layers in self.volumes if layers)
         return wording.listing(list(texts)) or wording.NOTHING
 

@@ -8,22 +8,25 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 COUNT_TOLERANCE = 0.001
-"""Tolerated share of a run's requests. A server's log may be read just before its last lines are written."""
+"""Tolerated difference between the counts, as a share of a run's requests.
+
+A server's log may be read just before its last lines are written.
+"""
 RANGE_SHARE = 0.20
 """Range of a point's repetitions as a share of their mean above which another repetition could well change the
 figure."""
 TAIL_TIMES = 100
-"""Ratio of p99.9 to p50 from which on the tail counts as long."""
+"""Ratio of p99.9 to p50 at which the tail counts as long."""
 IDLE_SHARE = 0.5
 """Share of busy CPU time. If server and generator are both below it, something else limited the figure."""
 DECISIVE_SHARE = 0.6
-"""Share of the sum over the load levels from which on a single level decides the average."""
+"""Share of the sum over the load levels at which a single level decides the average."""
 FEWEST_LEVELS = 3
-"""Fewest levels for a decisive one: of two, one always has half or more."""
+"""Minimum number of levels for this rule: of two levels, one always has half or more."""
 OWN_QUEUE_SHARE = 0.5
-"""Share of the mean response time from which on most of it is the generator's own queue."""
+"""Share of the mean response time at which most of it counts as the generator's own queue."""
 CLOCK_SHARE = 0.01
-"""Share of the window. With a larger error of a node's clock, its seconds may be other seconds on another node."""
+"""Largest error of a node's clock, as a share of the window, with which its seconds still match those of others."""
 RESUMED_APART = 0.05
 """Difference in the shares of resumed TLS handshakes above which it is mentioned."""
 

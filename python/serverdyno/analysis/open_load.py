@@ -35,7 +35,7 @@ def own_share(
     error_p99: float | None,
     response_p99: float | None,
 ) -> float | None:
-    """Return the generator's largest possible share of response times; None: not measured.
+    """Return the generator's largest possible share of response times; None if not measured.
 
     It is the larger of two shares. For the mean: ready work over the sum of all response times (`response_s`), plus
     the share of the window in which the generator's threads waited for a CPU. For the tail: the 99th percentile of

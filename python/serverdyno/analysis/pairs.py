@@ -19,7 +19,7 @@ from serverdyno.analysis.improvement import NO_MARGINS, Improvement, Margins, Me
 from serverdyno.analysis.trust import Mark
 
 MOST_PAIRWISE = 8
-"""Most configurations that are compared pairwise: eight make 28 pairs, the most that a table can show."""
+"""Maximum number of configurations that are compared pairwise: eight make 28 pairs, which still fit a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Side:
     """A configuration as a side of comparisons. Levels are given by their index.
 
     `limits` are the marks of its levels that limit its figures. `parts_of_a_pass` are the levels with less than one
-    pass of the workload. `did` is the effect of a flush; None: nothing is flushed. `conditions` returns the
+    pass of the workload. `did` is the effect of a flush; None if nothing is flushed. `conditions` returns the
     conditions of given levels.
     """
 
@@ -49,7 +49,7 @@ class Comparison:
     The verdict of each improvement is final. `limits` are the marks of levels that something other than the server
     limited, each with the side's name. `obstacles` are the reasons why a measured figure is not comparable, and
     `withheld` is the verdict that it would otherwise have. `differs_in_durability`: whether the two treated a flush
-    differently; None: not known. `parts_of_a_pass` are the figures for which clients of either side made, on average,
+    differently; None if not known. `parts_of_a_pass` are the figures for which clients of either side made, on average,
     less than one pass of the workload in a window. The two sides then got different operations.
     """
 
@@ -67,14 +67,14 @@ class Comparison:
         return next(found for found in self.improvements if found.figure is Metric.OVERALL_AVERAGE)
 
     def left_out(self, found: Improvement) -> str:
-        """Return the outlying repetition that a figure excludes: `repetition 4 of nginx`; empty: it excludes none."""
+        """Return the outlying repetition that a figure excludes: `repetition 4 of nginx`; empty if it excludes none."""
         if found.odd is None:
             return ""
         return f"repetition {found.odd.repetition} of {self.base if found.odd.of_base else self.other}"
 
     @property
     def faster(self) -> str:
-        """The name of the side that is proven faster in the overall average; empty: neither is."""
+        """The name of the side that is proven faster in the overall average; empty if neither is."""
         return {Verdict.FASTER: self.other, Verdict.SLOWER: self.base}.get(self.average.verdict, "")
 
     @property

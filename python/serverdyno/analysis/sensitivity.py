@@ -43,7 +43,7 @@ def repetitions_needed(
     level: float,
     margin: float = 0.0,
 ) -> int | None:
-    """Return the fewest repetitions that detect a difference of 5 % with a power of 80 %; None above a thousand.
+    """Return the number of repetitions that detects 5 % with a power of 80 %; None above a thousand.
 
     The two functions give the standard error and the degrees of freedom for a number of repetitions.
     """

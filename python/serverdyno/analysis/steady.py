@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from serverdyno.analysis.contrast import Contrast
 
 DRIFT_SHARE = 0.05
-"""Difference between the halves, up or down, from which on it is reported. A rule of thumb."""
+"""Difference between the halves, up or down, at which it is reported. A rule of thumb."""
 FEWEST_SECONDS = 4
 """Fewest seconds of a window that is judged: two per half, because one second has no noise to estimate."""
 RISK = 0.01

@@ -23,16 +23,16 @@ LOOSE_SPEED = 0.10
 IDLE_SHARE = 0.05
 """Share of the clients' time spent waiting for the generator, below which the generator does not limit them."""
 THINKING_SHARE = 0.5
-"""Share of the clients' time from which on their think time limits the throughput."""
+"""Share of the clients' time at which their think time limits the throughput."""
 BUSY_SHARE = 0.85
-"""Busy share of the server's CPUs from which on they limit it: queues grow with 1 / (1 - U)."""
+"""Busy share of the server's CPUs at which they limit it: queues grow with 1 / (1 - U)."""
 LEAST_SHOWN = 0.01
-"""Smallest share of the server's true speed that is distinguished: a hidden speed is at most 99."""
+"""Smallest distinguished share of the server's true speed: a hidden speed is at most 99."""
 RATE_BOUND_SHARE = 0.90
 FAILED_SHARE = 0.10
-"""Share of the window's operations. If more of them fail, the failures determine the speed of the rest."""
+"""Largest share of failed operations in a window. Beyond it, the failures determine the speed of the rest."""
 TAKEN_SHARE = 0.02
-"""Tolerated share of the CPUs of the generator or the server taken by others, and of the window waiting for a CPU."""
+"""Tolerated share of the generator's or server's CPUs that others take, and of the window spent waiting for a CPU."""
 DISK_SHARE = 0.10
 """Share of the window in which some process waited for a disk, above which the disk is the limit."""
 RISES_SHARE = 0.05
@@ -50,7 +50,7 @@ class Mark(StrEnum):
         "CPUs, or the generator waited for a CPU for more than 2 % of the window"
     )
     ERRORS = "errors at the load level, ramps included"
-    CLIENTS_LEFT = "clients left before the end of the load level"
+    CLIENTS_LEFT = "clients could not begin, or left before the end of the load level"
     STARVED = (
         "clients without a completed operation in the window: the figures describe only the other clients"
     )
@@ -114,7 +114,7 @@ def limits(marks: frozenset[Mark]) -> tuple[Mark, ...]:
 def waiting_share(
     ready_work_s: float | None, clients_s: float | None, run_delay: float | None
 ) -> float | None:
-    """Return the largest share of the clients' time spent waiting in or for the generator; None: not known.
+    """Return the largest share of the clients' time spent waiting in or for the generator; None if not known.
 
     `clients_s` is clients times threads times the window, think time included. `run_delay` is the mean share of the
     window in which the generator's threads were ready but had no CPU.
@@ -125,9 +125,9 @@ def waiting_share(
 
 
 def hidden_speed(waiting: float | None, server_share: float | None) -> float | None:
-    """Return an upper bound on how much faster the server may be than shown: 0.25 for 25 %; None: not known.
+    """Return an upper bound on how much faster the server may be than shown: 0.25 for 25 %; None if not known.
 
-    `waiting` is the result of `waiting_share`. `server_share` is the busy share of the server's CPUs; None: not known.
+    `waiting` is the result of `waiting_share`. `server_share` is the busy share of the server's CPUs; None if unknown.
     """
     if waiting is None:
         return None
@@ -153,11 +153,11 @@ def seen_limits(
     *,
     rises: bool | None,
 ) -> tuple[Limit, ...]:
-    """Return what limited a level, as far as the record shows; empty: not known.
+    """Return what limited a level, as far as the record shows; empty if not known.
 
     If neither generator nor server is busy, the clients wait for something else. `io_wait_share` is the share of the
     window in which some process waited for a disk. `rises`: the next load level has a higher throughput, so
-    each client waits only for its own answers; None: there is no higher load level.
+    each client waits only for its own answers; None if there is no higher load level.
     """
     found = [
         limit
@@ -192,7 +192,7 @@ def drift_marks(drifts: Mapping[int, float]) -> frozenset[Mark]:
 
 
 def taken_share(taken_cpus: float | None, cpus: int) -> float | None:
-    """Return the share of `cpus` that other programs took from the generator or the server; None: not known."""
+    """Return the share of `cpus` that other programs took from the generator or the server; None if not known."""
     return None if taken_cpus is None else taken_cpus / cpus
 
 

@@ -53,13 +53,10 @@ MODULES = {
 }
 """The module of each command, in the order of the help."""
 OBJECTS_OF_IMPORTS = 200_000
-"""More objects than a command's imports create, as the threshold of garbage collection.
-
-Imports create no garbage, and searching for it takes a tenth of a short command's CPU time.
-"""
+"""Threshold of garbage collection: more objects than a command's imports create."""
 INTERRUPTED = 130  # typer's exit status after KeyboardInterrupt
 _signals: list[int] = []
-"""Numbers of the received signals other than that of Ctrl-C."""
+"""Numbers of the received signals, except that of Ctrl-C."""
 PLAIN: Any = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
 """Settings for the output of errors and help."""
 
@@ -164,7 +161,7 @@ LEAST_ADDRESS_SPACE_BYTES = 1 << 30
 
 
 def _check_address_space() -> None:
-    """Raise UserError if the address space is limited so far that libraries would hang or fail in other words."""
+    """Raise UserError if the address space is so small that libraries would hang or report another cause."""
     limit_bytes = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit_bytes != resource.RLIM_INFINITY and limit_bytes < LEAST_ADDRESS_SPACE_BYTES:
         raise _out_of_memory()

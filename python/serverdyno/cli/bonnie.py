@@ -33,29 +33,29 @@ HABITS = {
         "Leave the option out. Over NFS the URL names the group: ?uid=1000&gid=1000.",
     ),
     "-n": (
-        "Bonnie has no phases that create files here",
+        "dyno bonnie has no phases that create files",
         "Leave the option out; dyno scenario metadata creates files.",
     ),
     "-r": (
         "the size is not derived from the memory",
         "Leave the option out, and give the size in MB: -s 16384.",
     ),
-    "--size": ("the size is -s here", "Give it in MB: -s 16384."),
+    "--size": ("the option for the size is -s", "Give it in MB: -s 16384."),
     "-f": ("the character phases always run", ALONE),
     "-b": (
-        "no write is followed by a sync here",
+        "dyno bonnie does not sync after each write",
         "Leave the option out; dyno scenario streams flushes at the end.",
     ),
     "-x": ("one run prints one row", "For several rows, use dyno run with a plan that has repetitions = 3."),
     "-q": ("only the row goes to standard output", ALONE),
-    "-D": ("Bonnie goes through the page cache", "dyno scenario streams --direct bypasses it."),
+    "-D": ("Bonnie uses the page cache", "dyno scenario streams --direct bypasses it."),
     "-y": ("all clients begin each phase together", "Several at once: --clients 4."),
     "-p": (
         "a port (smbclient's -p) belongs in the URL, and all clients begin each phase together (bonnie++'s "
         "-p)",
         "-d smb://HOST:PORT/SHARE. Several clients at once: --clients 4.",
     ),
-    "-z": ("the seed is --seed here", "--seed 1"),
+    "-z": ("the option for the seed is --seed", "--seed 1"),
 }
 """Options of bonnie++ that `dyno bonnie` lacks: what `dyno bonnie` does instead, and what to use."""
 

@@ -14,6 +14,7 @@ from serverdyno.cli import extras
 from serverdyno.cli.output import say, say_load, standard_output
 from serverdyno.cli.progress import progress_for
 from serverdyno.errors import DynoError, UserError, WriteError
+from serverdyno.plan.spelling import in_plan, is_of_options
 from serverdyno.run.experiment import carry_out, missing
 from serverdyno.run.progress import Progress
 from serverdyno.run.time_left import time_left
@@ -48,6 +49,7 @@ def carry_out_and_report(
     resume = f"dyno resume {shlex.quote(str(experiment.folder))}"
     say(console, f"experiment: {experiment.folder}")
     head, rest = experiment.head, missing(experiment)
+    spelled = str if is_of_options(head.suite) else in_plan
     for suite in head.suites:
         say_load(console, suite, head.configurations)
     if rest:
@@ -59,7 +61,7 @@ def carry_out_and_report(
         say(console, f"{plural(len(rest), 'run')}{takes}")
     try:
         with ExitStack() as closing:
-            with progress_for(console) as lines:
+            with progress_for(console, spelled=spelled) as lines:
                 progress, feed = closing.enter_context(_page_for(live, lines, experiment, console))
                 whole = _until_precise(experiment, progress)
             written = _report(experiment, console, page=page, as_json=as_json)
@@ -72,6 +74,10 @@ def carry_out_and_report(
         elif isinstance(error, WriteError):
             again = f"To continue: {resume}" if missing(experiment) else _report_later(experiment)
             say(console, f"The finished load levels are kept. {again}")
+        error.args = tuple(
+            map(spelled, error.args)
+        )  # several servers' problems have their hints in one message
+        error.hint = None if error.hint is None else spelled(error.hint)
         raise
     except KeyboardInterrupt:
         say(console, f"interrupted; the finished load levels are kept. To continue: {resume}")

@@ -20,27 +20,27 @@ UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export its nam
 LENGTH = "Use --length 10s (or -d 10s)."
 REPORT = "Leave the option out; --report writes the page with charts, and every table as CSV."
 ON_THE_WEB = {
-    "-z": ("the length of load is --length here", LENGTH),
-    "-D": ("the length of load is --length here", LENGTH),
-    "--duration": ("the length of load is --length here", LENGTH),
+    "-z": ("the option for the length of the load is --length", LENGTH),
+    "-D": ("the option for the length of the load is --length", LENGTH),
+    "--duration": ("the option for the length of the load is --length", LENGTH),
     "-q": (
-        "the request rate is --rate here",
+        "the option for the request rate is --rate",
         "Give the requests per second: --rate 1000. Leave ab's -q out: dyno writes its progress to "
         "standard error.",
     ),
-    "-R": ("the request rate is --rate here", "Give the requests per second: --rate 1000."),
-    "-i": ("HEAD is a method here", "--method HEAD"),
+    "-R": ("the option for the request rate is --rate", "Give the requests per second: --rate 1000."),
+    "-i": ("the option for a HEAD request is --method", "--method HEAD"),
     "-s": (
-        "there are no scripts here, and a timeout is --timeout",
+        "dyno runs no scripts, and the option for a timeout is --timeout",
         "For several paths, use --urls FILE. For requests that build on each other, use --session FILE, see "
         "docs/sessions.md.",
     ),
     "--script": (
-        "there are no scripts here",
+        "dyno runs no scripts",
         "For several paths, use --urls FILE. For requests that build on each other, use --session FILE.",
     ),
     "--connections": (
-        "the number of connections is --clients here",
+        "the option for the number of connections is --clients",
         "Use --clients 64 (or -c 64).",
     ),
     "--latency": ("response times are always shown", REPORT),
@@ -54,7 +54,7 @@ ON_THE_WEB = {
     "-g": ("individual response times are not written: they are counted in a histogram", REPORT),
     "-S": ("response times are shown as percentiles", REPORT),
     "-u": (
-        "a file to send (ab) is --data-file here, and credentials (curl) are in the environment",
+        "the option for a file to send (ab) is --data-file, and credentials (curl) come from the environment",
         "PUT a file: --method PUT --data-file FILE. Credentials: export DYNO_AUTHORIZATION=user:password, and give "
         "--auth basic.",
     ),
@@ -65,21 +65,24 @@ ON_THE_WEB = {
     "-V": ("dyno itself prints the version", "dyno --version"),
     "--version": ("dyno itself prints the version", "dyno --version"),
     "-f": (
-        "the versions of TLS are --tls-min and --tls-max here",
+        "the options for the versions of TLS are --tls-min and --tls-max",
         "For a single version: --tls-min 1.3 --tls-max 1.3.",
     ),
-    "-Z": ("cipher suites are --ciphers here", "Give IANA's names: --ciphers TLS_AES_128_GCM_SHA256."),
+    "-Z": (
+        "the option for cipher suites is --ciphers",
+        "Give IANA's names: --ciphers TLS_AES_128_GCM_SHA256.",
+    ),
     "-I": (
-        "HEAD (curl) is a method here, and the name in a TLS handshake (ab) is the host of the URL",
+        "the option for a HEAD request (curl) is --method, and the name in a TLS handshake (ab) is the URL's host",
         "--method HEAD. Another address for the host: --resolve HOST:PORT:ADDRESS.",
     ),
     "-B": ("the kernel chooses the address to connect from", "Leave it out."),
     "-A": (
-        "the user agent (curl) is a header here, and every record would contain a password (ab)",
+        "a header sets the user agent (curl), and every record would contain a password (ab)",
         "-H 'User-Agent: NAME'. Credentials: export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
     ),
     "-a": (
-        "a password on the command line would stand in every record",
+        "every record would contain a password from the command line",
         "export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
     ),
     "-P": (
@@ -88,62 +91,72 @@ ON_THE_WEB = {
     ),
     "-L": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
     "--location": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
-    "--cacert": ("trusted authorities are --ca-file here", "--ca-file FILE (PEM)."),
-    "--concurrency": ("the number of clients is --clients here", "Use --clients 64 (or -c 64)."),
-    "--vus": ("the number of clients is --clients here", "Use --clients 64 (or -c 64)."),
-    "--http1.1": ("the version of HTTP is --http here", "--http 1.1, which is the default."),
+    "--cacert": ("the option for trusted authorities is --ca-file", "--ca-file FILE (PEM)."),
+    "--concurrency": ("the option for the number of clients is --clients", "Use --clients 64 (or -c 64)."),
+    "--vus": ("the option for the number of clients is --clients", "Use --clients 64 (or -c 64)."),
+    "--http1.1": ("the option for the version of HTTP is --http", "--http 1.1, which is the default."),
     "--http3": ("dyno does not speak HTTP/3", "--http 2 is the newest version."),
-    "--data-raw": ("a body is --data here", "--data TEXT, or --data-file FILE."),
-    "--data-binary": ("a body is --data here", "--data TEXT, or --data-file FILE."),
+    "--data-raw": ("the option for a body is --data", "--data TEXT, or --data-file FILE."),
+    "--data-binary": ("the option for a body is --data", "--data TEXT, or --data-file FILE."),
     "-F": (
-        "dyno builds no forms",
+        "dyno does not build forms",
         "Save the body of one with curl, and give it with --data-file FILE.",
     ),
-    "--compressed": ("content codings are requested by a header here", "-H 'Accept-Encoding: gzip'."),
-    "-4": ("a host's first address that answers is used", "To use another one: --resolve HOST:PORT:ADDRESS."),
+    "--compressed": ("dyno requests content codings with a header", "-H 'Accept-Encoding: gzip'."),
+    "-4": (
+        "dyno uses a host's first address that answers",
+        "To use another one: --resolve HOST:PORT:ADDRESS.",
+    ),
     "-6": (
-        "a host's first address that answers is used",
+        "dyno uses a host's first address that answers",
         "To use another one: --resolve HOST:PORT:[ADDRESS].",
     ),
-    "--tlsv1.2": ("the oldest version of TLS is --tls-min here", "--tls-min 1.2"),
-    "--tlsv1.3": ("the oldest version of TLS is --tls-min here", "--tls-min 1.3"),
+    "--tlsv1.2": ("the option for the oldest version of TLS is --tls-min", "--tls-min 1.2"),
+    "--tlsv1.3": ("the option for the oldest version of TLS is --tls-min", "--tls-min 1.3"),
     "-r": ("dyno continues after errors, and counts each by its kind", "Leave it out."),
     "-l": ("bodies may have any length, unless --expect-bytes sets it", "Leave it out."),
 }
 """Options of wrk, ab, h2load, hey, oha and curl that `dyno load` lacks: its own behaviour, and what to use."""
 
-USER = ("the user is --user here", "--user NAME, and export DYNO_SMB_PASSWORD=... for the password.")
+USER = (
+    "the option for the user is --user",
+    "--user NAME, and export DYNO_SMB_PASSWORD=... for the password.",
+)
 PASSWORD = "export DYNO_SMB_PASSWORD=... for the password, and give --user NAME."
 ON_FILES: dict[str, tuple[str, str]] = {
     "-U": USER,
     "--username": USER,
-    "--password": ("a password on the command line would stand in every record", PASSWORD),
-    "-A": ("the password is in the environment here, and not in a file", PASSWORD),
-    "--authentication-file": ("the password is in the environment here, and not in a file", PASSWORD),
-    "-N": ("without --user, a guest logs on", "Leave it out."),
-    "--no-pass": ("without --user, a guest logs on", "Leave it out."),
-    "-W": ("the domain stands before the user's name here", "--user 'DOMAIN\\NAME'"),
-    "--workgroup": ("the domain stands before the user's name here", "--user 'DOMAIN\\NAME'"),
-    "-k": ("Kerberos is a way to log on here", "--authentication kerberos"),
-    "--kerberos": ("Kerberos is a way to log on here", "--authentication kerberos"),
-    "--use-kerberos": ("Kerberos is a way to log on here", "--authentication kerberos"),
-    "-p": ("a port stands in the URL", "-d smb://HOST:PORT/SHARE"),
-    "--port": ("a port stands in the URL", "-d smb://HOST:PORT/SHARE"),
+    "--password": ("every record would contain a password from the command line", PASSWORD),
+    "-A": ("dyno reads the password from the environment, not from a file", PASSWORD),
+    "--authentication-file": ("dyno reads the password from the environment, not from a file", PASSWORD),
+    "-N": ("without --user, dyno logs on as a guest", "Leave it out."),
+    "--no-pass": ("without --user, dyno logs on as a guest", "Leave it out."),
+    "-W": ("the domain belongs before the user's name", "--user 'DOMAIN\\NAME'"),
+    "--workgroup": ("the domain belongs before the user's name", "--user 'DOMAIN\\NAME'"),
+    "-k": ("the option for Kerberos is --authentication kerberos", "--authentication kerberos"),
+    "--kerberos": ("the option for Kerberos is --authentication kerberos", "--authentication kerberos"),
+    "--use-kerberos": ("the option for Kerberos is --authentication kerberos", "--authentication kerberos"),
+    "-p": ("a port belongs in the URL", "-d smb://HOST:PORT/SHARE"),
+    "--port": ("a port belongs in the URL", "-d smb://HOST:PORT/SHARE"),
     "-I": ("the URL names the address to connect to", "-d smb://ADDRESS/SHARE"),
-    "-L": ("dyno lists no shares", "smbclient -L //HOST lists them."),
-    "-t": ("the URL says the protocol", "-d nfs://HOST/EXPORT, or -d smb://HOST/SHARE."),
+    "-L": ("dyno does not list shares", "smbclient -L //HOST lists them."),
+    "-t": ("the URL names the protocol", "-d nfs://HOST/EXPORT, or -d smb://HOST/SHARE."),
     "-o": (
-        "there are no mount options here",
-        "NFS: version, port, user and group stand in the URL, -d 'nfs://HOST:PORT/EXPORT?vers=4.1&uid=1000&gid=1000'. "
-        "SMB: give --user NAME. The dialect is max_dialect of a suite.",
+        "dyno has no mount options",
+        "NFS: the URL contains version, port, user and group, -d "
+        "'nfs://HOST:PORT/EXPORT?vers=4.1&uid=1000&gid=1000'. SMB: give --user NAME. The dialect is "
+        "max_dialect of a suite.",
     ),
-    "--directory": ("the directory is -d here", "-d DIRECTORY, or the URL of a server."),
+    "--directory": ("the option for the directory is -d", "-d DIRECTORY, or the URL of a server."),
     "--filename": ("dyno chooses the file name itself", "Give the directory for it: -d DIRECTORY."),
-    "--numjobs": ("the number of clients is --clients here", "--clients 4"),
-    "--bs": ("the size of reads and writes is --chunk of dyno bonnie", "Give it in bytes: --chunk 16384."),
+    "--numjobs": ("the option for the number of clients is --clients", "--clients 4"),
+    "--bs": (
+        "the option for the size of reads and writes is --chunk of dyno bonnie",
+        "Give it in bytes: --chunk 16384.",
+    ),
     "--rw": ("the phases of Bonnie are fixed", "dyno scenario streams reads and writes streams."),
-    "--name": ("a label for the row of dyno bonnie is -m", "-m NAME"),
-    "--runtime": ("it ends when the work is done, and at the latest after --hours", "--hours 0.5"),
+    "--name": ("the option for the label of a row is -m of dyno bonnie", "-m NAME"),
+    "--runtime": ("the command ends when its work is done, and at the latest after --hours", "--hours 0.5"),
 }
 """Options of smbclient, mount and fio that dyno's file commands lack: what dyno does instead, and what to use."""
 

@@ -20,7 +20,7 @@ def node(
         Path, typer.Argument(help="This node's folder, created by dyno fleet init: nodes/NAME of the fleet.")
     ],
 ) -> None:
-    """Make load for a fleet on this machine, until Ctrl-C.
+    """Generate load for a fleet on this machine, until Ctrl-C.
 
     If the scheduler ends, the node waits and joins it again.
     """

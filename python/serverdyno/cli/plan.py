@@ -24,8 +24,8 @@ def register(app: typer.Typer) -> None:
 
 def check(
     plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
-    scale: Annotated[float | None, typer.Option(help="As for `dyno run`.")] = None,
-    suite_file: Annotated[Path | None, typer.Option("--suite", help="As for `dyno run`.")] = None,
+    scale: Annotated[float | None, typer.Option(help="The same as in `dyno run`.")] = None,
+    suite_file: Annotated[Path | None, typer.Option("--suite", help="The same as in `dyno run`.")] = None,
 ) -> None:
     """List all problems of a plan, or show its runs and how long they take.
 

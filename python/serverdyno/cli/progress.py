@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,32 +22,37 @@ if TYPE_CHECKING:
     from serverdyno._native import Snapshot
 
 
+Spelled = Callable[[str], str]
 MOST_BARS = 12
 BAR_CELLS = 32
 FULL, PARTS = "\u2588", " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
-"""A full cell, and cells that are one to seven eighths full."""
+"""The characters of a bar: a full cell, and cells that are one to seven eighths full."""
 
 
 @contextmanager
-def progress_for(console: Console, *, tells_failures: bool = True) -> Iterator[Progress]:
+def progress_for(
+    console: Console, *, tells_failures: bool = True, spelled: Spelled = str
+) -> Iterator[Progress]:
     """Yield a live line if `console` is a terminal that can move its cursor, and plain lines otherwise.
 
-    `tells_failures`: print failed runs. A command with one run raises its failure instead.
+    `tells_failures`: print failed runs. A command with one run raises its failure instead. `spelled` names settings
+    in hints as the user can set them.
     """
     if not console.is_interactive:
-        yield PlainLines(console, tells_failures=tells_failures)
+        yield PlainLines(console, tells_failures=tells_failures, spelled=spelled)
         return
     # Rich's refresh thread would write between a finished line and the lines below it, and erase one line too many.
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield LiveLine(console, live, tells_failures=tells_failures)
+        yield LiveLine(console, live, tells_failures=tells_failures, spelled=spelled)
 
 
 class PlainLines:
     """Progress as one line per stage and one per finished level."""
 
-    def __init__(self, console: Console, *, tells_failures: bool = True) -> None:
+    def __init__(self, console: Console, *, tells_failures: bool = True, spelled: Spelled = str) -> None:
         self._console = console
         self._tells_failures = tells_failures
+        self._spelled = spelled
         self._left_s = 0.0
 
     def say(self, text: str, style: str = "") -> None:
@@ -72,21 +77,23 @@ class PlainLines:
     def notice(self, text: str, hint: str | None = None) -> None:
         self.say(text, "bold")
         if hint:
-            self.say(wording.hint(hint))
+            self.say(wording.hint(self._spelled(hint)))
 
     def run_failed(self, run: RunKey, error: DynoError) -> None:
         if not self._tells_failures:
             return
         self.say(f"FAILED {run.folder}: {error}", "bold red")
         if error.hint:
-            self.say(wording.hint(error.hint))
+            self.say(wording.hint(self._spelled(error.hint)))
 
 
 class LiveLine(PlainLines):
     """Progress as a live line for the current level, below the lines and the chart of finished levels."""
 
-    def __init__(self, console: Console, live: Live, *, tells_failures: bool = True) -> None:
-        super().__init__(console, tells_failures=tells_failures)
+    def __init__(
+        self, console: Console, live: Live, *, tells_failures: bool = True, spelled: Spelled = str
+    ) -> None:
+        super().__init__(console, tells_failures=tells_failures, spelled=spelled)
         self._live = live
         self._run: RunKey | None = None
         self._mix: Mix | None = None
@@ -142,7 +149,7 @@ def _p99(snapshot: Snapshot) -> str:
 
 
 def bars(levels: Sequence[MixRecord]) -> list[str]:
-    """Return a line for each load level: clients, a bar as long as its rate, operations/s, p99 and errors."""
+    """Return a line for each load level: clients, a bar for the rate, operations/s, p99 and errors."""
     highest = max((record.operations_s for record in levels), default=0.0)
     return [_bar(record, highest) for record in levels]
 
@@ -170,6 +177,7 @@ def _finished(record: MixRecord) -> str:
     rate = format_count(record.operations_s)
     worst = max(record.failed, key=lambda row: row.count, default=None)
     why = "" if worst is None else f" (most: {clean.quoted(worst.example)})"
+    why += f", {record.never_began} of {record.clients} clients could not begin" if record.never_began else ""
     return (
         f"{record.configuration} r{record.repetition}  {_load(record):>12}  {rate:>10} operations/s  "
         f"{record.failures} errors{why}"

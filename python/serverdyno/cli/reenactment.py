@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def load(name: str) -> tuple[PublishedReport, Reenactment]:
-    """Return a published report and what stands for it. Raises DynoError."""
+    """Return a published report and its mapping to an experiment. Raises DynoError."""
     from serverdyno import published  # noqa: PLC0415
     from serverdyno.published import reenactment  # noqa: PLC0415
 

@@ -38,8 +38,8 @@ def report(
         typer.Option(
             "--as",
             metavar="NAME",
-            help="Also write a page as-NAME.html with the figures of this published report in its order, "
-            "the experiment's below each, and which of its claims hold today.",
+            help="Also write a page as-NAME.html with each figure of this published report, the "
+            "experiment's figure below it, and which of its claims hold today.",
         ),
     ] = None,
 ) -> None:

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def selftest(
     server: Annotated[str, typer.Option(help="A web server that `dyno servers` lists.")] = "reference",
     repetitions: Annotated[int, typer.Option(help="Number of runs per side; each run takes 15 s.")] = 6,
-    scale: Annotated[float | None, typer.Option(help="As for `dyno run`.")] = None,
+    scale: Annotated[float | None, typer.Option(help="The same as in `dyno run`.")] = None,
     into: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
 ) -> None:
     """Measure a server against itself: the smallest difference that this machine can show.

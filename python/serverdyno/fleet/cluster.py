@@ -46,7 +46,7 @@ It is longer than `MIX_LOOK_S`, so no pings are sent during a level.
 """
 CONNECT_S = 0.75
 CONNECT_LOOKS = 5
-"""Number of looks in this time. If a process gets no CPU time, a single look would be late."""
+"""Number of looks within `CONNECT_S`. A single look would be late if this process gets no CPU time."""
 SILENT_S = 3.0
 """A node that answers no ping for this long is lost, if it had CPU time."""
 FACTS_S = 9.0

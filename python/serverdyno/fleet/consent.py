@@ -162,7 +162,7 @@ def consent_token() -> str:
 
 
 def _make_token(path: Path) -> None:
-    """Create the token file atomically, readable only by this user. Of two concurrent creations, the first counts."""
+    """Create the token file atomically, readable only by this user. Of two concurrent creations, the first one wins."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent) as draft:
         draft.write(f"{secrets.token_hex(TOKEN_BYTES)}\n")

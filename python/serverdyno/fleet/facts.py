@@ -54,7 +54,7 @@ def place() -> dict[str, str]:
 
 
 def pid_seen_from_here(told: Mapping[str, Any]) -> int | None:
-    """Return the process ID of a node in this PID namespace; None: it is on another machine, or not visible."""
+    """Return the process ID of a node in this PID namespace; None if it is on another machine, or not visible."""
     here, there = place(), told["place"]
     if here["boot"] != there["boot"]:
         return None

@@ -90,7 +90,7 @@ class NodeFigures:
 class Fleet:
     """The nodes of one run. `figures` has the figures of each node in the last level.
 
-    `disclosed` has the facts of the nodes that a report discloses; None: they are processes of this machine.
+    `disclosed` has the facts of the nodes that a report discloses; None if they are processes of this machine.
     """
 
     def __init__(
@@ -295,7 +295,7 @@ class FleetLoad:
 
 
 def notice_ns(nodes: Sequence[Node]) -> int:
-    """Return the time between the message that announces a start and the start."""
+    """Return the time from the message that announces a start until the start."""
     near = all(node.on_this_clock for node in nodes)
     return NOTICE_NS if near else FAR_NOTICE_NS + FAR_NOTICE_EACH_NS * len(nodes)
 

@@ -218,7 +218,7 @@ async def _join(
     end: asyncio.Event,
     say: Callable[[str], None],
 ) -> None:
-    """Join, and be a member until the scheduler ends or `end` is set."""
+    """Join, and remain a member until the scheduler ends or `end` is set."""
     with _scratch() as scratch:
         async with FleetNode(folder.name, scratch, refused, end, say) as node:
             peers = frozenset({CONTROLLER})

@@ -42,7 +42,7 @@ class NodeWindow:
         del self._due_s[0]
 
     def told(self) -> dict[str, Any]:
-        """Return CPU seconds used by others and stolen in the window, and the number of CPUs; None: not known."""
+        """Return CPU seconds used by others and stolen in the window, and the number of CPUs; None if not known."""
         if len(self._samples) < 2:
             return {"others_cpu_s": None, "steal_cpu_s": None, "cpus": None}
         (before, used_before), (after, used_after) = self._samples

@@ -17,6 +17,7 @@ from serverdyno.errors import ServerError, WorkloadError, no_answer
 from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Bounds, Mix
+from serverdyno.plan.protocols.http import EMPTY_HINT, HTTP
 from serverdyno.servers import waiting
 
 PREFLIGHT_S = 0.3
@@ -51,7 +52,7 @@ FINAL = {
 class Preflight:
     """The result of the check. `server` is the name that a web server gives itself.
 
-    `warning` has the error and a remedy if not every answer was correct; None: all were.
+    `warning` has the error and a remedy if not every answer was correct; None if all were.
     """
 
     results: Sequence[Counted]
@@ -84,7 +85,7 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
     claims = [result.server for result in results if result.server is not None]
     warning = _failing_path(setup, calm, mix, length_s) or _warning(setup, results, worst)
     if warning is None and operations == 1:
-        warning = _too_slow(setup, mix, results[0].window_s)
+        warning = _empty(setup, results) or _too_slow(setup, mix, results[0].window_s)
     return Preflight(results, claims[0] if claims else None, warning)
 
 
@@ -197,7 +198,7 @@ def _share(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> str
 def _failing_path(
     setup: LoadSetup, calm: LoadSetup, mix: Mix, length_s: float
 ) -> tuple[str, str | None] | None:
-    """Request each path of a list, and return the warning for the first one that fails; None: none fails."""
+    """Request each path of a list, and return the warning for the first one that fails; None if none fails."""
     work = setup.suite.work
     for path, settings in work.paths_of_check(setup.suite.settings(work)).items():
         if calm.bounds:
@@ -208,14 +209,24 @@ def _failing_path(
     return None
 
 
+def _empty(setup: LoadSetup, results: Sequence[Counted]) -> tuple[str, str] | None:
+    """Return a warning if plain GETs of one URL got answers without a body; None: they had one, or need none."""
+    suite = setup.suite
+    request = suite.settings(HTTP).request
+    is_plain = suite.workload == "url" and not (request is not None and request.says_empty)
+    if not is_plain or any(result.bytes_read for result in results):
+        return None
+    return f"{setup.target.url}: the answer is empty", EMPTY_HINT
+
+
 def _too_slow(setup: LoadSetup, mix: Mix, answer_s: float) -> tuple[str, str] | None:
-    """Return a warning if an answer took as long as a load level; None: it was faster."""
+    """Return a warning if an answer took as long as a load level; None if it was faster."""
     if answer_s < mix.length_s:
         return None
     return (
         f"{setup.target.url}: an answer took {answer_s:.1f} s, but a load level lasts only {mix.length_s:g} "
         "s, which is too short to count answers",
-        f"Use longer load levels: --length {math.ceil(10 * answer_s)}s (length_s in a suite).",
+        f"Use longer load levels: --length {math.ceil(10 * answer_s)}s.",
     )
 
 

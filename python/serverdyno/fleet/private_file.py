@@ -1,4 +1,4 @@
-"""Files that only this user may read and write, whatever the umask."""
+"""Files that only this user may read and write, independent of the umask."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class FleetScheduler(FleetServer):
         return _for_controller(comm) or {"refused_connections": self._refused.count}
 
     def _why_not(self, holder: str | None, name: object, at: object) -> str | None:
-        """Return why a node can't join; None: it can. `holder` is the name in its certificate."""
+        """Return why a node can't join; None if it can. `holder` is the name in its certificate."""
         if holder != name:
             return f"the certificate belongs to {holder}, so it can't be used to join as {name!r}"
         if holder not in self._folder.nodes:

@@ -210,7 +210,7 @@ def served_by(
 ) -> Iterator[NodeServer]:
     """Yield a server on a node, ready for load. Raises DynoError with the node's own message.
 
-    `machine` has the node's facts for the disclosure. `team` is that of `ServerPlace.start`; None: there is no team.
+    `machine` has the node's facts for the disclosure. `team` is that of `ServerPlace.start`; None if there is no team.
     """
     team = team or {"token": secrets.token_hex(TOKEN_BYTES), "backs": []}
     wanted = {

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 TICK_S = 0.25
-"""Longest pause within a look. A link that is down or a missing controller is noticed after it."""
+"""Longest pause within a look. A link that is down or a missing controller is noticed after this pause."""
 READY_LOOK_S, READY_LOOK_SHARE = 0.01, 0.05
 """The first pause while clients get ready, and later pauses as a share of the time waited so far."""
 REQUESTS = frozenset(
@@ -148,8 +148,8 @@ class Worker:
     def look(self, timeout_s: float) -> Look:
         """Wait up to `timeout_s` until the level ends or its clients are ready, and return its state.
 
-        Once the level has ended, the state includes its tally and the use of this node's CPUs by others in the
-        window. The wait also ends if the link to the target is down, or at `hurry`.
+        Once the level has ended, the state includes its tally and the use of this node's CPUs by others in the window.
+        The wait also ends if the link to the target is down, or when `hurry` is called.
         """
         load, began_s, pause_s = self._running(), time.monotonic(), 0.0
         while True:
@@ -232,7 +232,7 @@ class Worker:
 
     def open_gate(self, gate: int, begins_monotonic_ns: int, timeout_s: float) -> Look:
         """Open a gate at which the group's clients wait, and `look_at_group`."""
-        assert self._group is not None, "no group was begun"
+        assert self._group is not None, "no group was started"
         self._group.open_gate(gate, begins_monotonic_ns)
         return self.look_at_group(timeout_s)
 
@@ -241,7 +241,7 @@ class Worker:
 
         Once the group has ended, the state includes its counts. Raises ServerError with the group's error.
         """
-        assert self._group is not None, "no group was begun"
+        assert self._group is not None, "no group was started"
         until_s = time.monotonic() + timeout_s
         while True:
             stage = self._group.wait(max(0.0, min(TICK_S, until_s - time.monotonic())))

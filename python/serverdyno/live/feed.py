@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from serverdyno.errors import DynoError
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.plan.model import Mix, RunKey
+from serverdyno.plan.spelling import in_plan
 from serverdyno.run.progress import PresentRate, Progress
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import MixRecord
@@ -96,11 +97,13 @@ class Feed:
         self._inner.mix_finished(record)
 
     def notice(self, text: str, hint: str | None = None) -> None:
-        self._keep({"kind": "notice", "text": text, "hint": hint})
+        self._keep({"kind": "notice", "text": text, "hint": hint and in_plan(hint)})
         self._inner.notice(text, hint)
 
     def run_failed(self, run: RunKey, error: DynoError) -> None:
-        self._keep({"kind": "failed", "text": f"{run.folder}: {error}", "hint": error.hint})
+        self._keep(
+            {"kind": "failed", "text": f"{run.folder}: {error}", "hint": error.hint and in_plan(error.hint)}
+        )
         self._inner.run_failed(run, error)
 
     def _keep_level(self, record: MixRecord) -> None:
@@ -121,7 +124,7 @@ class Feed:
 
 
 def level(record: MixRecord, axis: Axis, throughput: float) -> Event:
-    """Return the figures of one finished load level; None: not measured.
+    """Return the figures of one finished load level; None if not measured.
 
     `level` is its position on the suite's axis, and `throughput` is in the suite's unit.
     """

@@ -56,9 +56,7 @@ def read_text(path: Path) -> str:
     except ValueError as error:
         raise UserError(f"can't read {str(path)!r}: {error}") from error
     if len(content) > MOST_BYTES:
-        raise UserError(
-            f"{path} has more than {MOST_BYTES >> 20} MiB, the most that a plan or suite may have"
-        )
+        raise UserError(f"{path} has more than {MOST_BYTES >> 20} MiB, the maximum for a plan or suite")
     try:
         return content.decode("utf-8-sig")  # editors of Windows write a byte order mark
     except UnicodeDecodeError as error:
@@ -109,7 +107,7 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
     (
         r".*=\s*\.?[\w/~$.-]",
         "Invalid value|Expected newline",
-        'text stands in quotation marks: {name} = "..."',
+        'text must be in quotation marks: {name} = "..."',
     ),
     (r".*[\"']", "Illegal character|Unterminated", "a quotation mark may be missing at the end of this line"),
     (
@@ -127,7 +125,7 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
 
 
 def _cause(text: str, message: str) -> str | None:
-    """Return the probable cause of a parser's error, judged by the line that the message names; None: not known."""
+    """Return the probable cause of a parser's error, judged by the line that the message names; None if not known."""
     if text.lstrip().startswith(("{", "<")):
         return f"this file looks like JSON or XML, but {_TOML}"
     found = _AT_LINE.search(message)
@@ -188,7 +186,7 @@ def _other_kind(error: ErrorDetails) -> str:
         case "list_type", _:
             parts = value.split(",") if isinstance(value, str) else [value]
             items = ", ".join(_scalar(part) or wording.shown(part) for part in parts)
-            where = ", and a single level belongs into settings" if "factors" in error["loc"] else ""
+            where = ", and a single level belongs in settings" if "factors" in error["loc"] else ""
             return f": write {name} = [{items}]{where}"
         case "int_type" | "float_type" | "int_parsing" | "float_parsing" | "bool_type", _ if _scalar(value):
             return f": write {name} = {_scalar(value)}"

@@ -33,7 +33,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
-    """Return the line of `path` or of its nearest parent in the text; None: no part of the path has a line."""
+    """Return the line of `path` or of its nearest parent in the text; None if no part of the path has a line."""
     while path:
         if path in lines:
             return lines[path]

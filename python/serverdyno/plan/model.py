@@ -72,7 +72,7 @@ def titled(data: dict[str, Any]) -> dict[str, Any]:
 
 
 class ThreadStep(Model):
-    """The threads per client from this number of clients on (VeriTest 2003, figure 12)."""
+    """The number of threads per client, from a number of clients on (VeriTest 2003, figure 12)."""
 
     clients: int = Field(ge=1, description="The number of clients from which the step applies.")
     threads: int = Field(ge=1, le=1000, description="Threads per client from this step on.")
@@ -170,7 +170,7 @@ class Suite(Model):
     @model_validator(mode="wrap")
     @classmethod
     def _tables_are_sections(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Collect a file's tables into `sections`, and report the problems of both at once."""
+        """Collect a file's tables into `sections`, and report the problems of suite and tables together."""
         if not isinstance(data, dict):
             return handler(data)
         document, problems = gathered(titled(data))
@@ -263,7 +263,7 @@ class Mix:
     `index` is its place in the experiment, from 1; `last` marks the last level of its suite.
 
     `rate_per_s` is the rate of open load; None: each client waits for its answer before its next operation.
-    `operations` is the number of operations after which the level ends; None: it ends only after its length. `suite`
+    `operations` is the number of operations after which the level ends; None if it ends only after its length. `suite`
     is None in experiments before format 9, which have one suite.
 
     `step` is the name of a level that ends when its work is done, and `state` is cold, warm or a phase; None: the
@@ -337,7 +337,7 @@ class GeneratorPlan(Model):
 
 
 class Bounds(Model):
-    """The limits that a plan must promise before load goes to a host that is not loopback.
+    """The limits that a plan must set before load goes to a host that is not loopback.
 
     Clients and length apply to one level; the rate is that of all clients together, in requests/s.
     """

@@ -1,8 +1,8 @@
-"""An objective of open load: the longest response time and the most failed requests that are allowed.
+"""An objective of open load: the bounds on response time and failed requests.
 
-`p99<50ms` holds if 99 % of all requests got a correct answer within 50 ms. A request that failed, was dropped or got
-no answer does not count as correct, so a bound on a percentile also bounds failures; `failed<0.1%` can bound them
-more strictly. `<` and `<=` mean the same, because no clock can distinguish them.
+`p99<50ms` holds if 99 % of all requests got a correct answer within 50 ms. A request that failed, was dropped or got no
+answer does not count as correct, so a bound on a percentile also bounds failures; `failed<0.1%` can bound them more
+strictly. `<` and `<=` mean the same, because no clock can distinguish them.
 """
 
 from __future__ import annotations

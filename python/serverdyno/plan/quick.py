@@ -224,11 +224,27 @@ def _without_fragment(url: str) -> str:
 def _without_implied(texts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options without headers of browsers and curl that only say what the clients do anyway."""
     keeps = f"{texts.get('keep_alive', True)}".lower() == "true"
-    implied = ("expect:", "connection:keep-alive" if keeps else "connection:close")
-    headers = [text for text in texts.get("header", ()) if "".join(text.split()).lower() not in implied]
+    implied = {"expect:", "transfer-encoding:", "te:trailers", "te:", f"content-length:{_body_bytes(texts)}"}
+    implied |= {"connection:keep-alive", "connection:keep-alive,te"} if keeps else {"connection:close"}
+
+    def is_implied(header: str) -> bool:
+        spelled = "".join(header.split()).lower()
+        return spelled in implied or (keeps and spelled.startswith("keep-alive:"))
+
+    headers = [text for text in texts.get("header", ()) if not is_implied(text)]
     return {name: text for name, text in texts.items() if name != "header"} | (
         {"header": headers} if headers else {}
     )
+
+
+def _body_bytes(texts: Mapping[str, Any]) -> int | None:
+    """Return the number of bytes of the body that the options give; None: a file of them can't be read."""
+    if "data_file" in texts:
+        try:
+            return Path(texts["data_file"]).expanduser().stat().st_size
+        except OSError:
+            return None  # reported for the option
+    return len(texts.get("data", "").encode())
 
 
 def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> Iterator[str]:
@@ -263,6 +279,10 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
     rates, bound = values.get("rate", []), values.get("max_rate")
     if bound is not None and rates and bound < max(rates):
         yield f"--max-rate: {bound:g} is below the highest rate, {max(rates)}"
+    for header in _without_implied(texts).get("header", []):
+        name, _, value = header.partition(":")
+        if name.strip().lower() == "content-length":
+            yield f"--header: Content-Length says {value.strip()}, but the body has {_body_bytes(texts)} bytes"
     for header in values.get("header", []):
         if SECRET.search(name := header.partition(":")[0].strip()):
             yield (

@@ -31,7 +31,7 @@ NOT_OF_SESSIONS = ("method", "data", "data_file", "content_type", "urls", "expec
 
 
 class HttpOptions(Model):
-    """The values on the command line; None: not given."""
+    """The values on the command line; None if not given."""
 
     content_type: Annotated[str | None, Option(("--content-type", "-T"))] = Field(
         default=None, description="The header Content-Type, like -T of ab."
@@ -126,7 +126,7 @@ class HttpOptions(Model):
         return {} if self.ca_file is None else {"trust": str(self.ca_file.absolute())}
 
     def connect_to(self) -> str | None:
-        """Return the address or socket to use instead of the URL's host; None: there is none."""
+        """Return the address or socket to use instead of the URL's host; None if there is none."""
         if self.unix_socket is not None:
             return str(self.unix_socket.absolute())
         found = None if self.resolve is None else _RESOLVE.fullmatch(self.resolve)

@@ -69,7 +69,7 @@ _OPTIONS: dict[KeyPath, str] = {
 
 
 class ObjectsOptions(Model):
-    """The values on the command line that are no field of a suite or plan; None: not given."""
+    """The values on the command line that are not fields of a suite or plan; None if not given."""
 
     size_bytes: Annotated[int, Option(("--size",))] = Field(
         default=MIB, ge=0, le=MOST_BYTES, description="Size of each object in bytes."

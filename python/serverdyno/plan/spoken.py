@@ -20,7 +20,7 @@ SettingsTypes = Mapping[str, type[BaseModel]]
 
 
 def protocol_of_server(server: ServerPlan, settings_types: SettingsTypes) -> str | None:
-    """Return the protocol's name; None: neither the driver nor the URL names a known protocol."""
+    """Return the protocol's name; None if neither the driver nor the URL names a known protocol."""
     spoken: str | None = getattr(settings_types.get(server.server), "protocol", None)
     if spoken is not None:
         return spoken

@@ -174,7 +174,7 @@ def _of_document(line: str) -> str:
 
 
 def _stated_at(value: Any, key: str = "") -> str | None:
-    """Return a jq filter that selects the first text that is a path, a URL or a request; None: there is none."""
+    """Return a jq filter that selects the first text that is a path, a URL or a request; None if there is none."""
     if isinstance(value, str):
         return (key or ".") if _STATED.fullmatch(value) else None
     if isinstance(value, list):

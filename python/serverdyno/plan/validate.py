@@ -132,7 +132,7 @@ def _suites_of(
 
 
 def precision_problem(suite: Suite) -> str | None:
-    """Return why the precision of a suite's averages has no meaning; None: it has."""
+    """Return why the precision of a suite's averages has no meaning; None if it has one."""
     if suite.open is None:
         return None
     return (
@@ -142,7 +142,7 @@ def precision_problem(suite: Suite) -> str | None:
 
 
 def url_problem(url: str, schemes: Sequence[str] | None = None, suites: Sequence[Suite] = ()) -> str | None:
-    """Return why `url` can't be a target; None: it can.
+    """Return why `url` can't be a target; None if it can.
 
     `schemes` are the allowed ones; None: those of every protocol, of which the message names those that can carry
     `suites`. Whether the server consents to load is checked only when the load starts.
@@ -176,7 +176,7 @@ def _carries(scheme: str, suites: Sequence[Suite]) -> bool:
 
 
 def other_spelling(place: str) -> str | None:
-    """Return the URL of a share or export that is written as in Windows or for mount(8); None: it is neither."""
+    """Return the URL of a share or export that is written as in Windows or for mount(8); None if it is neither."""
     if found := re.fullmatch(r"(smb|cifs|nfs):/?([^/\\].*)", place):
         return f"{found[1].replace('cifs', 'smb')}://{found[2]}"
     if found := re.fullmatch(r"(?:cifs:|smb:)?(?://|\\\\)([^/\\]+)[/\\](.+)", place):
@@ -464,7 +464,7 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
 
 
 def cut_problem(server: ServerPlan, cut: Cut, settings_type: type[BaseModel]) -> str | None:
-    """Return why the suite's outage is not possible with a server; None: it is."""
+    """Return why the suite's outage is not possible with a server; None if it is possible."""
     ways: frozenset[str] = getattr(settings_type, "cuts", frozenset()) if server.node is None else frozenset()
     if cut.how in ways:
         return None
@@ -508,7 +508,7 @@ def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Proble
         return server.factors.get(key) or [server.settings.get(key, default)]
 
     if "reference" in chosen("front", None):
-        yield Problem(place, "the front reference can only reach servers on its own machine")
+        yield Problem(place, "the reference server as front can only reach servers on its own machine")
     counts = [count for count in chosen("backs", 1) if isinstance(count, int)]
     if counts and len(set(server.back_nodes)) > max(counts):
         yield Problem(

@@ -82,7 +82,7 @@ def _is_abandoned(directory: Path, age_s: float) -> bool:
 
 
 def _is_used(directory: Path) -> bool:
-    """Return whether a process (a server, a keeper) works in the directory or has its name in an argument.
+    """Return whether a process (a server, a keeper) works in the directory or has the directory's name in an argument.
 
     Volumes in another place have a directory of the same name.
     """

@@ -29,7 +29,7 @@ BTRFS = Path("/sys/fs/btrfs")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A block device and its kernel name. `write_cache` is "write back" or "write through"; None: not known."""
+    """A block device and its kernel name. `write_cache` is "write back" or "write through"; None if not known."""
 
     name: str
     write_cache: str | None
@@ -39,7 +39,7 @@ class Device:
 class Stack:
     """The devices below a file system, from top to bottom. `loops` has the numbers of loop devices among them.
 
-    `unfollowed` says why the devices below a device are not known; empty: all are known.
+    `unfollowed` says why the devices below a device are not known; empty if all are known.
     """
 
     devices: tuple[Device, ...] = ()
@@ -97,7 +97,7 @@ def _text(path: Path) -> str | None:
 
 
 def backing(number: str) -> Backing | None:
-    """Return the file behind the loop device `number`; None: not known, for example without root."""
+    """Return the file behind the loop device `number`; None if not known, for example without root."""
     name = name_of(number)
     path = _text(BLOCK_DEVICES / number / "loop" / "backing_file")
     if name is None or path is None:
@@ -122,7 +122,7 @@ def _number(device: int) -> str:
 
 
 def of_btrfs(opened: int) -> list[str]:
-    """Return the device numbers of the Btrfs that contains an open directory; empty: not known."""
+    """Return the device numbers of the Btrfs that contains an open directory; empty if not known."""
     told = bytearray(BTRFS_FS_INFO_BYTES)
     try:
         fcntl.ioctl(opened, BTRFS_IOC_FS_INFO, told)

@@ -60,9 +60,9 @@ class Unavailable(Exception):  # noqa: N818 (it is an answer)
 
 
 class FsyncCounter:
-    """Counts the calls that request durability, of processes, their threads and all that these start from now on.
+    """Counts the durability calls of processes, of their threads, and of everything that these start later.
 
-    It is a context manager. In its block, `counts` returns the counts so far; None: not known, see `reason`. Leftover
+    It is a context manager. In its block, `counts` returns the counts so far; None if not known, see `reason`. Leftover
     tracefs instances of killed counters are removed first.
     """
 
@@ -77,7 +77,7 @@ class FsyncCounter:
 
     @property
     def reason(self) -> str | None:
-        """Why the counts are not known; None: they are known."""
+        """Why the counts are not known; None if they are known."""
         return self._reason
 
     def __enter__(self) -> Self:
@@ -95,7 +95,7 @@ class FsyncCounter:
         self._close()
 
     def counts(self, until_s: float = math.inf) -> dict[str, int] | None:
-        """Return the calls since the start by name, including those with 0; None: not known, see `reason`.
+        """Return the calls since the start by name, including those with 0; None if not known, see `reason`.
 
         A call is counted when it is entered, whatever its result. Calls after `until_s` of the monotonic clock are
         not counted, unless the kernel has overwritten some of their events.

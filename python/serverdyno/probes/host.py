@@ -75,7 +75,7 @@ MOMENTARY = {"cpu.frequency_mhz", "memory.available_bytes", "load_average", "lim
 
 
 def machine_facts() -> dict[str, object]:
-    """Return the facts of only the machine, in groups."""
+    """Return only the machine's facts, in groups."""
     return {
         "cpu": _cpu(),
         "virtualisation": _virtualisation(),
@@ -157,7 +157,7 @@ def whole(text: str | None) -> int | None:
 
 
 def _same(values: Iterable[str | None]) -> str | None:
-    """Return the distinct values, joined by commas, because the CPUs of a machine may differ; None: there are none."""
+    """Return the distinct values, joined by commas, because the CPUs of a machine may differ; None if none."""
     return ", ".join(sorted({value for value in values if value is not None})) or None
 
 
@@ -206,7 +206,7 @@ def _cpu() -> dict[str, object]:
 
 
 def _cpu_quota() -> str | None:
-    """Return the CPU limit of this process's control group, as in a container; None: not known.
+    """Return the CPU limit of this process's control group, as in a container; None if not known.
 
     The text is that of `cpu.max` in cgroup v2: quota and period in us.
     """

@@ -63,7 +63,7 @@ class _Place:
 
 
 def medium(directory: Path, pid: int) -> list[LayerReading]:
-    """Return the file system of `directory`, as mounted by the process `pid`, and those below it; empty: not known.
+    """Return the file system of `directory`, as mounted by the process `pid`, and those below it; empty if not known.
 
     In an overlay, a file is created for a moment.
     """
@@ -97,7 +97,7 @@ def _step(mount: _Mount, place: _Place) -> tuple[LayerReading, _Place | None]:
     if not stack.loops or stack.unfollowed:
         return layer, None
     if len(stack.loops) > 1:
-        return replace(layer, unfollowed="it lies on several loop devices"), None
+        return replace(layer, unfollowed="it is on several loop devices"), None
     backing = block_device.backing(stack.loops[0])
     if backing is None:
         return replace(layer, unfollowed="the image of its loop device is not known"), None

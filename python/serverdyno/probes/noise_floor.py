@@ -25,7 +25,8 @@ from serverdyno.probes.host import machine_facts
 
 MOST_KEPT = 30
 LATEST = 3
-"""Number of latest selftests whose largest floor counts, because one selftest may fall into a quiet minute."""
+"""Number of latest selftests from which the largest floor is taken, because one selftest may fall into a quiet minute.
+"""
 FEWEST_TIMES = 3
 """Minimum number of selftests, at least an hour apart, from which the variation between times is computed."""
 BETWEEN_TIMES = timedelta(hours=1)

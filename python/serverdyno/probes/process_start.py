@@ -25,7 +25,7 @@ def _pid_namespace() -> int:
 
 
 def started_ticks(pid: int) -> int | None:
-    """Return when a process started, in ticks since boot; None: there is no process with this ID."""
+    """Return when a process started, in ticks since boot; None if there is no process with this ID."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

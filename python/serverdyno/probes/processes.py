@@ -41,7 +41,7 @@ def threads(pids: Iterable[int]) -> set[int]:
 
 
 def steady(read: Callable[[], Figure], attempts: int) -> Figure | None:
-    """Return the result of `read`, which is repeated if one of its processes ends meanwhile; None: each time."""
+    """Return the result of `read`, which is repeated if one of its processes ends; None if one ends each time."""
     for _ in range(attempts):
         with contextlib.suppress(psutil.NoSuchProcess):
             return read()

@@ -21,7 +21,7 @@ BLOCK_BYTES = 4096
 
 
 def synchronous(directory: Path) -> bool | None:
-    """Return whether a new file in the directory is written at once; None: not known.
+    """Return whether a new file in the directory is written at once; None if not known.
 
     The evidence is the attribute (`chattr +S`), which a new file inherits, and the page of a new file. The page is
     clean if it was written at once. The kernel may write a page back by itself at that moment, so there are several

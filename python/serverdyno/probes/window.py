@@ -112,7 +112,7 @@ class WindowMeter:
         return WindowUse(server_s * share, others.others_s * share, others.steal_s * share, io_wait_s)
 
     def syncs(self) -> dict[str, int] | None:
-        """Return the syncs in the window by name; None: not known."""
+        """Return the syncs in the window by name; None if not known."""
         if self._opened is None or self._closed is None or self._is_late:
             return None
         before, after = self._opened.syncs, self._closed.syncs

@@ -126,7 +126,7 @@ class Ratio(Model):
 
 
 class Combined(Model):
-    """One number of several quantities."""
+    """One number computed from several quantities."""
 
     kind: Literal["product", "sum_of", "mean_of", "lowest_of", "highest_of"]
     of: tuple[Quantity, ...] = Field(min_length=1)

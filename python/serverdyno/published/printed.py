@@ -38,7 +38,7 @@ ALMOST_SHARE = 0.9
 SAME_SHARE = 0.005
 NEARLY_SAME_SHARE = 0.02
 WORD_STEP = 0.1
-"""Step of twice, double and half."""
+"""Step of the words twice, double and half."""
 TIE = 1e-6
 """Tolerance in steps. A tie between two roundings is admitted on both sides."""
 BINARY = 1e-13

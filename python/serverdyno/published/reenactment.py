@@ -1,12 +1,12 @@
-"""The document `reenactment.toml` of a published report: what stands for its figures and servers today.
+"""The document `reenactment.toml` of a published report: today's counterparts of its figures and servers.
 
 It has only data, checked with all problems at once. `report/reenact.py` applies it to an experiment.
 
-[[today]] gives the counterpart of one value in a column of the published tables. Several entries add up: a cell with
+[[today]] gives the counterpart of one value in a column of the published tables. Several entries combine: a cell with
 `web_server = "TUX"` and `processors = 2` is a configuration that fits both entries.
 
-[[figures]] lists the figures of the report in its order, each with what shows it today or why nothing does. A list in
-`of` or `series` stands for each of its values.
+[[figures]] lists the figures of the report in its order, each with the figure that shows it today, or the reason why
+none does. A list in `of` or `series` stands for each of its values.
 
 [[claims]] gives the two sides of claims that the published tables can't check, but an experiment can.
 """
@@ -33,10 +33,10 @@ Place = dict[str, Scalar]
 
 
 class Today(Model):
-    """The counterpart today of `value` in a column. An experiment's configuration fits if it has all that is named.
+    """Today's counterpart of `value` in a column. A configuration fits if it has everything that is named.
 
     `servers`: drivers, any of them. `names`: names of servers in the plan, any of them. `suites`: any of them.
-    `absent`: why nothing stands for it. `note`: how far the counterpart is one.
+    `absent`: why there is no counterpart. `note`: how close the counterpart is.
     """
 
     column: str
@@ -56,7 +56,7 @@ class Today(Model):
 
 
 class Shown(Model):
-    """One figure of the report, or several that nothing stands for. `phases`: those of Bonnie to show."""
+    """One figure of the report, or several without a counterpart. `phases`: those of Bonnie to show."""
 
     figures: tuple[str, ...] = Field(min_length=1)
     title: str
@@ -96,7 +96,7 @@ class Sides(Model):
 
 
 class Reenactment(Model):
-    """The document. `figures_of`: which figure of an experiment a published table has.
+    """The document. `figures_of`: the figure of an experiment that a published table shows.
 
     `curve`: one row for each number of clients, so that the mean is the average and the highest the peak.
     """

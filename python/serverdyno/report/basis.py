@@ -69,7 +69,8 @@ def _clients(results: Results) -> str:
         return ""
     points = wording.plural(len(mixes), "load level")
     counted = {
-        "left": sum(Mark.CLIENTS_LEFT in mix.marks for mix in mixes),
+        "could not begin": sum(mix.clients_never_began > 0 for mix in mixes),
+        "left": sum(mix.clients_left > mix.clients_never_began for mix in mixes),
         "completed nothing": sum(Mark.STARVED in mix.marks for mix in mixes),
     }
     parts = [f"{what} at {count} of {points}" for what, count in counted.items() if count]

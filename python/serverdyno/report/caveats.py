@@ -107,9 +107,8 @@ def _parts_of_a_pass(results: Results) -> list[str]:
     clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
     return [
         "At levels marked P, clients had too little time to finish the workload; compare with care. This "
-        "applies to "
-        f"{len(short):,} of {wording.plural(len(known), 'load level')} (with {clients} clients): in the "
-        "repetition with "
-        "the fewest passes, a client completed less than one pass on average. A faster server gets further, so it "
-        "is asked for other operations. Longer load levels make the work comparable."
+        f"applies to {len(short):,} of {wording.plural(len(known), 'load level')} (with {clients} "
+        "clients): in the repetition with the fewest passes, a client completed less than one pass on "
+        "average. A faster server gets further, so it receives other operations. Longer load levels make "
+        "the work comparable."
     ]

@@ -63,7 +63,7 @@ class Compared:
 def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERCENT) -> Compared:
     """Compare the configurations within one report, or the second report with the first.
 
-    `tolerated_percent` is the slowdown that must be ruled out before a program is told that nothing is slower. Raises
+    `tolerated_percent` is the slowdown that must be ruled out before nothing counts as slower. Raises
     UserError if the reports can't be compared.
     """
     for each in reports:
@@ -346,8 +346,8 @@ def _outages_result(
         raise UserError(
             "There are no outage times to compare.",
             hint=(
-                "At each load level of both, at least half of the clients must be served again before the "
-                "level ends."
+                "At each load level of both experiments, at least half of the clients must be served "
+                "again before the level ends."
             ),
         )
     table = replace(made, number=1)

@@ -54,10 +54,10 @@ RATE_BOUND = (
     "marked rate-bound: it measures the bound, not the server."
 )
 NOISE = (
-    "A load level is marked noisy in two cases: other programs and the hypervisor took more than "
-    f"{TAKEN_SHARE * 100:g} % of the CPUs of the generator or the server (whichever has fewer), or the "
-    f"generator waited for a CPU for more than {TAKEN_SHARE * 100:g} % of the window. It has no mark if "
-    "this was not measured."
+    "A load level is marked noisy if other programs and the hypervisor took more than "
+    f"{TAKEN_SHARE * 100:g} % of the CPUs of the generator or the server (whichever has fewer). It is "
+    f"also marked noisy if the generator waited for a CPU for more than {TAKEN_SHARE * 100:g} % of the "
+    "window. It has no mark if this was not measured."
 )
 UNRECORDED_CPUS = "on CPUs that the experiment did not record"
 

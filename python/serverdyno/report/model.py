@@ -75,7 +75,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a line: mean with range; None: nothing to draw.
+    """A point of a line: mean with range; None if there is nothing to draw.
 
     `limited_by`: limits other than the server.
 

@@ -57,7 +57,7 @@ class Counterpart:
 
 @dataclass(frozen=True, slots=True)
 class Reenacted:
-    """One entry of the mapping with our figures. `lacking`: sentences on what the experiment has nothing for."""
+    """One entry of the mapping with our figures. `lacking`: sentences on figures that the experiment lacks."""
 
     shown: Shown
     ours: tuple[Figure, ...]
@@ -78,7 +78,7 @@ class Experiment:
         self._today = {(each.column, str(each.value)): each for each in mapping.today}
 
     def counterpart(self, place: Place) -> Counterpart:
-        """Return what stands for a place. Raises KeyError for a value without counterpart."""
+        """Return the counterpart of a place. Raises KeyError for a value without a counterpart."""
         found = Counterpart()
         entries = [self._today[column, str(value)] for column, value in place.items() if column != "figure"]
         for each in entries:
@@ -91,7 +91,7 @@ class Experiment:
         return found
 
     def absent(self, where: Where) -> str:
-        """Return why nothing stands for one of the values; empty if something may."""
+        """Return why one of the values has no counterpart; empty if each may have one."""
         entries = (
             self._today.get((column, str(value))) for one in expanded(where) for column, value in one.items()
         )
@@ -120,12 +120,16 @@ class Experiment:
         here = {suite_of(results) for results in self.results}
         if wanted.suites is not None and not here & wanted.suites:
             suites = " or ".join(sorted(wanted.suites))
-            return f"This experiment did not run the suite {suites}." if suites else "No suite has both."
+            return (
+                f"This experiment did not run the suite {suites}."
+                if suites
+                else "No single suite has all of these values."
+            )
         needs = [*sorted(wanted.names or wanted.servers or ()), *map(setting_words, wanted.settings.items())]
         return f"This experiment has no finished configuration with {', '.join(needs)}."
 
     def figures(self) -> list[Reenacted]:
-        """Return every entry of the mapping with what this experiment has for it."""
+        """Return every entry of the mapping with this experiment's figures for it."""
         return [self._reenacted(place, shown) for place, shown in enumerate(self.mapping.figures)]
 
     def _reenacted(self, place: int, shown: Shown) -> Reenacted:

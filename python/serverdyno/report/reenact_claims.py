@@ -166,7 +166,7 @@ def _matched(experiment: Experiment, asked: Asked) -> Iterator[tuple[Asked, Foun
             yield experiment.why_not(wanted)
             return
         if len(of_it) > MOST_FITTING:
-            yield f"More than {MOST_FITTING} configurations fit one side."
+            yield f"More than {MOST_FITTING} configurations fit one side of the claim."
             return
     free = [key for key in FACTORS if key not in of.settings.keys() | over.settings.keys()]
     matched = [
@@ -177,7 +177,7 @@ def _matched(experiment: Experiment, asked: Asked) -> Iterator[tuple[Asked, Foun
     ]
     yield from matched
     if not matched:
-        yield "The two sides are not in one suite, so they were not compared."
+        yield "The two sides were not measured in the same suite, so they were not compared."
 
 
 FACTORS = ("processors", "volumes", "strict_sync", "oplocks", "dynamic", "tls")
@@ -236,7 +236,7 @@ def _answer(
 
 
 def _verdict(comparison: Comparison, asked: Asked) -> Holds:
-    """Return whether one comparison, of the claim's first side with its second, is as the claim expects."""
+    """Return whether one comparison of the claim's first side with its second has the expected result."""
     measured = next(found for found in comparison.improvements if found.figure is asked.figure).verdict
     wanted = {"higher": Verdict.FASTER, "lower": Verdict.SLOWER, "same": Verdict.EQUIVALENT}[asked.expects]
     if measured is wanted:

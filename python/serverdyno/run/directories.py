@@ -50,7 +50,7 @@ def directories_of_shares(
             progress.notice(
                 f"{configuration.name}: {directory} in directories is not the directory of {place}: {why}. "
                 "The medium of its files is therefore not known.",
-                hint="In directories, name the local directory of each share, in order.",
+                hint="In the setting directories, name the local directory of each share, in order.",
             )
             return []
     return directories

@@ -25,7 +25,7 @@ from serverdyno.store.note import FsyncTimes
 from serverdyno.store.records import DATA_CALLS
 
 CALLS_OF_SERVERS = tuple(call for call in DATA_CALLS if call != OPEN_SYNC)
-"""The calls that a server's own counter of syncs contains."""
+"""The calls that a server's own counter of syncs includes."""
 SERVERS_MEMORY = "the server's memory"
 """Name of the medium of a server without files, for `analysis/medium.py`."""
 VOLUME_FSYNCS = 20

@@ -39,7 +39,7 @@ def refusals_here(
 ) -> Iterator[str]:
     """Yield the reasons: missing room, passwords, files or directories.
 
-    Raises UserError for a user's server that can't be reached in any case.
+    Raises UserError for a user's server that can never be reached.
     """
     for configuration in configurations:
         if configuration.url is None:
@@ -54,6 +54,9 @@ def refusals_here(
             driver.ready()
         except DynoError as error:
             yield f"{configuration.name}: {error}"
+        place = configuration.settings.get("connect_to") or ""
+        if place.startswith("/") and not Path(place).is_socket():
+            yield f"{configuration.name}: {place} {'is no socket' if Path(place).exists() else 'does not exist'}"
         scheme = configuration.url.partition(":")[0]
         if scheme in POSIX.schemes:
             wrong = directory_problem(configuration.url) or _lack_of_room(suite, mixes, configuration.url)
@@ -71,7 +74,7 @@ def refusals_here(
 
 
 def _lack_of_room(suite: Suite, mixes: Sequence[Mix], url: str) -> str | None:
-    """Return why the files of the largest level do not fit into the directory of a URL; None: they do."""
+    """Return why the files of the largest level do not fit into the directory of a URL; None if they do."""
     needed_bytes, clients = needed(suite, mixes)
     free_bytes = shutil.disk_usage(directory_of(url)).free
     if free_bytes >= needed_bytes:

@@ -11,7 +11,7 @@ from serverdyno.plan.model import Configuration
 
 WORKERS = "workers"
 THREADS_OF_WORKERS = {"apache"}
-"""Servers whose `workers` are threads that mostly wait, not event loops of which one per CPU is enough."""
+"""Servers whose `workers` are threads that mostly wait, not event loops, of which one per CPU is enough."""
 
 
 def remarks(configurations: Sequence[Configuration]) -> Iterator[str]:

@@ -102,6 +102,7 @@ class Run:
     durability: Durability = field(default_factory=Durability)
     requests: Requests = field(default_factory=Requests)
     agreed: NegotiatedSessions = field(default_factory=NegotiatedSessions)
+    remedies: dict[str, str] = field(default_factory=dict)
 
     def carry_out(self) -> None:
         """Start the server, run the levels and record each. Raises DynoError after stopping the server."""
@@ -236,6 +237,7 @@ class Run:
             self._preflight(setup, mix)
         self.requests.add(result)
         self.agreed.add(result)
+        self.remedies |= {row.fault: row.advice for row in result.errors if row.advice is not None}
         use = meter.use(result.window_s)
         seen = HostFigures(use, server.rss_bytes(), meter.syncs(), nodes, outage.at_s())
         record = mix_record(self.key, mix, result, seen)
@@ -271,6 +273,7 @@ class Run:
                 requests_by_server_count=counted,
                 crashes=list(server.crashes()),
                 cpu_by_member_s=used_since(self.members_before, server.cpu_by_member_s()) or None,
+                remedies=self.remedies or None,
                 **self.agreed.note(),
                 **durability.note(),
             ),

@@ -161,7 +161,7 @@ class _GroupRun:
     ) -> None:
         """Remove the remaining files of a group, from this process with new sessions. Raises ServerError.
 
-        `hurry`: the user waits, so give a server that hangs up soon.
+        `hurry`: the user waits, so soon give up on a server that hangs.
         """
         here, steps = (
             group.in_this_process(self.setup.target, ()),

@@ -18,11 +18,11 @@ REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 CREDENTIALS_FILE, CONFIG_FILE = "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"
 OTHER_SOURCES = ("sso_session", "sso_start_url", "role_arn", "credential_process", "web_identity_token_file")
-"""Keys of a profile whose access key only the AWS CLI can get."""
+"""Keys that mark a profile whose access key only the AWS CLI can get."""
 
 
 def access_key() -> AccessKey | None:
-    """Return the access key of the environment, or of the profile; None: there is none. Raises UserError."""
+    """Return the access key of the environment, or of the profile; None if there is none. Raises UserError."""
     if ID in os.environ or SECRET in os.environ:
         for name in (ID, SECRET):
             if not os.environ.get(name):

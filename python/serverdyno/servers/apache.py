@@ -42,9 +42,9 @@ class ApacheSettings(Compressing, Http2Settings):
         default=512,
         ge=1,
         le=20_000,
-        description="MaxRequestWorkers: the most requests served at the same time. All workers start with "
-        "the server. With keep-alive and prefork or worker, further connections wait until one "
-        "ends.",
+        description="MaxRequestWorkers: maximum number of requests served at the same time. All workers "
+        "start with the server. With keep-alive and prefork or worker, further connections "
+        "wait until one ends.",
     )
     threads_per_child: int = Field(
         default=64,
@@ -61,9 +61,9 @@ class ApacheSettings(Compressing, Http2Settings):
     max_keep_alive_requests: int = Field(
         default=1000,
         ge=0,
-        description="MaxKeepAliveRequests: the most requests per connection; 0: no limit. Apache's default "
-        "is 100. The default here is that of nginx and lighttpd, so that the servers do not "
-        "differ in this setting.",
+        description="MaxKeepAliveRequests: maximum number of requests per connection; 0: no limit. "
+        "Apache's default is 100. The default here is that of nginx and lighttpd, so that "
+        "the servers do not differ in this setting.",
     )
     max_connections_per_child: int = Field(
         default=0,

@@ -43,7 +43,7 @@ class Settings(SettingsModel):
     cuts: ClassVar[frozenset[str]] = frozenset()
 
     def free_bytes(self) -> int | None:
-        """Return the free bytes for files on the server; None: it keeps no files, or the number is not known."""
+        """Return the free bytes for files on the server; None if it keeps no files, or the number is not known."""
         return None
 
 
@@ -91,7 +91,7 @@ class Installed:
 class Description:
     """The disclosed facts of a server: version, command, settings and every configuration file as used.
 
-    `package` is the name and revision of the distribution's package with the program; None: no package is known.
+    `package` is the name and revision of the distribution's package with the program; None if no package is known.
     `effective` has the known effective values of settings that are left out.
     """
 
@@ -150,10 +150,10 @@ class RunningServer(Protocol):
         """Return the directories of a file server's files, share by share, while it runs; empty if unknown."""
 
     def requests_served(self) -> int | None:
-        """Return the server's own count of requests since its start (access log, status counter); None: it has none."""
+        """Return the server's own count of requests since its start (access log, status counter); None if none."""
 
     def syncs_served(self) -> int | None:
-        """Return the server's own count of file syncs since its start; None: it has none.
+        """Return the server's own count of file syncs since its start; None if it has none.
 
         Call it after `requests_served`, which waits until the counters are current.
         """

@@ -45,7 +45,7 @@ OTHER_FORMS = (
     ),
     (b"\x30\x82", "a certificate as DER", "x509 -inform der"),
 )
-"""How else authorities are handed out: a mark of the form, its name, and the command of openssl that converts it."""
+"""Contents other than PEM certificates: bytes that identify them, a name, and the openssl command to convert them."""
 
 
 class ExternalSettings(Settings, ClientCertificate):

@@ -65,15 +65,17 @@ class GaneshaSettings(DiskSettings):
         default=10_000,
         ge=8,
         le=1_000_000,
-        description="RPC_Max_Connections: the most NFS and MOUNT connections together; Ganesha resets "
-        "further ones. An NFSv3 client briefly has one of each. Ganesha's default is 1024.",
+        description="RPC_Max_Connections: maximum number of NFS and MOUNT connections together; Ganesha "
+        "resets further ones. An NFSv3 client briefly has one of each. Ganesha's default is "
+        "1024.",
     )
     max_transfer_bytes: int = Field(
         default=1048576,
         ge=4096,
         le=67108864,
-        description="MaxRead, MaxWrite, PrefRead and PrefWrite: the most bytes per READ or WRITE. Ganesha's "
-        "default is 67108864; Serverdyno's clients never ask for more than 1048576.",
+        description="MaxRead, MaxWrite, PrefRead and PrefWrite: maximum number of bytes per READ or "
+        "WRITE. Ganesha's default is 67108864; Serverdyno's clients never ask for more than "
+        "1048576.",
     )
     commit_always: bool = Field(
         default=False,

@@ -38,7 +38,7 @@ class H2oSettings(WebSettings):
         default=4096,
         ge=16,
         le=1_000_000,
-        description="max-connections: the most open connections; further ones wait.",
+        description="max-connections: maximum number of open connections; further ones wait.",
     )
     access_log: bool = Field(
         default=False,

@@ -22,7 +22,7 @@ class HaproxySettings(ProxySettings):
         default=4096,
         ge=16,
         le=1_000_000,
-        description="maxconn: the most client connections; further ones wait.",
+        description="maxconn: maximum number of client connections; further ones wait.",
     )
 
 

@@ -47,8 +47,8 @@ class LighttpdSettings(Http2Settings):
         default=4096,
         ge=1,
         le=300_000,
-        description="server.max-connections: the most connections per process; further ones wait in the "
-        "listen queue.",
+        description="server.max-connections: maximum number of connections per process; further ones "
+        "wait in the listen queue.",
     )
     access_log: bool = Field(
         default=False,
@@ -63,7 +63,7 @@ class LighttpdSettings(Http2Settings):
         default=1000,
         ge=1,
         le=65535,
-        description="server.max-keep-alive-requests: the most requests per connection.",
+        description="server.max-keep-alive-requests: maximum number of requests per connection.",
     )
     dynamic: Dynamic = Field(default="off", description=DYNAMIC_MEANING)
     network_backend: Literal["sendfile", "writev", "write"] = Field(

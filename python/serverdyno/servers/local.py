@@ -428,7 +428,7 @@ class LocalServer(ABC, Generic[SettingsT]):
                 os.kill(pid, signal.SIGKILL)
 
     def was_cut_off_ns(self) -> int | None:
-        """Return when the last outage began, in monotonic nanoseconds; None: there was none."""
+        """Return when the last outage began, in monotonic nanoseconds; None if there was none."""
         return max(self._cut_off_ns, self._require_process().killed_ns) or None
 
     def connection_pids(self) -> list[int]:

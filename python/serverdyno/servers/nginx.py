@@ -58,7 +58,9 @@ class NginxSettings(Compressing, Http2Settings):
         default=4096,
         ge=16,
         le=1_000_000,
-        description="worker_connections: the most connections per worker, including its listening socket.",
+        description=(
+            "worker_connections: maximum number of connections per worker, including its listening socket."
+        ),
     )
     access_log: bool = Field(
         default=False,
@@ -69,7 +71,7 @@ class NginxSettings(Compressing, Http2Settings):
     keep_alive_requests: int = Field(
         default=1000,
         ge=1,
-        description="keepalive_requests: the most requests per connection. This is nginx's default.",
+        description="keepalive_requests: maximum number of requests per connection. This is nginx's default.",
     )
     sendfile: bool = Field(
         default=True, description="sendfile: send documents with sendfile(2), as Debian's configuration does."

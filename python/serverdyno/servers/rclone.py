@@ -18,8 +18,8 @@ CACHE = ".rclone-cache"
 class RcloneSettings(ObjectSettings):
     vfs_cache_mode: Literal["off", "minimal", "writes", "full"] = Field(
         default="off",
-        description="--vfs-cache-mode: which files rclone keeps in its cache. From writes on, a PUT is acknowledged "
-        "when it is in the cache. The cache is on the same disk as the bucket.",
+        description="--vfs-cache-mode: which files rclone keeps in its cache. With writes and full, a PUT is "
+        "acknowledged when it is in the cache. The cache is on the same disk as the bucket.",
     )
 
 

@@ -87,7 +87,7 @@ class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse TLS options that require others which are missing."""
+        """Refuse TLS options if an option that they require is missing."""
         refuse_contradictions(
             {
                 "tls_certificate and tls_key require each other: give both or neither": (

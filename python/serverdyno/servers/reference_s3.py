@@ -35,7 +35,7 @@ class ReferenceS3(ReferenceFiles[ReferenceS3Settings]):
     command_name: ClassVar[str] = "s3"
     usual_port: ClassVar[int] = S3_PORT
     in_memory: ClassVar[bool] = True
-    """No PUT reaches a disk, which the report says: see `run/durability.py`."""
+    """No PUT reaches a disk, and the report says so: see `run/durability.py`."""
 
     @property
     def url(self) -> str:

@@ -26,15 +26,16 @@ PARTS = ("master", "volume", "filer", "s3")
 """The parts of the process. Each listens on a port for HTTP and one for gRPC."""
 VOLUME_MIB = 1024
 MOST_VOLUMES = 64
-"""A volume server makes volumes of a bucket seven at a time, and refuses objects if it may make no more."""
+"""A volume server creates volumes of a bucket seven at a time, and refuses objects if it may create no more."""
 MOST_COPIES = 3
 
 
 class SeaweedfsSettings(ObjectSettings):
     fsync: bool = Field(
         default=False,
-        description="Sync each object's data before the PUT is acknowledged (fs.configure -fsync for the bucket). "
-        "SeaweedFS does not by default. The filer's database is not synced in either case.",
+        description="Sync each object's data before the PUT is acknowledged (fs.configure -fsync for the "
+        "bucket). By default, SeaweedFS does not sync it. The filer's database is not synced "
+        "in either case.",
     )
     copies: int = Field(
         default=1,

@@ -181,8 +181,8 @@ class Team(Members):
         if self.settings.tls_at_the_back and self.back_servers:
             if self.settings.front == "reference":
                 raise UserError(
-                    "the front reference can only reach servers on loopback, but the back would listen "
-                    "elsewhere",
+                    "the reference server as front can only reach servers on loopback, but the back "
+                    "would listen elsewhere",
                     hint='Remove tls_by = "back", or use another front.',
                 )
             self.back_servers[0].listen_on(address)
@@ -200,7 +200,8 @@ class Team(Members):
         """
         if self.settings.front == "reference":
             raise UserError(
-                "the front reference can only reach servers on loopback", hint=f"Fronts: {', '.join(FRONTS)}."
+                "the reference server as front can only reach servers on loopback",
+                hint=f"Fronts: {', '.join(FRONTS)}.",
             )
         if len({back.port for back in backs}) < len(backs):
             raise ServerError(

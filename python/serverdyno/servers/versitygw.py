@@ -1,4 +1,4 @@
-"""Versity S3 Gateway with its back end `posix`: objects are files of this machine, metadata extended attributes."""
+"""Versity S3 Gateway with its back end `posix`: objects are files here, and metadata are extended attributes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class VersitygwSettings(ObjectSettings):
         "is to close them.",
     )
     access_log: bool = Field(
-        default=False, description="Write an access log, whose lines are the count of requests. Default: off."
+        default=False, description="Write an access log, from which the requests are counted. Default: off."
     )
 
 

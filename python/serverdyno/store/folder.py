@@ -32,7 +32,7 @@ _SET_ASIDE = re.compile(rf".+{re.escape(_ASIDE)}(-[1-9][0-9]*)?")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _REASONS = {
-    errno.ELOOP: "it is a symbolic link, which an experiment may not have",
+    errno.ELOOP: "it is a symbolic link, which an experiment must not contain",
     errno.ENOTDIR: "a link or a file has the name of a required folder",
     errno.EEXIST: "the name of a required folder or of a new file is already used",
 }

@@ -115,6 +115,8 @@ class RunNote(Part):
     preloaded: list[str] | None = None
     syncs_by_kernel: Count | None = None
     syncs_by_server: Count | None = None
+    remedies: dict[str, str] | None = None
+    """The data plane's hint for each kind of error that the levels counted, if it has one."""
 
     @property
     def is_final(self) -> bool:

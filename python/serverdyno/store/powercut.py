@@ -40,7 +40,7 @@ class Cut(Part):
     kept_unflushed_files: Count
     refused_puts: Count | None = None
     first_refusal: str | None = None
-    """Status and answer of the first refused PUT; None: there was none, or it was not kept."""
+    """Status and answer of the first refused PUT; None if there was none, or it was not kept."""
 
 
 class PowerCuts(Part):

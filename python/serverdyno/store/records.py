@@ -42,7 +42,10 @@ __all__ = [
 UNANSWERED = "unanswered_at_close"
 """Kind of the rows in `errors` for operations in flight at the end of the window, which are not errors."""
 MOST_STALLED_S = 0.5
-"""Longest tolerated stall of the generator; a longer one voids the level. Shorter stalls count as waiting for it."""
+"""Longest tolerated stall of the generator; a longer one voids the level.
+
+Shorter stalls count as waiting for the generator.
+"""
 DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync", "io_uring_fsync", "open_sync")
 """Calls after which data are on disk, which sync_file_range(2) and msync(2) do not promise."""
 

@@ -55,7 +55,7 @@ _LATER_THAN_2 = (*_SINCE_FORMAT_4, *_LATER_THAN_4)
 
 
 def head_of_format_1(head: dict[str, Any]) -> dict[str, Any]:
-    """Keep the head: the defaults of the new suite parameters in format 2 are the behaviour of format 1."""
+    """Keep the head: the defaults of the new suite parameters in format 2 describe the behaviour of format 1."""
     return head
 
 
@@ -76,7 +76,7 @@ def mix_of_format_1(mix: pa.Table) -> pa.Table:
 
 
 def head_of_format_3(head: dict[str, Any]) -> dict[str, Any]:
-    """Keep the head: the defaults of TLS in format 4 are the behaviour of format 3."""
+    """Keep the head: the defaults of TLS in format 4 describe the behaviour of format 3."""
     return head
 
 

@@ -68,7 +68,9 @@ def test_a_directory_that_is_not_there_or_none_is_told(home: Home, tmp_path: Pat
 @pytest.mark.parametrize("place", ["/proc", "/sys/kernel"])
 def test_a_file_system_of_the_kernel_is_told(home: Home, place: str) -> None:
     said = bonnie(home, place)
-    assert "in which nobody creates files: take a directory of a disk" in said and "is gone" not in said, said
+    assert "in which no files can be created: use a directory on a disk" in said and "is gone" not in said, (
+        said
+    )
 
 
 def test_a_limit_of_this_process_is_told(home: Home, tmp_path: Path) -> None:
@@ -85,7 +87,7 @@ def test_a_directory_that_is_removed_during_the_load_is_told(home: Home, tmp_pat
         shutil.rmtree(place)
         said = tool.communicate(timeout=PATIENCE_S)[1]
     assert tool.returncode == 1 and "Traceback" not in said, said
-    assert "or the directory in which it was, is gone: somebody else removed it." in said
+    assert "or the directory that contained it, is gone: another program removed it." in said
 
 
 @pytest.mark.parametrize("command", [("bonnie", "-s", "64"), ("scenario", "metadata")])

@@ -92,7 +92,7 @@ def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked) -> str:
         (Asked("others-alone"), "(Samba: valid users, invalid users, hosts allow, hosts deny)"),
         (Asked("a-command-first"), "(Samba: root preexec, preexec)"),
         (Asked("other-machines"), "or this machine: give access to it on the server"),
-        (Asked("with space", user=""), "accepts no guests: name a user (`user` in a plan, --user"),
+        (Asked("with space", user=""), "accepts no guests: name a user (user in the server's settings)"),
         (Asked("read-only"), "on Samba, read only = no, or the user in write list"),
         (
             Asked("with space", user="nobody-there"),
@@ -162,7 +162,7 @@ def test_a_url_of_a_file_is_told(home: Home, server: UsersSmbd) -> None:
         (
             "map to guest = Bad Password\n  guest account = nobody",
             ("-a", "else"),
-            "check the spelling of user",
+            "check the spelling of --user",
         ),
     ],
 )

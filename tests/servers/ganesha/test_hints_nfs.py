@@ -178,7 +178,7 @@ def test_a_portmapper_without_nfs_is_told_as_a_service_that_is_not_started() -> 
                 nfs_target("nfs://127.0.0.1/export", network_namespace=f"/proc/{alone.pid}/ns/net")
         finally:
             alone.kill()
-    assert "no NFS server runs there: the portmapper knows none" in caught.value.args[0]
+    assert "no NFS server runs there: the portmapper lists none" in caught.value.args[0]
     assert "systemctl start nfs-server, or nfs-ganesha" in caught.value.args[1]
 
 

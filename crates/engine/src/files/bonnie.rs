@@ -155,7 +155,7 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
-    /// Returns the worker, for a seeker whose writes may become visible only at its close if `writes_late`.
+    /// Returns the worker for a seeker. `writes_late`: its writes may become visible only at its close.
     fn writing_late(self, writes_late: bool) -> Self {
         Self {
             check: self.check.writing_late(writes_late),

@@ -29,7 +29,7 @@ pub(super) struct Limits {
 pub(super) struct Bounded<C> {
     client: C,
     bound: Bound,
-    /// A flush without an answer.
+    /// A flush that is not answered yet.
     flush: Option<CallId>,
     /// Bytes written since the last answered flush.
     unflushed_bytes: u64,

@@ -52,7 +52,7 @@ pub(crate) struct FilesClient<S: Sessions> {
     reconnects: u64,
     /// Negotiated parameters of the client's sessions.
     sessions: Vec<SessionFacts>,
-    /// Whether the session is lost. The next operation then makes a new one.
+    /// Whether the session is lost. The next operation then creates a new one.
     lost: bool,
     under_way: overlapped::AllUnderWay,
     shared: shared::SharedBlocks,

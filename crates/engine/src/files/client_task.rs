@@ -1,5 +1,5 @@
-//! Life of a file client: it logs on, makes or finds its workspace, waits for the other clients, works, and cleans up.
-//! `client.rs` performs its operations.
+//! Life of a file client: it logs on, creates or finds its workspace, waits for the other clients, works, and cleans
+//! up. `client.rs` performs its operations.
 
 use super::client::FilesClient;
 use super::removal::remove;
@@ -170,7 +170,7 @@ impl<S: Sessions> ClientTask<S> {
         Ok(())
     }
 
-    /// Finds the workspace of an earlier level, or makes it.
+    /// Finds the workspace of an earlier level, or creates it.
     async fn prepare(&mut self, queue: &Queue<S>, until_ns: u64) -> Result<(), Failure> {
         self.allow_for_step(until_ns);
         self.client.make_parents().await?;

@@ -164,7 +164,7 @@ async fn count(client: &mut impl Files, directory: &str, pattern: &str) -> Resul
 
 /// Samba's total and free space if its `dfree command` returns nothing (`source3/smbd/dfree.c`).
 const SAMBA_KNOWS_NOTHING: (u64, u64) = (2 << 20, 1 << 20);
-/// Larger than any volume (an exbibyte): a larger value is negative or meaningless.
+/// Upper bound of a plausible size (an exbibyte): a larger value is negative or meaningless.
 const MOST_BYTES: u64 = 1 << 60;
 
 /// Returns the free space if it is plausible. Some servers report a total of zero, or more free space than total space.

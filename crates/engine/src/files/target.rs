@@ -148,8 +148,8 @@ fn check_arrivals<S: Sessions>(mix: &Mix, workload: &FilesWorkload, problems: &m
     problems.unless(
         mix.threads as u64 <= workload.most_depth(),
         "threads",
-        "a client of this workload has one thread; with streams, at most one thread less than its file has \
-        blocks",
+        "a client of this workload can have only one thread (with streams: fewer threads than its file has \
+         blocks)",
     );
     problems.unless(
         !S::CLIENTS_BLOCK,

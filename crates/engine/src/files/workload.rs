@@ -17,7 +17,7 @@ const MAX_BLOCKS: u64 = 1 << 24;
 /// Maximum number of files per client, because their names are kept in memory.
 const MAX_FILES: u32 = 100_000;
 const MAX_LOOKS: u32 = 1000;
-/// Maximum number of shared files, which the first client makes before a level.
+/// Maximum number of shared files, which the first client creates before a level.
 const MAX_SHARED_FILES: u32 = 1024;
 const MAX_SHARED_BLOCKS: u32 = 1 << 16;
 
@@ -267,7 +267,7 @@ impl FilesWorkload {
         Some(opens_ns + window.measured_ns() / 100 * u64::from(*percent))
     }
 
-    /// Returns whether all clients use the same files, which the first of them makes.
+    /// Returns whether all clients use the same files, which the first of them creates.
     pub(crate) fn shares_files(&self) -> bool {
         matches!(self, Self::Contention(_))
     }

@@ -364,6 +364,10 @@ impl Target for HttpTarget {
         self.target.connect(deadline_ns)
     }
 
+    fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
+        dyno_http::advice(failure, &self.target.circumstances(None, false))
+    }
+
     fn prepare(
         &self,
         _mix: &Arc<Mix>,

@@ -14,10 +14,10 @@ use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// S3's largest object, and the smallest part but the last.
+/// S3's limits: the largest object, and the smallest part except the last one.
 const MOST_OBJECT_BYTES: u64 = 5 << 40;
 const LEAST_PART_BYTES: u64 = 5 << 20;
-/// S3's limits of one PUT and of the number of parts.
+/// S3's limits for one PUT and for the number of parts.
 const MOST_PUT_BYTES: u64 = 5 << 30;
 const MOST_PARTS: u64 = 10_000;
 const MOST_PARTS_IN_FLIGHT: usize = 64;

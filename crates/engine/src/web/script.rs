@@ -376,7 +376,7 @@ fn of_value(fault: Fault, name: ValueName) -> Failure {
 /// Collects the values that a step needs while the answer arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Taking {
-    /// The step; None: nothing is needed.
+    /// The step; None if nothing is needed.
     step: Option<Arc<Step>>,
     /// Values found in fields so far, by index among the step's values.
     in_fields: Vec<Option<Vec<u8>>>,

@@ -155,7 +155,7 @@ impl Template {
         Ok(parts)
     }
 
-    /// Writes the text with the values of a user.
+    /// Writes the text with the user's values inserted.
     ///
     /// # Errors
     /// The name of a value that is missing, or not permitted in this part of the request.

@@ -126,8 +126,8 @@ impl<C: FileClient> Cache<C> {
         validity.is_some_and(|validity| validity.is_held() && validity.is_name_fresh((self.now)()))
     }
 
-    /// Handles the break of a lease that was granted in addition to the rules: drops what was cached because of the
-    /// lease, handles first. Writes follow the rules, because the lease was for reading.
+    /// Handles the break of a lease that was granted in addition to the rules: drops everything that was cached under
+    /// the lease, handles first. Writes follow the rules, because the lease was only for reading.
     pub(super) async fn obey_by_rules(&mut self, id: FileId, broken: Break) -> Result<(), Trouble> {
         let deferred = self.tables.deferred_of(id);
         self.close_wires(&deferred).await?;

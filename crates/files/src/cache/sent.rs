@@ -51,7 +51,7 @@ pub(super) struct SentRun {
 /// Runs of a file that are not durable yet.
 #[derive(Debug, Default)]
 pub(super) struct SentRuns {
-    /// In ascending order of their numbers.
+    /// The runs in ascending order of their numbers.
     runs: Vec<SentRun>,
     /// Runs that the current flush covers. None: no flush is in progress.
     flushing: Option<Vec<SentRun>>,

@@ -21,26 +21,26 @@ const TOO_LARGE: &[u32] = &[Errno::FBIG.raw_os_error().unsigned_abs()];
 const DEVICE: &[u32] = &[Errno::IO.raw_os_error().unsigned_abs()];
 const HANGING: &[u32] = &[Errno::NOTCONN.raw_os_error().unsigned_abs()];
 
-const KERNELS: &str = "This is a file system of the kernel (such as proc, sysfs, cgroup or autofs), in which nobody creates files: take a \
-                       directory of a disk.";
+const KERNELS: &str = "This is a file system of the kernel (such as proc, sysfs, cgroup or autofs), in \
+                       which no files can be created: use a directory on a disk.";
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
     Row::failed(Fault::AccessDenied, &[], KERNELS).when(DirectoryTarget::is_of_the_kernel),
     Row::failed(Fault::NotFound, &[], KERNELS).when(DirectoryTarget::is_of_the_kernel),
     Row::failed(Fault::ErrorStatus, &[], KERNELS).when(DirectoryTarget::is_of_the_kernel),
-    Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it may have no O_DIRECT. Leave direct = true (--direct) out.").when(|directory| directory.options().direct),
-    Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it lacks something that the workload needs. Take a directory of another file system."),
+    Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it may not support O_DIRECT. Leave out direct = true (--direct).").when(|directory| directory.options().direct),
+    Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it lacks something that the workload needs. Use a directory on another file system."),
     Row::failed(Fault::ErrorStatus, TOO_LARGE, "The file would exceed the largest size that a file may have in this directory: raise the limit (ulimit -f), or use a smaller size."),
     Row::failed(Fault::ErrorStatus, DEVICE, "The disk or the server of the file system failed: see the kernel's log (dmesg)."),
     Row::failed(Fault::ErrorStatus, HANGING, "The program that serves the file system has ended: mount it again."),
-    Row::failed(Fault::AccessDenied, READ_ONLY, "The file system is mounted read-only: mount it with rw, or take another directory."),
+    Row::failed(Fault::AccessDenied, READ_ONLY, "The file system is mounted read-only: mount it with rw, or use another directory."),
     Row::failed(Fault::AccessDenied, FORBIDDEN, "The directory, or a file in it, may be immutable or append-only (lsattr -d shows i or a): chattr -i -a. Files that could not be removed are still there."),
     Row::failed(Fault::AccessDenied, &[], "Let the user that runs dyno write to the directory."),
-    Row::failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody else removed it."),
+    Row::failed(Fault::NotFound, &[], "A file of this load, or the directory that contained it, is gone: another program removed it."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
-    Row::failed(Fault::NoSpace, QUOTA, "The quota is used up: raise it, or take a smaller size."),
-    Row::failed(Fault::NoSpace, &[], "The inodes are used up (df -i), so no further file can be made: remove files, or take fewer (--scale).").when(DirectoryTarget::has_no_inodes),
-    Row::failed(Fault::NoSpace, &[], "Free some space there, or take a smaller size."),
-    Row::failed(Fault::NoFiles, &[], "Raise the limit of open files (ulimit -n), or take fewer clients."),
+    Row::failed(Fault::NoSpace, QUOTA, "The quota is used up: raise it, or use a smaller size."),
+    Row::failed(Fault::NoSpace, &[], "The inodes are used up (df -i), so no more files can be created: remove files, or use fewer (--scale).").when(DirectoryTarget::has_no_inodes),
+    Row::failed(Fault::NoSpace, &[], "Free some space there, or use a smaller size."),
+    Row::failed(Fault::NoFiles, &[], "Raise the limit of open files (ulimit -n), or use fewer clients."),
 ];

@@ -12,9 +12,9 @@ pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Returns whether the text of a host names loopback, without a look-up: a loopback address, `localhost`, or
-/// a name below it (RFC 6761, section 6.3). Any other name counts as remote. This is for early checks; the
-/// resolved address decides.
+/// Returns whether the text of a host names loopback, without a look-up: a loopback address, `localhost`, or a name
+/// below it (RFC 6761, section 6.3). Any other name counts as remote. This is only for early checks; the resolved
+/// address decides.
 #[must_use]
 pub fn names_loopback(host: &str) -> bool {
     name_and_port(host, 1).is_some_and(|(name, _)| match name.parse() {

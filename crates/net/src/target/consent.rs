@@ -4,10 +4,10 @@ use crate::target::{names_loopback, TargetError};
 use sha2::{Digest, Sha256};
 
 const MIN_TOKEN_CHARACTERS: usize = 16;
-/// Length of a SHA-256 in hexadecimal.
+/// Length of a SHA-256 digest in hexadecimal.
 const DIGEST_CHARACTERS: usize = 64;
 
-/// Consent of one host to the load of one user.
+/// One host's consent to one user's load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consent<'a> {
     host: &'a str,

@@ -33,7 +33,7 @@ const FLUSHED_BYTES: usize = 16 * RECORD_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     More,
-    /// The data are complete. What follows stays in the channel.
+    /// The data are complete. Further bytes stay in the channel.
     Enough,
 }
 

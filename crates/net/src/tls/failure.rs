@@ -86,7 +86,7 @@ static NAMES: StatusTable = StatusTable {
     write: |_, formatter| formatter.write_str("it has no subjectAltName"),
 };
 
-/// Names in certificates that were for another name; the number is the place in `OTHER_NAMES`.
+/// Names in certificates for another host. A number is an index into `OTHER_NAMES`.
 static FOR_NAMES: StatusTable = StatusTable {
     name: "certificate for names",
     write: |code, formatter| {
@@ -98,12 +98,12 @@ static FOR_NAMES: StatusTable = StatusTable {
     },
 };
 static OTHER_NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// Bounds for what servers send.
+/// Limits on the names in certificates that servers send.
 const MOST_LISTS: usize = 100;
 const MOST_NAMES: usize = 5;
 const MOST_NAME_BYTES: usize = 100;
 
-/// Keeps the names of a certificate for the text of a failure; returns their place.
+/// Stores the names of a certificate for the text of a failure. Returns their index.
 fn keep_names(presented: &[String]) -> u32 {
     let mut names: Vec<String> = presented
         .iter()
@@ -128,7 +128,7 @@ fn keep_names(presented: &[String]) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }
 
-/// Returns the name in a text such as `DnsName("server.test")`, by which webpki tells it.
+/// Returns the name from webpki's notation, such as `DnsName("server.test")`.
 fn plain_name(told: &str) -> String {
     let inner = told.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     let inner = inner.unwrap_or(told).trim_matches('"');
@@ -141,7 +141,7 @@ static NOT_TLS: StatusTable = StatusTable {
     name: IN_PLAIN_HTTP,
     write: |_, formatter| formatter.write_str("it answers in plain HTTP"),
 };
-/// Name of the table in the detail of a failure where the server answered a handshake in plain HTTP.
+/// Name of the table in a failure's detail if the server answered a handshake in plain HTTP.
 pub const IN_PLAIN_HTTP: &str = "plain HTTP";
 
 /// Returns the failure of a handshake for which rustls returned `error` on these first bytes.

@@ -175,7 +175,7 @@ impl Session {
         result
     }
 
-    /// Adds to a timeout that the server is in its grace period, if it said so last.
+    /// Adds to a timeout that the server is in its grace period, if its last answer said so.
     fn told_in_grace(&self, failure: Failure) -> Failure {
         match self.conversation.is_in_grace && failure.fault == Fault::ResponseTimeout {
             true => Failure {

@@ -108,7 +108,7 @@ pub(crate) async fn ask_ports(
     }
 }
 
-/// Returns why the portmapper named no ports, as far as the port of NFS tells.
+/// Returns why the portmapper named no ports, judged by the NFS port.
 async fn explained(
     executor: &Executor,
     server: SocketAddr,

@@ -292,8 +292,8 @@ impl State {
             .filter_map(|open| open.delegation.as_mut())
     }
 
-    /// Records the delegation of an open file. The error is false if the file is not open; if it already has
-    /// a delegation, whether that one has the same state ID.
+    /// Records the delegation of an open file. The error is false if the file is not open. If the file already has a
+    /// delegation, the error says whether that one has the same state ID.
     pub(crate) fn hold(&mut self, file: &FileHandle, stateid: Stateid, key: LeaseKey) -> Result<(), bool> {
         let open = self.opens.get_mut(file).ok_or(false)?;
         if let Some(held) = &open.delegation {

@@ -34,7 +34,7 @@ const GSS_FLAGS: u32 = 2 | 4 | 8 | 16 | 32;
 /// Inputs of a log-on besides the ticket: random bytes and the current time.
 #[derive(Debug, Clone, Copy)]
 pub struct Fresh {
-    /// Random: the key that the client proposes.
+    /// Random key that the client proposes.
     pub key: [u8; 32],
     pub sequence: [u8; 4],
     /// Unix time in µs by this machine's clock.

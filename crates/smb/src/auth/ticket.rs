@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Reads a length, and then as many bytes.
+    /// Reads a length, and then that many bytes.
     fn data(&mut self) -> Result<&'a [u8], TicketError> {
         let length = self.long()? as usize;
         self.bytes(length)

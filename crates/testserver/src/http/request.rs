@@ -44,7 +44,7 @@ pub(crate) enum Parsed<'a> {
     Preface,
     /// A head with its body, of `length` bytes in total.
     Whole { request: Request<'a>, length: usize },
-    /// To be refused with this status. The connection must be closed, because the end of the request is
+    /// The request must be refused with this status. The connection must be closed, because the end of the request is
     /// unknown.
     Refused(Status),
 }
@@ -146,7 +146,7 @@ struct Fields<'a> {
     hosts: u32,
     close: bool,
     keep_alive: bool,
-    /// Length of the body, 0 if there is none; None: there is a body of unknown length.
+    /// Length of the body, 0 if there is none; None if there is a body of unknown length.
     body_bytes: Option<usize>,
     cookie: &'a [u8],
     key: &'a [u8],

@@ -23,7 +23,7 @@ const ROOT: Caller = Caller { uid: 0, gid: 0 };
 pub struct Host {
     pub(super) options: Options,
     pub(super) exports: Vec<Share<Volume>>,
-    /// Differs for each start of a server; file handles begin with this number.
+    /// A number that differs for each start of a server. File handles begin with it.
     pub(super) server: u64,
     /// The listening port, once known.
     pub(super) port: AtomicU16,

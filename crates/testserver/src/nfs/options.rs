@@ -68,7 +68,7 @@ impl Options {
         }
     }
 
-    /// Returns why the options are invalid; None: they are valid.
+    /// Returns why the options are invalid; None if they are valid.
     pub(super) fn problem(&self) -> Option<&'static str> {
         let is_path = |path: &String| {
             path.strip_prefix('/').is_some_and(|rest| {

@@ -75,7 +75,7 @@ pub(super) async fn serve(socket: Socket, worker: Rc<Worker>) {
 struct Connection<'a> {
     wire: Wire,
     worker: &'a Worker,
-    /// Received and not used yet.
+    /// Bytes that were received and not used yet.
     unread: Vec<u8>,
 }
 

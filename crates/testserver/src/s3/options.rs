@@ -64,7 +64,7 @@ impl Options {
         }
     }
 
-    /// Returns why the options are invalid; None: they are valid.
+    /// Returns why the options are invalid; None if they are valid.
     pub(super) fn problem(&self) -> Option<&'static str> {
         let repeated = |(place, name): (usize, &String)| self.buckets[..place].contains(name);
         if self.buckets.is_empty() || !self.buckets.iter().all(|name| is_bucket_name(name)) {

@@ -61,7 +61,7 @@ pub(super) enum Parsed {
         request: Box<Request>,
         length: usize,
     },
-    /// To be refused. The connection must be closed, because the end of the request is unknown.
+    /// The request must be refused. The connection must be closed, because the end of the request is unknown.
     Refused(Refusal),
 }
 

@@ -168,7 +168,7 @@ fn unescape(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Returns the fields of each element `name` directly below the document's element: name and text each.
+/// Returns the fields of each element `name` directly below the document's element, as names and texts.
 pub(super) fn records(document: &[u8], root: &str, name: &str) -> Option<Vec<Vec<(String, String)>>> {
     let pieces = pieces(document)?;
     let mut found: Vec<Vec<(String, String)>> = Vec::new();

@@ -30,7 +30,7 @@ pub(crate) fn u128_at(bytes: &[u8], at: usize) -> Read<u128> {
     array(bytes, at).map(u128::from_le_bytes)
 }
 
-/// Returns `length` bytes, starting at `offset`. For a length of zero, returns no bytes, whatever the offset.
+/// Returns `length` bytes, starting at `offset`. For a length of zero, returns no bytes, for any offset.
 pub(crate) fn slice(bytes: &[u8], offset: usize, length: usize) -> Read<&[u8]> {
     if length == 0 {
         return Ok(&[]);

@@ -93,7 +93,7 @@ impl Options {
         }
     }
 
-    /// Returns why the options are invalid; None: they are valid.
+    /// Returns why the options are invalid; None if they are valid.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let plain = |name: &String| !name.is_empty() && !name.contains(['\\', '/', '\0']);
         if self.shares.is_empty() || !self.shares.iter().all(plain) {

@@ -213,7 +213,7 @@ fn operations(counts: &[PieceCount]) -> Vec<Line> {
     lines
 }
 
-/// Compares the files that a pass makes: the number of empty files, and the number of other files with a size in
+/// Compares the files that a pass creates: the number of empty files, and the number of other files with a size in
 /// `FINAL_SIZES`.
 fn made(counts: &[PieceCount]) -> Vec<Line> {
     let mut sizes: Vec<u64> = counts.iter().flat_map(|piece| &piece.made).copied().collect();

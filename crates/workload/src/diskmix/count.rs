@@ -29,7 +29,7 @@ pub(super) struct PieceCount {
     pub(super) operations: [u32; OPERATIONS.len()],
     pub(super) reads: Requests,
     pub(super) writes: Requests,
-    /// Final sizes of the files that the piece makes, in ascending order.
+    /// Final sizes of the files that the piece creates, in ascending order.
     pub(super) made: Vec<u64>,
 }
 
@@ -161,7 +161,7 @@ fn count_piece(piece: &Piece) -> PieceCount {
     count
 }
 
-/// Sizes of the files that a piece makes; a renamed file keeps its size.
+/// Sizes of the files that a piece creates; a renamed file keeps its size.
 #[derive(Debug, Default)]
 struct Made {
     sizes: Vec<u64>,

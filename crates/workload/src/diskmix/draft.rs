@@ -179,7 +179,7 @@ impl<'a> Draft<'a> {
         self.open_as(path, intent, Presence::There)
     }
 
-    /// Makes a new file.
+    /// Creates a new file.
     pub(super) fn make(&mut self, path: PathId) -> Slot {
         self.open_as(path, Intent::Make, Presence::There)
     }

@@ -1,12 +1,11 @@
-//! The figures that the scripts are generated from, as tables: counts of one pass of the original, by
-//! application.
+//! The figures that the scripts are generated from, as tables: counts of one pass of the original, by application.
 //!
-//! They were counted in the four public captures that the load files of dbench were made from (see its
-//! history from June 1999 to November 2004). Capture 1, a sniffer between Windows 95 clients with
-//! write-through and their server, shows the writes of applications. Capture 2, Windows 2000 without oplocks,
-//! shows their reads and all operations without data. Capture 4 is Windows XP with oplocks. Only statistics
-//! are used, no line of them. Each table says what was counted (*seen*) and what follows from it (*derived*).
-//! `APPS` says what kind of program each column is.
+//! They were counted in the four public captures that the load files of dbench were made from (see its history from
+//! June 1999 to November 2004). Capture 1, a sniffer between Windows 95 clients with write-through and their server,
+//! shows the writes of applications. Capture 2, Windows 2000 without oplocks, shows their reads and all operations
+//! without data. Capture 4 is Windows XP with oplocks. Only statistics of these captures are used, and none of their
+//! lines. Each table says what was counted (*seen*) and what follows from it (*derived*). `APPS` says what kind of
+//! program each column is.
 //!
 //! `apps` has the order of operations, `fill.rs` chooses offsets.
 
@@ -243,7 +242,7 @@ pub(super) const OPERATIONS: [OperationRow; 18] = [
 /// All path queries of a pass without the redirector's: 452.8 - 2 x 26. Derived, see `OPERATIONS`.
 pub(super) const PATH_QUERIES: f64 = 400.8;
 
-/// A file that an application makes and fills, in the order of making.
+/// A file that an application creates and fills, in the order of creation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
     pub(super) bytes: u64,
@@ -257,7 +256,7 @@ const fn made(bytes: u64, first: u64, pieces: &'static [u32]) -> Made {
     Made { bytes, first, pieces }
 }
 
-/// Final sizes of the files that a pass makes and fills. Seen (captures 2 and 4 agree).
+/// Final sizes of the files that a pass creates and fills. Seen (captures 2 and 4 agree).
 #[rustfmt::skip]
 pub(super) const FINAL_SIZES: [u64; 57] = [
     53, 53, 64, 491, 543, 2048, 2048, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 7983,
@@ -363,7 +362,7 @@ pub(super) const SEED_PHASES: [u32; 2] = [4, 3];
 
 /// Size of one filler. Seen.
 pub(super) const FILLER_BYTES: u64 = 1 << 20;
-/// Write size while the workspace is made. Seen.
+/// Write size while the workspace is created. Seen.
 pub(super) const BUILD_BYTES: u32 = 65_535;
 /// Size of the marker of a complete workspace. Seen.
 pub(super) const MARKER_BYTES: u32 = 12;

@@ -1,7 +1,7 @@
-//! A client's play of the script: its order of applications, and the actions that make, leave and remove its
+//! A client's play of the script: its order of applications, and the actions that create, leave and remove its
 //! workspace.
 //!
-//! `script.rs` makes the pieces, `player.rs` recovers from errors.
+//! `script.rs` creates the pieces, `player.rs` recovers from errors.
 
 use super::facts::APPS;
 use super::script::{SEED_READ, SEED_WRITE, SWEEP};

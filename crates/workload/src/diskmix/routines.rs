@@ -15,7 +15,7 @@ pub(super) const SECTOR_BYTES: u32 = 512;
 const PAGE_BYTES: u32 = 4096;
 
 impl Draft<'_> {
-    /// Tests whether a file may be made: makes an empty one and deletes it; if `careful`, looks for it first.
+    /// Tests whether a file may be created: creates an empty one and deletes it; if `careful`, looks for it first.
     pub(super) fn try_to_write(&mut self, path: PathId, careful: bool) {
         if careful {
             self.probe(path);
@@ -57,8 +57,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Prints to a file: checks the space, that the file does not exist, and that it can be made; then writes page by
-    /// page. Prints are left until the sweep.
+    /// Prints to a file: checks the space, that the file does not exist, and that it can be created; then writes page
+    /// by page. Prints are left until the sweep.
     pub(super) fn print(&mut self, path: PathId, made: &Made, set_times: u32, asks: u32) {
         self.space(1);
         self.miss(path);

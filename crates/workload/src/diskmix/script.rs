@@ -23,7 +23,7 @@ pub(super) const SEED_WRITE: usize = APPS.len();
 pub(super) const SEED_READ: usize = SEED_WRITE + 1;
 pub(super) const SWEEP: usize = SEED_READ + 1;
 
-/// Returns a piece of these actions, with the recovery that deletes all files it may have made.
+/// Returns a piece of these actions, with the recovery that deletes all files it may have created.
 fn piece(actions: Vec<FileAction>) -> Piece {
     let mut made = BTreeSet::new();
     let mut generations = 0;
@@ -57,7 +57,7 @@ fn of_class(action: FileAction) -> FileOp {
     FileOp { class, action }
 }
 
-/// Returns the files that a piece leaves, in the order of making.
+/// Returns the files that a piece leaves, in the order of creation.
 fn left_by(piece: &Piece) -> Vec<PathId> {
     let mut left = Vec::new();
     for step in &piece.steps {

@@ -1,4 +1,4 @@
-//! Actions that make and remove a client's workspace.
+//! Actions that create and remove a client's workspace.
 //!
 //! `workspace.rs` lists its files.
 
@@ -8,7 +8,7 @@ use crate::upkeep::{self, delete, make_directory, make_file};
 use crate::{FileAction, PathId};
 
 impl Script {
-    /// Returns the actions that make the workspace, whatever exists there; the marker is last.
+    /// Returns the actions that create the workspace, whatever exists there; the marker is last.
     pub(super) fn build(&self) -> Vec<FileAction> {
         let directories = std::iter::once(PathId(0)).chain(self.directories.iter().copied());
         let files = self.files().chain([(self.marker, u64::from(MARKER_BYTES))]);

@@ -1,6 +1,6 @@
 //! The files of a client's workspace, and their sizes.
 //!
-//! `upkeep.rs` makes and removes them.
+//! `upkeep.rs` creates and removes them.
 
 use super::apps::document;
 use super::draft::Names;
@@ -9,7 +9,7 @@ use super::phases::SEED_FILES;
 use super::LEAST_WORKSPACE_BYTES;
 use crate::PathId;
 
-/// Path of the marker, the file that is made last.
+/// Path of the marker, the file that is created last.
 pub(super) const MARKER: &str = "bulk/complete.mrk";
 
 /// Returns the files and their sizes: documents, files of the seed phases, and fillers for the rest of

@@ -52,16 +52,16 @@ struct Follower {
     setup: Setup,
     /// Whether a deltree of everything is deferred until another operation follows.
     tree_goes: bool,
-    /// Paths at which a pass makes something beyond its initial files, and initial paths that the pass removes.
+    /// Paths at which a pass creates something beyond its initial files, and initial paths that the pass removes.
     made: BTreeMap<PathId, Node>,
     removed: BTreeSet<PathId>,
 }
 
-/// The start of the file, which makes files but uses none of them.
+/// The start of the file, which creates files but uses none of them.
 #[derive(Default)]
 struct Setup {
     over: bool,
-    /// Index after the step at which all files made were last closed.
+    /// Index after the step at which all files created were last closed.
     end: usize,
     /// Number of names at the end of the set-up.
     names: usize,
@@ -182,7 +182,7 @@ impl Follower {
         Ok(id)
     }
 
-    /// Returns whether the path must exist. Fails if the recorded answer contradicts the files made so far.
+    /// Returns whether the path must exist. Fails if the recorded answer contradicts the files created so far.
     fn presence(&mut self, path: &str, there: bool) -> Result<Presence, String> {
         let id = self.path(path)?;
         match (there, self.nodes.contains_key(&id)) {
@@ -543,7 +543,7 @@ fn not_open(handle: u64) -> String {
     format!("handle {handle} is not open")
 }
 
-/// Returns whether a line may belong to the set-up: the line makes something, or finds something missing.
+/// Returns whether a line may belong to the set-up: the line creates something, or finds something missing.
 fn builds(line: &Line<'_>) -> bool {
     match line.request {
         Request::Open { disposition, .. } => line.answer == Answer::NotThere || disposition != OPEN,
@@ -558,7 +558,7 @@ fn builds(line: &Line<'_>) -> bool {
     }
 }
 
-/// Returns whether a line that may belong to the set-up makes nothing.
+/// Returns whether a line that may belong to the set-up creates nothing.
 fn looks(line: &Line<'_>) -> bool {
     line.answer == Answer::NotThere || matches!(line.request, Request::QuerySpace)
 }

@@ -2,7 +2,7 @@
 //!
 //! The whole file is interpreted before replay: each line is parsed (`line.rs`), then followed with the current names
 //! and handles (`follow.rs`), so that a contradictory recording is refused with its line number. The set-up is the
-//! start of the file, which makes files but uses none of them: its result is prepared before a level, and its
+//! start of the file, which creates files but uses none of them: its result is prepared before a level, and its
 //! operations are not replayed. The rest is one pass, which `player.rs` repeats. If a pass leaves other files than it
 //! found, operations of the class "restore" repair them between passes.
 //!
@@ -28,7 +28,7 @@ use std::fmt;
 
 /// Limit of the problems reported per file; more give no new information.
 const MOST_PROBLEMS: usize = 50;
-/// Write size when making a file.
+/// Write size when creating a file.
 const BUILD_BYTES: u32 = 65_536;
 
 /// A line that can't be parsed, or contradicts earlier lines.
@@ -117,7 +117,7 @@ impl LoadFile {
         &self.pass.steps
     }
 
-    /// Returns the files that the set-up makes, with their sizes in bytes.
+    /// Returns the files that the set-up creates, with their sizes in bytes.
     #[must_use]
     pub fn files(&self) -> &[(PathId, u64)] {
         &self.files

@@ -1,4 +1,4 @@
-//! A client's replay of a load file: makes, leaves and removes the initial files of a pass.
+//! A client's replay of a load file: creates, leaves and removes the initial files of a pass.
 //!
 //! A whole pass is one piece. After an operation that did not end as recorded, the rest of the pass allows
 //! for files that may exist or not; such a pass is not counted. `player.rs` recovers from errors.

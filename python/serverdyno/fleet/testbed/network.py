@@ -101,7 +101,7 @@ class Network:
         return batch(lines)
 
     def queue_batch(self, host: str) -> str:
-        """Return the tc(8) batch that limits a host's sending direction; for the switch, that to each host."""
+        """Return the tc(8) batch that limits what a host sends; for the switch, what it sends to each host."""
         if host == SWITCH:
             ports = (leg for switch in self.switches for leg in switch.legs)
             return batch([line for leg in ports for line in leg.queues(leg.port)])

@@ -10,7 +10,7 @@ Addressing = Literal["path", "virtual"]
 AccessKey = tuple[str, str, str | None]
 """Access key ID, secret access key and session token of an object server."""
 US_EAST_1 = "us-east-1"
-"""Region that object servers assume unless told otherwise."""
+"""Default region of object servers."""
 SYSTEM, ANYBODY = "system", "anybody"
 """Certificates that TLS clients trust: those that the system's authorities signed, or any."""
 

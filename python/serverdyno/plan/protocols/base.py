@@ -32,11 +32,11 @@ class Protocol(HasSettings[SettingsT]):
     has_sessions: ClassVar[bool] = False
     """Whether each client negotiates a session with the server: see `Session` in a run's note."""
     clients_directory: ClassVar[str | None] = None
-    """Prefix of the directories in which clients keep their files on a server; None: they keep none."""
+    """Prefix of the directories in which clients keep their files on a server; None if they keep none."""
     has_access_keys: ClassVar[bool] = False
     """Whether requests are signed with an access key, for a region."""
     secure_scheme: ClassVar[str | None] = None
-    """URL scheme over TLS; None: there is none."""
+    """URL scheme over TLS; None if there is none."""
     volume: ClassVar[str] = "share"
     """Name of a part of a server in which clients keep their files."""
 
@@ -70,12 +70,12 @@ class Protocol(HasSettings[SettingsT]):
         raise NotImplementedError
 
     def look(self, url: str) -> Look | None:
-        """Return how to check that a user's server answers; None: it can't be checked, so no plan may name one."""
+        """Return how to check that a user's server answers; None if it can't be checked, so no plan may name one."""
         del url
         return None
 
     def session_note(self, dialect: str) -> str:
-        """Return the end of the sentence on the negotiated session: what holds without negotiation."""
+        """Return the end of the sentence on the negotiated session: the properties that are not negotiated."""
         del dialect
         return ""
 

@@ -11,7 +11,7 @@ _GRAPHIC = "".join(map(chr, range(0x21, 0x7F)))
 def escaped(text: str) -> str:
     """Return `text` with its letters outside ASCII as browsers send them: in UTF-8, each byte as %XX.
 
-    What is escaped already stays, and so do blanks and control characters, which are mostly mistakes.
+    Existing escapes stay unchanged. So do blanks and control characters, which are usually mistakes.
     """
     return re.sub(
         r"[^\x00-\x7f]", lambda found: quote(found[0]) if found[0].isprintable() else found[0], text
@@ -19,5 +19,5 @@ def escaped(text: str) -> str:
 
 
 def fully_escaped(text: str) -> str:
-    """Return the spelling to use for text with any characters."""
+    """Escape every character of `text` that a request line can't contain."""
     return quote(text, safe=_GRAPHIC)

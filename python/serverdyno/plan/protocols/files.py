@@ -107,7 +107,7 @@ class FilesSettings(SectionModel):
 
     @property
     def own(self) -> OwnSettings | None:
-        """The settings of the workload's own table; None: it has none."""
+        """The settings of the workload's own table; None if it has none."""
         return (
             self.streams or self.metadata or self.contention or self.failover or self.bonnie or self.scenario
         )

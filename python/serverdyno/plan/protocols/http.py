@@ -28,11 +28,18 @@ HEAD_BYTES, HEAD_FIELDS = 256 * 1024, 1000
 """Upper bounds on the headers of a response; curl allows 300 KB and 5,000 fields."""
 
 
+EMPTY_HINT = (
+    "If the server does not know the host (Caddy answers so), give the site's name with -H 'Host: NAME'. Over TLS, use "
+    "the name in the URL, and --resolve NAME:PORT:ADDRESS. If empty answers are right, give --expect-bytes 0, or "
+    "--expect-status 204."
+)
+
+
 class HttpSettings(SectionModel):
     """How a client uses HTTP. `request` None: plain GETs.
 
-    With `tls`, clients use TLS with these settings and every server must speak it; None: they use TLS with its
-    defaults if a server speaks it. If only a part of the work is over TLS, `tls` applies to that part.
+    With `tls`, clients use TLS with these settings, and every server must speak it. Without `tls`, they use TLS with
+    its defaults if a server speaks it. If only a part of the work is over TLS, `tls` applies to that part.
     """
 
     version: Annotated[Literal["1.0", "1.1", "2"], Option(("--http",))] = Field(
@@ -109,7 +116,7 @@ class HttpSettings(SectionModel):
 
 
 class WebLook:
-    """A connection without a request. The check before load makes requests exactly as the load does."""
+    """A check that only connects. The check before load makes requests exactly as the load does."""
 
     has_shares = False
     port: int | None = 80
@@ -223,7 +230,7 @@ class Http(Protocol[HttpSettings]):
 
 
 def contradiction(settings: HttpSettings, work_settings: DocumentsSettings) -> str | None:
-    """Return why clients with these settings can't do the work; None: they can."""
+    """Return why clients with these settings can't do the work; None if they can."""
     if settings.pipeline is not None and (work_settings.steps or work_settings.secure_share):
         return "pipeline: not possible with sessions, or with a suite that partly uses TLS"
     if work_settings.steps and settings.request is not None and not settings.request.has_fields_alone:

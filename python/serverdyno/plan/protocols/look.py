@@ -19,9 +19,9 @@ class Look(Protocol):
 
     has_shares: bool
     port: int | None
-    """Default port of the protocol, for URLs without a port; None: nothing listens."""
+    """Default port of the protocol, for URLs without a port; None if nothing listens."""
     directory: Path | None
-    """The directory of this machine that is checked; None: it is a server."""
+    """The directory of this machine that is checked; None if it is a server."""
 
     def ask(self, target: Any) -> None:
         """Ask once. Raises AnswerError."""

@@ -95,5 +95,5 @@ class HasSettings(Generic[SettingsT]):
     """A protocol or a kind of work, as seen by a suite's file."""
 
     section: ClassVar[str | None] = None
-    """Key of the table in a suite's file; None: there are no settings."""
+    """Key of the table in a suite's file; None if there are no settings."""
     settings_type: type[SettingsT]

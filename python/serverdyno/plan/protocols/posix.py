@@ -84,7 +84,7 @@ class Posix(Protocol[PosixSettings]):
         )
 
     def described(self, settings: PosixSettings, timeout: str) -> str:
-        """Describe the system calls, the caches, and what has no time limit."""
+        """Describe the system calls, the caches, and the operations without a time limit."""
         flush = {"none": "nothing"}.get(settings.flush, settings.flush)
         direct = (
             "bypassing the page cache if aligned to 4,096 bytes"
@@ -116,7 +116,7 @@ def directory_of(url: str) -> str:
 
 
 def directory_problem(url: str) -> str | None:
-    """Return why clients can't work in the directory of a URL; None: they can, as far as its mode tells."""
+    """Return why clients can't work in the directory of a URL; None if they can, as far as its mode shows."""
     directory = Path(directory_of(url))
     if not directory.exists():
         return f"there is no directory {directory}"

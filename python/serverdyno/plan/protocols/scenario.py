@@ -62,7 +62,7 @@ class LocalFile(Model):
 
 
 class _Step(Model):
-    """The keys of all steps."""
+    """The keys that all steps have."""
 
     name: str | None = Field(default=None, max_length=60, description="Name of the step in reports.")
     figure: int | None = Field(

@@ -19,7 +19,7 @@ MOST_STEPS = 250
 
 
 class Take(Model):
-    """The source of a value in an answer: exactly one of the four."""
+    """The source of a value in an answer: exactly one of the four fields."""
 
     header: str | None = Field(
         default=None, description="The name of a header. If there are several, the first one counts."

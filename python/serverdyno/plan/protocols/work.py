@@ -59,7 +59,7 @@ class ClientCounts(Protocol):
 
     @property
     def bytes_read(self) -> int | None:
-        """Application bytes in the window; None: not recorded."""
+        """Application bytes in the window; None if not recorded."""
 
     @property
     def bytes_written(self) -> int:
@@ -67,7 +67,7 @@ class ClientCounts(Protocol):
 
     @property
     def left_at_s(self) -> float | None:
-        """When the client left, in seconds since the start of the level; None: it stayed to the end."""
+        """When the client left, in seconds since the start of the level; None if it stayed to the end."""
 
 
 class MixCounts(Protocol):
@@ -126,7 +126,7 @@ class Terms:
     operation: str
     classes: str
     throughput_meaning: str
-    """Which bytes the throughput counts. Ends the sentence "Mbit/s are of 10^6 bits, ..."."""
+    """The bytes that throughput counts, as the end of the sentence "Mbit/s are of 10^6 bits, ..."."""
     server_of_arrivals: str = "connection"
     """Name of the connections that carry the operations of open load."""
     in_phases: bool = False
@@ -193,12 +193,12 @@ class Work(HasSettings[SettingsT]):
         return self.terms
 
     def cut(self, settings: SettingsT) -> Cut | None:
-        """Return the outage in the middle of each level; None: there is none."""
+        """Return the outage in the middle of each level; None if there is none."""
         del settings
         return None
 
     def planned_steps(self, settings: SettingsT, clients: int) -> Sequence[PlannedStep]:
-        """Return the levels of a suite whose levels end when their work is done; empty: they end at a given time."""
+        """Return the levels of a suite whose levels end when their work is done; empty if they end at a given time."""
         del settings, clients
         return ()
 
@@ -222,7 +222,7 @@ class Work(HasSettings[SettingsT]):
         return None
 
     def paths_of_check(self, settings: SettingsT) -> Mapping[str, SettingsT]:
-        """Return the settings for each path that the check before load requests separately; empty: it requests none."""
+        """Return the settings for each path that the check before load requests separately; empty if none."""
         del settings
         return {}
 
@@ -234,12 +234,12 @@ class Work(HasSettings[SettingsT]):
     def server_problem(
         self, settings: SettingsT, workload: str, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Return why a server that dyno starts with these settings can't run the workload; None: it can."""
+        """Return why a server that dyno starts with these settings can't run the workload; None if it can."""
         del settings, workload, server_settings
         return None
 
     def content_of(self, workload: str, operation: str) -> str | None:
-        """Return the kind of content of a class of operations; None: it has no kind."""
+        """Return the kind of content of a class of operations; None if it has no kind."""
         del workload, operation
         return None
 
@@ -262,7 +262,7 @@ class Work(HasSettings[SettingsT]):
         return None
 
     def load_file(self, settings: SettingsT) -> _native.LoadFile | None:
-        """Return the load file to replay; None: there is none. Raises UserError."""
+        """Return the load file to replay; None if there is none. Raises UserError."""
         del settings
         return None
 
@@ -288,7 +288,7 @@ class Work(HasSettings[SettingsT]):
     def facts(self, settings: SettingsT, client_cache: str | None) -> tuple[Fact, ...]:
         """Return the lines of the methodology about this kind of work.
 
-        `client_cache` describes the client cache as the runs recorded it; None: they recorded none.
+        `client_cache` describes the client cache as the runs recorded it; None if they recorded none.
         """
         del settings, client_cache
         return ()

@@ -1,10 +1,10 @@
 """The shipped suites, one TOML file each.
 
-Each suite of `WITH_LOADS` also exists under the loads of other suites: `webbench-4.1-dynamic-cgi-120` has its
-requests and the clients and threads of `webbench-4.1-static-120`.
+Each suite of `WITH_LOADS` also exists under the loads of other suites: `webbench-4.1-dynamic-cgi-120` has its requests
+and the clients and threads of `webbench-4.1-static-120`.
 
-The suites re-create published parameters; they are not the original programs. What was not published about an
-original is missing. Each file says how well every parameter is known.
+The suites re-create published parameters; they are not the original programs. Unpublished details of an original are
+missing. Each file says how well every parameter is known.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from serverdyno.store.records import MixRecord
 from serverdyno.units import MS_PER_S
 
 REFUSED = "connection_refused"
-"""Kind of failure of a connection to a port where nothing listens (`Fault::ConnectionRefused`)."""
+"""Kind of failure if nothing listens on the port (`Fault::ConnectionRefused`)."""
 
 
 def left(record: MixRecord) -> int:
@@ -37,7 +37,7 @@ def stalled(record: MixRecord) -> tuple[int, ...]:
 
 
 def _waited(record: MixRecord) -> bool:
-    """Return whether an operation failed, or took a second or longer, or this is not known."""
+    """Return whether an operation failed, or took a second or longer, or whether this is not known."""
     under_way_s = record.under_way_longest_s
     longest_s = (record.response_time_ms(1.0) or 0.0) / MS_PER_S
     return record.failures > 0 or under_way_s is None or max(longest_s, under_way_s) >= 1.0

@@ -56,7 +56,7 @@ def times(blobs: Sequence[bytes], timeouts: int = 0, timeout_ms: float = 0.0) ->
 
 
 def _percentile_ms(merged: Histogram, quantile: float, timeouts: int, timeout_ms: float) -> float | None:
-    """Return a percentile, or a lower bound on it if it is that of a timeout; None if unknown."""
+    """Return a percentile, or a lower bound on it if it falls on a timeout; None if unknown."""
     samples = merged.count + timeouts
     if not percentile_is_known(samples, quantile):
         return None

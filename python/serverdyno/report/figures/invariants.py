@@ -40,7 +40,7 @@ def _sums(record: MixRecord) -> Iterator[str]:
     }
     for name, (count, wanted) in counted.items():
         if count != wanted:
-            yield f"{name} add up to {count:,} operations, the load level has {wanted:,}"
+            yield f"{name} add up to {count:,} operations, but the load level has {wanted:,}"
     if record.operations > record.operations_total:
         yield (
             f"{record.operations:,} operations in the window, but only {record.operations_total:,} in the "

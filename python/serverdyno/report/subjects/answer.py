@@ -31,7 +31,7 @@ HELD_BACK = {ObstacleKind.HIDDEN, ObstacleKind.RATE_BOUND}
 MOST_LEADS = MOST_TIMES = 4
 MOST_LACKING = 2
 TOO_NOISY_PERCENT = 100
-"""Smallest detectable difference from which on an experiment is too noisy to compare: it would miss a factor of two."""
+"""Smallest detectable difference at which an experiment is too noisy to compare: it would miss a factor of two."""
 
 
 def applies(results: Results) -> bool:
@@ -101,7 +101,8 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
         return f"{said} The others: {terms.written(result.peak_height)} {terms.unit}."
     is_least = limits(peak.marks) or (result.throughput and result.throughput.still_rising)
     at = "at or above" if is_least else "at"
-    return f"{result.name} peaks {at} {terms.written(result.peak_height)} {terms.unit} with {peak.at}."
+    height = f"{terms.written(result.peak_height)} {terms.unit}"
+    return f"{result.name} peaks {at} {height} with {peak.at}{peaks.missing_words(peak, terms)}."
 
 
 def _winners(found: Order, results: Results) -> str:
@@ -126,7 +127,7 @@ def _winners(found: Order, results: Results) -> str:
 
 
 def _lead(lead: Lead) -> str:
-    """Return `94 %` or `2.3`: the lead without what is counted."""
+    """Return the lead as a number only: `94 %` or `2.3`."""
     percent = wording.change((lead.ratio - 1) * 100).removeprefix("+")
     return percent if lead.ratio < 2 else wording.ratio(lead.ratio)
 

@@ -48,7 +48,7 @@ SEARCH = (
     "interval is within {precision:g} %, or after {most} trials."
 )
 BUSY_SHARE = 0.9
-"""Busy share from which on the busiest generator thread is named as the limit."""
+"""Busy share at which the busiest generator thread is named as the limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,9 +205,10 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
     if loose := [mix for mix in known if mix.hidden_speed_is_loose]:
         longest = wording.share(max(mix.cost.run_delay_share or 0.0 for mix in loose))
         claim = (
-            f"In {len(loose):,} of {points}, marked G, the generator waited for a CPU for up to {longest} of the "
-            f"window. How much faster the servers are {'there' if len(loose) > 1 else 'at this load level'} is not "
-            "known: repeat the experiment while nothing else uses the generator's CPUs."
+            f"In {len(loose):,} of {points}, marked G, the generator waited for a CPU for up to "
+            f"{longest} of the window. It is not known how much faster the servers are "
+            f"{'there' if len(loose) > 1 else 'at this load level'}. Repeat the experiment while nothing "
+            "else uses the generator's CPUs."
         )
     elif limited:
         claim = (

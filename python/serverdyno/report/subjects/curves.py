@@ -83,8 +83,8 @@ def _dip_claim(result: ConfigurationResult, fall: ThroughputFall) -> str:
 def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Sequence[ThroughputFall]) -> str:
     verb = "collapses" if fall.kind is FallKind.COLLAPSE else "drops"
     claim = (
-        f"{result.name} {verb} beyond {_before(result, fall)}: every later load level is {wording.share(fall.lost)} "
-        "or more lower, and it does not recover."
+        f"{result.name} {verb} beyond {_before(result, fall)}: throughput is lower by "
+        f"{wording.share(fall.lost)} or more at every later load level, and it does not recover."
     )
     if not others:
         return claim

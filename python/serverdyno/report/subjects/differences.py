@@ -211,12 +211,14 @@ def reason(why: Obstacle) -> str:
     """Return one reason why two figures are not comparable, as a clause."""
     share = wording.share(why.amount)
     return {
-        ObstacleKind.CLIENTS_LEFT: f"up to {share} of the clients left load levels of {why.name}",
+        ObstacleKind.CLIENTS_LEFT: (
+            f"up to {share} of the clients of {why.name} left before the end of a load level"
+        ),
         ObstacleKind.FAILED: f"up to {share} of the operations of {why.name} failed at a load level",
         ObstacleKind.OTHER_WORK: f"{share} of the operations were of different kinds",
         ObstacleKind.NOISE: _slowed(why.name, why.amount),
         ObstacleKind.HIDDEN: f"{why.name} may be up to {share} faster than the generator could show",
-        ObstacleKind.RATE_BOUND: f"the rate of its plan limited {why.name}",
+        ObstacleKind.RATE_BOUND: f"the plan limited the rate of {why.name}",
         ObstacleKind.DURABILITY: "the two differ in durability",
     }[why.kind]
 
@@ -364,7 +366,7 @@ def _improvement_row(
 
 
 def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
-    """Return both figures, the base below; signs for nothing if the sides share no complete run."""
+    """Return both figures, the base below; dashes if the sides share no complete run."""
     if not improvement.repetitions or not improvement.mixes:
         return Cell(wording.NOTHING, wording.NOTHING)
     return Cell(terms.written(improvement.other), terms.written(improvement.base))
@@ -396,7 +398,7 @@ def _chart(results: Results) -> Iterator[Figure]:
 def odd_runs(
     comparisons: Sequence[Comparison], records: Mapping[str, Sequence[MixRecord]], table: str
 ) -> list[Finding]:
-    """Return one finding for each odd repetition. `records`: of each side, by its name."""
+    """Return one finding for each odd repetition. `records`: those of each side, by its name."""
     found: dict[tuple[str, int], dict[str, float]] = {}
     for comparison in comparisons:
         for each in comparison.improvements:

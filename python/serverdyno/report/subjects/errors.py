@@ -8,8 +8,9 @@ from functools import partial
 
 from serverdyno import clean, units, wording
 from serverdyno.analysis.trust import FAILED_SHARE, Mark
-from serverdyno.plan.protocols.http import HTTP
+from serverdyno.plan.protocols.http import EMPTY_HINT, HTTP
 from serverdyno.plan.protocols.work import Terms
+from serverdyno.plan.spelling import in_plan, is_of_options
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures import operations
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
@@ -21,23 +22,35 @@ MOST_KINDS = 6
 MOST_STALLS = 4
 """Maximum number of load levels in one finding; the tables mark all of them."""
 LONG_IN_FLIGHT_S = 1.0
-"""Duration of an operation in flight at the end of the window from which on the stall is reported as continuing."""
-REFUSALS = {
-    "status 429": (
-        " (the server limits the rate: send fewer requests with --rate or --max-rate, or raise its limit)"
-    ),
-    "status 503": (
-        " (the server is overloaded, or limits the rate or the number of connections: send fewer requests)"
-    ),
-}
-"""Advice on an error, by the last words of its message."""
+"""Duration of an operation in flight at the end of the window at which the stall is reported as continuing."""
+_ENDED = (
+    "The server, or a proxy or firewall before it, ends connections without an answer: it may limit their number "
+    "(nginx: worker_connections; HAProxy: maxconn; Samba: max smbd processes), or a process of it crashed. Its log "
+    "says which."
+)
+_SLOW = (
+    "The server is too slow at this load, or accepts more connections than it serves at once: look at its log and at "
+    "its limits of workers and connections. --timeout gives it longer."
+)
 REMEDIES = {
-    "idle_close": "raise the server's keep-alive timeout above the clients' pauses (nginx: keepalive_timeout; Apache: "
-    "KeepAliveTimeout; Node: server.keepAliveTimeout), or use --no-keep-alive (keep_alive = false in a suite)",
-    "no_ports": "use fewer clients, a wider net.ipv4.ip_local_port_range, or several machines (--fleet)",
-    "no_files": "raise the limit of open files (ulimit -n), or use fewer clients",
+    "idle_close": "Raise the server's keep-alive timeout above the clients' pauses (nginx: keepalive_timeout; Apache: "
+    "KeepAliveTimeout; Node: server.keepAliveTimeout), or use --no-keep-alive.",
+    "no_ports": "Use fewer clients, a wider net.ipv4.ip_local_port_range, or several machines (--fleet).",
+    "no_files": "Raise the limit of open files (ulimit -n), or use fewer clients.",
+    "connection_refused": "The server was down for a time, or has no room for further connections: look at its log, "
+    "its limit of connections, and its queue of new ones (the backlog of listen, net.core.somaxconn).",
+    "connect_timeout": "The server's queue of new connections may be full (the backlog of listen, "
+    "net.core.somaxconn), or a firewall limits the connections of one address.",
+    "connection_reset": _ENDED,
+    "closed_early": _ENDED,
+    "truncated": _ENDED,
+    "response_timeout": _SLOW,
+    "handshake_timeout": _SLOW,
 }
-"""Remedies for errors whose cause is a setting of the server's connections, or of this machine."""
+"""Remedies for errors of a server that has answered before. The data plane's hints are for one that has not."""
+MALFORMED = {"malformed_head", "malformed_record", "malformed_message", "not_http2"}
+"""Errors whose hints doubt the port, which has answered before."""
+MOST_REMEDIES = 4
 
 
 applies = always
@@ -127,13 +140,13 @@ def _findings(results: Results, tables: Labels) -> list[Finding]:
 def _errors(results: Results, tables: Labels) -> Finding:
     mixes, notes = results.mixes, results.source.run_notes
     total = sum(sum(mix.errors.values()) for mix in mixes)
-    left = sum(mix.clients_left - mix.clients_never_began for mix in mixes)
+    never = sum(mix.clients_never_began for mix in mixes)
+    left = sum(mix.clients_left for mix in mixes) - never
     done = sum(record.operations_total for record in results.used)
     mixes_run = wording.plural(len(results.used), "load level")
     evidence = f"{done:,} successful {results.terms.operations} in {mixes_run}, ramps included"
     further = "".join(
-        told(results)
-        for told in (_advised_in, _wrong_in, _always_failed_in, _never_began_in, _unanswered_in, _starved_in)
+        told(results) for told in (_advised_in, _wrong_in, _always_failed_in, _unanswered_in, _starved_in)
     )
     if not total and not left:
         failed = sum(note.state == "failed" for note in notes.values())
@@ -143,21 +156,34 @@ def _errors(results: Results, tables: Labels) -> Finding:
     by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
     sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
     counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
-    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left early.{further}"
+    absent = [f"{wording.plural(never, 'client')} could not begin"] if never else []
+    absent += [f"{wording.plural(left, 'client')} left early"] if left else []
+    claim = f"{counted}; {wording.listing(absent) or 'no client left early'}.{further}"
     return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
 
 
 def _advised_in(results: Results) -> str:
-    """Return the first example and the remedy of each kind of error that a setting causes, most frequent first."""
+    """Return each remedy with the count and the first example of its errors, most frequent first."""
+    if results.source.cut is not None:
+        return ""  # the errors of an outage are meant
     counts, examples = Counter[str](), dict[str, str]()
     for record in results.used:
+        note = results.source.run_notes.get(record.run)
+        noted = (note.remedies if note else None) or {}
         for row in record.failed:
-            if row.fault in REMEDIES:
-                counts[row.fault] += row.count
-                examples.setdefault(row.fault, clean.quoted(row.example))
+            remedy = REMEDIES.get(row.fault) or (None if row.fault in MALFORMED else noted.get(row.fault))
+            if remedy is not None:
+                counts[remedy] += row.count
+                examples.setdefault(remedy, clean.quoted(row.example))
     return "".join(
-        f" {count:,} of them: {examples[fault]}; {REMEDIES[fault]}." for fault, count in counts.most_common()
+        f" {count:,} of them: {examples[remedy]}. {_spelled(results, clean.line(remedy))}"
+        for remedy, count in counts.most_common(MOST_REMEDIES)
     )
+
+
+def _spelled(results: Results, text: str) -> str:
+    """Return a text with the names that settings have for the reader: options, or keys of a plan."""
+    return text if is_of_options(results.source.head.suite) else in_plan(text)
 
 
 def _wrong_in(results: Results) -> str:
@@ -183,11 +209,6 @@ def _always_failed_in(results: Results) -> str:
     return f" Failed each time: {named(each)}."
 
 
-def _never_began_in(results: Results) -> str:
-    never = sum(mix.clients_never_began for mix in results.mixes)
-    return f" {wording.plural(never, 'client')} could not be prepared." if never else ""
-
-
 def _unanswered_in(results: Results) -> str:
     found = sum(mix.unanswered for mix in results.mixes)
     if not found:
@@ -203,7 +224,31 @@ def _starved_in(results: Results) -> str:
     if not found:
         return ""
     points = wording.plural(len(results.mixes), "load level")
-    return f" At {len(found):,} of {points}, clients waited for the whole window and completed nothing (C)."
+    most = max(found, key=lambda mix: mix.clients_starved / mix.clients)
+    why = _why_starved(results, most) if results.work.uses_documents else ""
+    return (
+        f" At {len(found):,} of {points}, clients waited for the whole window and completed nothing (C).{why}"
+    )
+
+
+def _why_starved(results: Results, mix: MixFigures) -> str:
+    """Return the probable cause of clients of a web server that completed nothing, and what to check."""
+    settings = results.source.head.suite.settings(HTTP)
+    waited = [
+        record
+        for record in results.records(mix.configuration, mix.mix)
+        if record.connections >= record.clients
+        and all(row.operations or not row.errors or row.left_at_s is not None for row in record.by_client)
+    ]
+    if not waited or settings.streams is not None or settings.pipeline is not None:
+        return ""
+    served = wording.plural(mix.clients_took_part - mix.clients_starved, "connection")
+    return _spelled(
+        results,
+        f" Their connections were accepted, and no answer came on them. The server, or a proxy before it, probably "
+        f"serves no more than {served} at once: look for such a limit (HAProxy: maxconn; Apache: MaxRequestWorkers; "
+        f"PHP-FPM: pm.max_children; threads or workers of the application), and raise it, or use fewer clients.",
+    )
 
 
 def _stalls(results: Results, tables: Labels) -> list[Finding]:
@@ -241,11 +286,9 @@ def failing(results: Results) -> list[str]:
     if not points:
         return []
     which = named([f"{mix.configuration} with {mix.at} ({_failed_of(mix)})" for mix in points])
-    error = first_error(points[0])
-    advice = next((words for end, words in REFUSALS.items() if error.endswith(end)), "")
     return [
         f"More than {wording.share(FAILED_SHARE)} of the {results.terms.operations} failed at {len(points):,} of "
-        f"{wording.plural(len(results.mixes), 'load level')}: {which}; {error}{advice}. Throughput and "
+        f"{wording.plural(len(results.mixes), 'load level')}: {which}; {first_error(points[0])}. Throughput and "
         "response times "
         "describe only the other operations, so they do not show the server's speed."
     ]
@@ -255,7 +298,7 @@ def _failed_of(mix: MixFigures) -> str:
     """Return `12 of 34`, the failures and all operations in the windows; a percentage might round to 100 %."""
     ended = sum(mix.operations.values()) + mix.errors_in_window
     if not ended:
-        return f"{sum(mix.errors.values()):,} before the window, and none ended in it"
+        return f"{sum(mix.errors.values()):,} before the window, in which no operation ended"
     return f"{mix.errors_in_window:,} of {ended:,}"
 
 
@@ -285,11 +328,8 @@ def empty(results: Results) -> list[str]:
     ]
     if not names:
         return []
-    return [
-        f"Every answer of {wording.listing(names)} is empty; if the server does not know the host (Caddy answers so), "
-        "give the site's name with -H 'Host: NAME'. Over TLS, use the name in the URL, and --resolve "
-        "NAME:PORT:ADDRESS. If empty answers are right, give --expect-bytes 0."
-    ]
+    hint = _spelled(results, EMPTY_HINT)
+    return [f"Every answer of {wording.listing(names)} is empty; {hint[0].lower()}{hint[1:]}"]
 
 
 def away(results: Results) -> list[str]:
@@ -326,14 +366,17 @@ def left_early(results: Results) -> list[str]:
             for mix in points
         ]
     )
-    uncounted = f" {LEFT_UNCOUNTED}" if results.terms.below_cache else ""
-    if never := sum(mix.clients_never_began for mix in points):
-        uncounted = (
-            f" {never:,} of these clients never began, because they could not log on or create their "
-            f"workspace.{uncounted}"
-        )
+    never = sum(mix.clients_never_began for mix in points)
+    gone = sum(mix.clients_left for mix in points) - never
+    did = " or ".join(
+        [*(["could not begin"] if never else []), *(["stopped early"] if gone or not never else [])]
+    )
+    uncounted = f" {LEFT_UNCOUNTED}" if results.terms.below_cache and gone else ""
+    if never:
+        who = f"{never:,} of these clients" if gone else "These clients"
+        uncounted = f" {who} could not log on or create their workspace.{uncounted}"
     return [
-        f"Clients stopped early at {len(points):,} of {wording.plural(len(results.mixes), 'load level')}, "
+        f"Clients {did} at {len(points):,} of {wording.plural(len(results.mixes), 'load level')}, "
         "so the load was "
         f"lower than planned. All repetitions together: {which}. These levels are marked L.{uncounted}"
     ]
@@ -356,8 +399,7 @@ def starved(results: Results) -> list[str]:
         f"Up to {points[0].clients_starved:,} of {points[0].clients:,} clients completed nothing at {len(points):,} of "
         f"{wording.plural(len(results.mixes), 'load level')}. These clients stayed, but completed no "
         f"{results.terms.operation} in the window: {which}. These levels are marked C: "
-        "throughput and response times describe the other clients only. The server may accept more connections than "
-        "it serves at once (HAProxy: maxconn; Apache: MaxRequestWorkers)."
+        "throughput and response times describe the other clients only."
     ]
 
 

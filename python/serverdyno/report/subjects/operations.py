@@ -56,10 +56,10 @@ def _by_class(results: Results) -> Table:
     if terms.in_phases:
         notes = (
             *notes,
-            "Rate: operations per second over the whole window, while clients are in different phases. Rate in "
-            "its phase: number of clients divided by mean response time, an estimate of the rate with all "
-            "clients in that phase. With one client this is the figure that mdtest measures. With several it "
-            "is not, because clients in other phases share the server.",
+            "Rate: operations per second over the whole window, while clients are in different phases. "
+            "Rate in its phase: number of clients divided by mean response time, an estimate of the rate "
+            "with all clients in that phase. With one client this is the figure that mdtest measures. "
+            "With several clients it is not, because clients in other phases share the server.",
         )
     title = f"By class of {results.terms.classes}, at the peak"
     return Table("operations", 0, title, basis(results, Over.SUM), columns, rows, notes, key_columns=3)
@@ -168,7 +168,7 @@ def _which(result: ConfigurationResult, mix: MixFigures) -> str:
 
 
 def time_cells(times: Times | None) -> list[Cell]:
-    """Return the cells of the columns `TIMES`; without times, a count of zero and signs for nothing."""
+    """Return the cells of the columns `TIMES`; without times, a count of zero and dashes."""
     if times is None:
         return [Cell(wording.whole(0)), *(Cell(wording.NOTHING) for _ in TIMES[1:])]
     values = (times.mean_ms, times.deviation_ms, times.min_ms, *times.percentiles_ms, times.max_ms)

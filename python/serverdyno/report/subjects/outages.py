@@ -556,7 +556,7 @@ def _claim(each: OutageFigures) -> str:
 def _evidence(each: OutageFigures, tables: Labels) -> str:
     handles = (
         f"of {each.handles_asked:,} requested handles, {each.handles_granted:,} were granted and "
-        f"{each.handles_regained:,} of these regained; "
+        f"{each.handles_regained:,} of these were regained; "
         if each.handles_asked
         else ""
     )

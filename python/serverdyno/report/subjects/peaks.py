@@ -292,11 +292,11 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
         return _nothing_counted(result, terms)
     words = _limit_words(peak)
     limited = f" ({words})" if words else ""
-    starved = _starved_words(peak, terms)
+    missing = missing_words(peak, terms)
     flushed = f", {beside[result.name]}" if result.name in beside else ""
     return (
         f"{result.name}, {terms.written(result.peak_height)} {terms.unit}{limited} with "
-        f"{peak.at}{starved}{flushed}."
+        f"{peak.at}{missing}{flushed}."
     )
 
 
@@ -312,11 +312,18 @@ def _limit_words(mix: MixFigures) -> str:
     return ", ".join(words)
 
 
-def _starved_words(mix: MixFigures, terms: Terms) -> str:
-    """Return the number of clients without a completed operation; empty if there are none."""
-    if not mix.clients_starved:
-        return ""
-    return f", {mix.clients_starved:,} of them without a completed {terms.operation}"
+def missing_words(mix: MixFigures, terms: Terms) -> str:
+    """Return how many clients did not work, and why, in the repetition with the most; empty if all did."""
+    up_to = "up to " if mix.repetitions > 1 else ""
+    absent = mix.clients - mix.clients_took_part
+    if mix.clients_left == mix.clients_never_began:
+        why = "unable to begin"
+    else:
+        why = "unable to begin or gone early" if mix.clients_never_began else "gone early"
+    parts = [f", {up_to}{absent:,} of them {why}"] if absent else []
+    if mix.clients_starved:
+        parts.append(f", {up_to}{mix.clients_starved:,} of them without a completed {terms.operation}")
+    return "".join(parts)
 
 
 def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
@@ -344,7 +351,7 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
     figures = (
         f"{terms.written(result.peak_height)} {terms.unit} "
         f"({terms.second_written(peak.second.mean)} {terms.second_unit}{f' received, {sent}' if sent else ''}) with "
-        f"{peak.at}{_starved_words(peak, terms)}"
+        f"{peak.at}{missing_words(peak, terms)}"
     )
     limited = _limit_words(peak)
     if Mark.RATE_BOUND in peak.marks:
@@ -390,7 +397,9 @@ def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
     if summary.still_rising:
         return "That is the highest load tested, so the true peak may lie higher."
     if summary.share_of_peak_kept is None:
-        return "The highest load is missing, so how much of the peak throughput remains there is not known."
+        return (
+            "The highest load is missing, so it is not known how much of the peak throughput remains there."
+        )
     last = next(mix for mix in reversed(result.mixes) if mix is not None)
     if summary.share_of_peak_kept == 1:
         return "That is the highest load tested; throughput neither fell nor rose beyond the noise."

@@ -34,7 +34,7 @@ from serverdyno.report.subjects.step_tables import lead_words, ratio
 from serverdyno.store.records import MixRecord
 
 OWN_CPU_SHARE = 0.9
-"""Share of a client's time from which on its own CPU time limits the speed of a step."""
+"""Share of a client's time at which its own CPU time limits the speed of a step."""
 MOST_NAMED = 8
 """Maximum number of steps in a line of the answer; the table has all."""
 NO_RESULT = (

@@ -17,7 +17,7 @@ from serverdyno.report.views.palette import css, themed
 from serverdyno.report.views.shared import shared
 
 MOST_INLINED_ROWS = 5_000
-"""Maximum number of rows of a table in the page; longer ones are only files in the folder, so that it loads quickly."""
+"""Maximum number of rows of a table in the page; longer tables are only files, so that the page loads quickly."""
 MOST_OPEN_WORDS = 40
 """Maximum number of words of a table's notes shown at once; longer notes, which explain the method, are collapsed."""
 

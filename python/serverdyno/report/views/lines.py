@@ -25,7 +25,7 @@ MOST_LABEL, MOST_PANEL_LABEL = 190.0, 112.0
 """Pixels for a line's name in a single panel, and in one of several panels; longer names are cut in the middle."""
 MOST_TICKS = 16
 CROWDED_SHARE = 0.4
-"""Share of a linear axis. If the widest gap between load levels is larger, the axis is logarithmic."""
+"""Largest gap between load levels, as a share of a linear axis. With a larger gap, the axis is logarithmic."""
 LEVEL_DASH = (3, 3)
 
 Scale = Callable[[float], float]

@@ -103,8 +103,8 @@ def _summary(
     return [
         (
             "Figures",
-            f"{ours:,} of {sum(figures):,} published figures have one of ours below them. {never:,} are no "
-            "measurements that can be repeated.",
+            f"{ours:,} of {sum(figures):,} published figures have one of ours below them. {never:,} are "
+            "not measurements that can be repeated.",
         ),
         ("Claims", f"{others:,} claims have nothing to compare in this experiment; the reasons are below."),
         ("Suites", wording.listing([suite.name for suite in experiment.source.head.suites])),
@@ -112,7 +112,7 @@ def _summary(
 
 
 def _by_reason(judged: Sequence[Answered]) -> dict[str, list[Claim]]:
-    """Return the claims that nothing was compared for, by the first reason, the most frequent first."""
+    """Return the claims without a comparison, grouped by the first reason, the most frequent reason first."""
     found: dict[str, list[Claim]] = {}
     for each in judged:
         if not each.found:

@@ -1,4 +1,4 @@
-"""The basis and notes that several tables of a report share, so that a view says them once."""
+"""The basis and notes that several tables of a report share, so that a view prints them once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from serverdyno.report.model import Report, Table
 
 OFTEN = 2
-"""Number of tables from which on a common note is said only once."""
+"""Minimum number of tables whose common note is printed only once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,13 @@ SIZES_BYTES = (1024, 4096, 65_536, 262_144)
 READ_PATIENCE_S = 60.0
 """Time for which a server may answer with errors after its start, until its parts have found each other."""
 LEAST_READS = 2
-"""Attempts to read an object, also after that time: one answer that was cut off is no loss."""
+"""Attempts to read an object, also after that time: one truncated answer does not count as a loss."""
 ANSWER_TIMEOUT_S = 300.0
 MOST_REFUSED = 100
 """Number of refused PUTs, with none acknowledged, after which a server is given up."""
 POLL_S = 0.05
 BEFORE = "serverdyno-before"
-"""Key of an object that is on the disk before each round, so that its loss is not one of a missing sync."""
+"""Key of an object that is on the disk before each round, so that a missing sync can't explain its loss."""
 SYNC_PORT = 4999
 """A connection to this port of the guest syncs its disk, and ends when that is done."""
 
@@ -77,7 +77,7 @@ class ObjectJournal:
         raise ServerError(f"the server in the virtual machine refuses clients: {why}")
 
     def prepare(self) -> None:
-        """Create the bucket, and sync the guest: what is lost then was put by the journal. Raises ServerError."""
+        """Create the bucket, and sync the guest: then only objects of the journal can be lost. Raises ServerError."""
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         while True:
             try:
@@ -178,7 +178,7 @@ class ObjectJournal:
             yield self._state(client, put, deadline)
 
     def _state(self, client: ObjectClient, put: Put, deadline: float) -> Left:
-        """Return what is left of an object. After an error it is read again, until the deadline, and once at least."""
+        """Return what is left of an object. After an error, read it again at least once, until the deadline."""
         for attempt in itertools.count(1):
             status = None
             with suppress(OSError):

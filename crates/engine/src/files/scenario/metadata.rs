@@ -1,5 +1,5 @@
 //! mdtest's phases: several clients create, query, read and remove files. All finish a phase before the next
-//! starts. Each phase uses a new session, so that nothing is cached. Directories are made and removed outside
+//! starts. Each phase uses a new session, so that nothing is cached. Directories are created and removed outside
 //! the measured time, as in mdtest.
 
 use super::{level, Step};

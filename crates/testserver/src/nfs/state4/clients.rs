@@ -104,8 +104,8 @@ pub(in crate::nfs) enum Sequenced {
 /// All clients and their opens.
 #[derive(Debug, Default)]
 pub(in crate::nfs) struct Clients {
-    /// Differs for each start of a server, so that IDs of clients and sessions don't match those of another
-    /// start.
+    /// A number that differs for each start of a server, so that IDs of clients and sessions don't match those of
+    /// another start.
     start: u32,
     last_number: u32,
     pub(super) clients: HashMap<u64, Client>,

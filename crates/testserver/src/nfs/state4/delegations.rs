@@ -9,7 +9,7 @@ use dyno_measure::NS_PER_S;
 use dyno_nfs::status::Status4;
 use dyno_nfs::wire::FileHandle;
 
-/// For this long after a recall, the file is not delegated again, so that the waiting client gets it before others
+/// Time after a recall in which the file is not delegated again, so that the waiting client gets it before others
 /// reopen it. Longer than the retry delay of clients.
 const CONTENDED_NS: u64 = 5 * NS_PER_S;
 /// Maximum number of files that are not delegated because of a recent recall.

@@ -4,7 +4,7 @@ use super::status::Outcome;
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{Attributes3, FileHandle, Time, DIRECTORY};
 
-/// In a handle, stands for the number of an export.
+/// Stands for the number of an export in a handle.
 const NO_EXPORT: u32 = u32::MAX;
 const HANDLE_BYTES: usize = 16;
 const MODE: u32 = 0o555;

@@ -63,7 +63,7 @@ pub(super) struct Compound<'a> {
 }
 
 /// Executes the compound in a record, whose arguments are `arguments`, and appends the reply. Returns the operation by
-/// which the compound is counted; None: there is no reply yet, and the compound must be executed again.
+/// which the compound is counted; None if there is no reply yet, and the compound must be executed again.
 pub(in crate::nfs) fn answer_compound(
     (host, connection): (&Host, &Arc<ConnectionHandle>),
     asked: Asked,

@@ -123,7 +123,7 @@ fn short_name(name: &[u16], out: &mut Vec<u8>) -> Result<(), Status> {
     Ok(())
 }
 
-/// Appends the streams: a file has a single one without a name, a directory has none.
+/// Appends the streams: a file has one unnamed stream, a directory has none.
 fn streams(facts: &Facts, out: &mut Vec<u8>) {
     if facts.is_directory() {
         return;

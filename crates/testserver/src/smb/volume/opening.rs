@@ -32,7 +32,7 @@ mod disposition {
     }
 }
 
-/// Actions in their wire numbers.
+/// Actions, by their wire numbers.
 mod action {
     pub(super) const SUPERSEDED: u32 = 0;
     pub(super) const OPENED: u32 = 1;

@@ -42,7 +42,7 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     }
 }
 
-/// Opens each library for its size, in rounds; meanwhile makes and removes the marker twice.
+/// Opens each library for its size, in rounds; meanwhile creates and removes the marker twice.
 fn ask_libraries(draft: &mut Draft<'_>, libraries: &[PathId], marker: PathId) {
     for round in 0..LIBRARY_OPENS {
         for (number, &library) in libraries.iter().enumerate() {
@@ -107,7 +107,7 @@ fn save(draft: &mut Draft<'_>, target: usize, marker: PathId) {
     read_again(draft, path);
 }
 
-/// Makes the file and rewrites it many times. A client's cache combines all of this into one write.
+/// Creates the file and rewrites it many times. A client's cache combines all of this into one write.
 fn fill(draft: &mut Draft<'_>, path: PathId, number: usize) {
     let slot = draft.make(path);
     draft.fill(slot, &DRAWINGS[number]);

@@ -36,7 +36,7 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     draft.close(slot);
 }
 
-/// Opens each presentation seven times, in rounds; between the rounds, makes and deletes an empty file.
+/// Opens each presentation seven times, in rounds; between the rounds, creates and deletes an empty file.
 fn look_through(draft: &mut Draft<'_>, presentations: &[PathId]) {
     let trial = draft.file("try.tmp");
     for &path in presentations {

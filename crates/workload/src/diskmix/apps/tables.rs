@@ -177,7 +177,7 @@ fn open_again(draft: &mut Draft<'_>, path: PathId, counts: &mut Counts) -> Slot 
     slot
 }
 
-/// Starts a query's result: makes a file, reopens it, fills the first block, and then reads its header.
+/// Starts a query's result: creates a file, reopens it, fills the first block, and then reads its header.
 fn make_result(draft: &mut Draft<'_>, number: usize) -> PathId {
     let path = draft.file(&format!("result{number:02}.tab"));
     draft.probe(path);
