@@ -134,7 +134,7 @@ fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
              have answered.",
         ),
         Fault::WrongContent | Fault::WrongLength if chunked(is) => Some(
-            "The server may store the framing of --payload chunked as content: try unsigned or signed.",
+            "The server may store the framing of chunks as content: try --payload unsigned or --payload signed.",
         ),
         Fault::WrongContent | Fault::WrongLength => Some(
             "The server returned an object with other bytes than it had acknowledged: look at its disks, and at caches \
