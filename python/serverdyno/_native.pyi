@@ -263,6 +263,7 @@ class ShareLook(TypedDict):
     share: str
     free_bytes: int | None  # for us; None: the server does not say, or says what can't be
     is_used: bool  # clients of an earlier load, or of one that goes on, have a directory there
+    keeps_versions: bool  # a bucket keeps what clients delete or replace
     recycle_bin: str | None  # a directory to which the server may move what clients delete
     recycled_entries: int  # what is in it
     why: str | None  # it can't be used

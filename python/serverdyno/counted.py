@@ -86,7 +86,7 @@ class CallRow:
 class RequestRow:
     """Requests of the protocol by its own names, from start to end of the level."""
 
-    request: Annotated[str, "The name: \"CREATE\"."]
+    request: Annotated[str, "The name: \"CREATE\", over S3 \"GetObject\"."]
     count: Annotated[int, "The number of these requests."]
 
 
@@ -162,7 +162,7 @@ class Counted:
     blocks_wrong: Annotated[int | None, "Blocks read back that match no version as a whole."] = None
     unflushed_lost: Annotated[int | None, "Blocks whose last acknowledged write was lost before a flush, reads during the level included."] = None
     calls: Annotated[list[CallRow], "Calls below the client cache, from start to end; empty over HTTP."] = field(default_factory=list)
-    requests: Annotated[list[RequestRow], "Requests of the protocol by name, from start to end; workspaces not counted. Over HTTP: HTTP/2 streams, refused ones included ([names](http2.md)), and decoded bodies ([names](methods.md))."] = field(default_factory=list)
+    requests: Annotated[list[RequestRow], "Requests of the protocol by name, from start to end, without those for workspaces or for objects before and after the load. Over HTTP: HTTP/2 streams, refused ones included ([names](http2.md)), and decoded bodies ([names](methods.md))."] = field(default_factory=list)
     sessions: Annotated[list[dict[str, Any]], "The terms that the clients' sessions agreed on."] = field(default_factory=list, metadata=NO_COLUMN)
     client_cache: Annotated[dict[str, Any] | None, "The client cache's settings, as the kind of work reports them."] = field(default=None, metadata=NO_COLUMN)
     generator_cpu_user_s: Annotated[float, "CPU time of the engine threads in the window, in user space."]

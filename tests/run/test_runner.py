@@ -22,6 +22,7 @@ from serverdyno import _native
 from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.fleet.placement import place
+from serverdyno.plan import suites
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.testbed import Subnet, Testbed
@@ -29,7 +30,7 @@ from serverdyno.run import time_left
 from serverdyno.run.create import create_experiment
 from serverdyno.run.experiment import carry_out, note_failure
 from serverdyno.run.record import mix_record
-from serverdyno.run.time_left import REPORT_S, START_S, TimeLeft
+from serverdyno.run.time_left import OBJECT_S, REPORT_S, START_S, WORKSPACE_BYTES_S, TimeLeft
 from serverdyno.run.under_test import under_test
 from serverdyno.servers.registry import driver_type
 from serverdyno.store.experiment import Experiment
@@ -244,6 +245,14 @@ def test_the_links_of_a_testbed_limit_how_fast_workspaces_are_made() -> None:
     bytes_each = suite.work.workspace_bytes(suite.settings(suite.work))
     left = time_left.time_left([suite], [mixes(suite)], Testbed(subnets=subnets))
     assert left.overhead_s == pytest.approx(START_S + 10 * bytes_each * 8 / 100e6)
+
+
+def test_the_puts_before_a_level_are_estimated_with_their_bytes() -> None:
+    listing, large = (suites.load(f"objects-{name}") for name in ("listing", "large"))
+    for suite, objects, total_bytes in ((listing, 100_000, 100_000 * 16), (large, 32, 32 << 26)):
+        left = time_left.time_left([suite], [mixes(suite)])
+        expected_s = START_S + objects * OBJECT_S + total_bytes / WORKSPACE_BYTES_S
+        assert left.overhead_s == pytest.approx(expected_s)
 
 
 def test_a_server_that_is_missing_is_told_before_another_is_measured(

@@ -78,22 +78,26 @@ def test_in_a_level_the_server_has_served_each_operation_that_we_count_and_no_ot
         {
             "PutObject": CLIENTS * OBJECTS,
             # Each client deletes the objects that it knows of, then looks for others and for uploads. After the
-            # level, a user's server is asked whether it still answers: one list of both.
+            # level, a user's server is asked whether it still answers: one list of both, and its versioning.
             "DeleteObjects": CLIENTS,
             "ListObjects": CLIENTS + 1,
             "ListMultipartUploads": CLIENTS + 1,
+            "OfBuckets": 1,
         }
     )
     in_flight = served - measured - around
     assert served == measured + around + in_flight
     # Operations in flight when the window closed are in no figure, and each was one request.
     assert in_flight.total() == record.operations_total - record.operations == record.under_way_at_close
+    named = Counter({row.request.removesuffix("V2"): row.count for row in record.requests})
+    assert named == measured + in_flight
 
 
 def test_the_runs_number_of_requests_is_the_servers_but_for_the_looks_around(tmp_path: Path) -> None:
     _, at_end, experiment = loaded(tmp_path / "e", {"get": 45, "put": 15, "head": 30, "delete": 10})
     [note] = experiment.run_notes().values()
-    # Lists of clients: one for each removal, that of the check before the load included. The other lists ask
-    # whether the server answers, and whether an earlier load has left objects.
+    # Lists of clients: one for each removal, that of the check before the load included. The other lists, and the
+    # questions for the versioning, ask whether the server answers, and what it has.
     looks = sum(at_end[name] - (CLIENTS + 1) for name in ("ListObjects", "ListMultipartUploads"))
+    looks += at_end["OfBuckets"]
     assert looks > 0 and note.requests_answered == at_end.total() - looks

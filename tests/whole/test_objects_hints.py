@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +207,35 @@ def test_a_key_that_may_not_delete_is_told_and_what_stays_is_named(home: Home, t
     assert f"s3 rm --recursive s3://volume1/{below}/" in told, told
 
 
+def enabled(asked: Asked) -> Answer:
+    """Answer that the bucket has versioning."""
+    if asked.path.endswith("?versioning="):
+        xml = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+        return 200, XML, xml
+    return asked.passed_on()
+
+
+def forbidden(asked: Asked) -> Answer:
+    """Refuse the question for the versioning."""
+    return (403, XML, DENIED) if asked.path.endswith("?versioning=") else asked.passed_on()
+
+
+@pytest.mark.parametrize(("answered", "warnings"), [(enabled, 1), (forbidden, 0), (Asked.passed_on, 0)])
+def test_a_bucket_with_versioning_is_warned_of_before_the_load(
+    home: Home, tmp_path: Path, answered: Callable[[Asked], Answer], warnings: int
+) -> None:
+    open_to_all = start_s3()
+    try:
+        with s3_proxy(open_to_all.port, answered) as port:
+            url = f"s3://127.0.0.1:{port}/volume1"
+            done = home.here("objects", url, *SHORT, "--into", tmp_path / "e")
+    finally:
+        open_to_all.stop()
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 0, said
+    assert said.count("the bucket volume1 has versioning") == warnings, said
+
+
 class Quota:
     """Accepts some objects, and then refuses each as a server does whose bucket has a quota."""
 
@@ -236,3 +265,25 @@ def test_a_quota_that_is_used_up_under_load_is_told_and_what_was_put_is_removed(
     told = " ".join((done.stdout + done.stderr).split())
     assert quota.objects < 0 and "Traceback" not in told
     assert f"the server's volume is full: status {status} {code}" in told, told
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("wrong-content=1", "other bytes than it had acknowledged"),
+        ("torn-put=1", "other bytes than it had acknowledged"),
+        ("wrong-etag=1", "--part-bytes above the size of the objects"),
+    ],
+)
+def test_a_wrong_object_is_no_matter_of_permissions(
+    home: Home, tmp_path: Path, fault: str, expected: str
+) -> None:
+    wrong = start_s3(access_key_id=KEY_ID, secret=SECRET, fault=fault)
+    try:
+        url, options = f"s3://127.0.0.1:{wrong.port}/volume1", ("--mix", "get=1", "--into", tmp_path / "e")
+        told = refused(home.here("objects", url, *SHORT, *options))
+    finally:
+        wrong.stop()
+    said = " ".join(told.split())
+    assert said.count(expected) == 1, told
+    assert not any(words in said for words in ("access key", "permission", "rights")), told

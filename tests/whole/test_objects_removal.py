@@ -112,3 +112,27 @@ def test_an_upload_alone_that_a_killed_load_left_is_named_and_stays(tmp_path: Pa
         assert (keys(server.port), keys(server.port, "uploads")) == ([], [key])
     finally:
         server.stop()
+
+
+def test_no_such_upload_is_no_leftover(home: Home, tmp_path: Path) -> None:
+    asked_for = 0
+
+    def no_such_upload(asked: Asked) -> Answer:
+        """Answer lists of uploads as rclone does if there are none."""
+        nonlocal asked_for
+        if asked.method == "GET" and "uploads" in urlsplit(asked.path).query:
+            asked_for += 1
+            return 404, XML, b"<Error><Code>NoSuchUpload</Code></Error>"
+        return asked.passed_on()
+
+    server = start_s3()
+    try:
+        with s3_proxy(server.port, no_such_upload) as port:
+            options = ("--clients", "2", "--length", "0.6s", "--size", "2000", "--into", tmp_path / "e")
+            done = home.here("objects", f"s3://127.0.0.1:{port}/volume1", *options)
+        assert keys(server.port) == []
+    finally:
+        server.stop()
+    told = done.stdout + done.stderr
+    assert asked_for >= 2 and done.returncode == 0, told
+    assert "could not be removed" not in told and "abort-multipart-upload" not in told, told

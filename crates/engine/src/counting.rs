@@ -19,6 +19,7 @@ use dyno_http::{Handshake, Streams};
 use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
 use dyno_net::tls::Agreed as AgreedTls;
 use dyno_net::ReadyWork;
+use dyno_s3::RequestCounts;
 use merge::Merge;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -96,7 +97,10 @@ pub(crate) struct FilesCount {
 /// Counts of a client thread that works on objects, other than those of its operations.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ObjectCounts {
-    pub requests: u64,
+    /// Requests of operations.
+    pub requests: RequestCounts,
+    /// Requests that put objects before the window, and that removed them.
+    pub requests_outside: u64,
     pub checked_bytes: u64,
     /// Connections made outside of operations.
     pub connections: u64,
@@ -371,11 +375,7 @@ impl Tally {
             failed: count.failed,
             bytes: count.bytes,
         }));
-        let requests = files.requests.into_iter();
-        more.requests.extend(requests.map(|(name, count)| RequestTally {
-            request: name.to_owned(),
-            count,
-        }));
+        more.requests.extend(tallies(files.requests.into_iter()));
         let sessions = files.sessions.into_iter();
         more.sessions
             .extend(sessions.map(|agreed| SessionTally { agreed, clients: 1 }));
@@ -386,9 +386,14 @@ impl Tally {
 
     /// Adds the counts of one client thread that works on objects.
     pub(crate) fn add_objects(&mut self, counts: ObjectCounts) {
-        self.mix.bytes_checked = Some(self.mix.bytes_checked.unwrap_or(0) + counts.checked_bytes);
-        self.mix.protocol_requests = Some(self.mix.protocol_requests.unwrap_or(0) + counts.requests);
-        self.mix.generator.connections += counts.connections;
+        let mut more = MixTally {
+            bytes_checked: Some(counts.checked_bytes),
+            protocol_requests: Some(counts.requests.total() + counts.requests_outside),
+            ..MixTally::default()
+        };
+        more.requests.extend(tallies(counts.requests.by_name()));
+        more.generator.connections = counts.connections;
+        self.mix.merge(more);
     }
 
     /// Counts an open arrival that ended at `elapsed_ns`. `waited_ns`: wait for a connection, None if one was
@@ -481,16 +486,17 @@ impl Tally {
             .map(|decoded| decoded.name())
             .zip(self.decoded);
         let requests = self.streams.by_name().into_iter().chain(decoded);
-        mix.requests.extend(
-            requests
-                .filter(|(_, count)| *count > 0)
-                .map(|(name, count)| RequestTally {
-                    request: name.to_owned(),
-                    count,
-                }),
-        );
+        mix.requests
+            .extend(tallies(requests.filter(|(_, count)| *count > 0)));
         mix
     }
+}
+
+fn tallies(counts: impl Iterator<Item = (&'static str, u64)>) -> impl Iterator<Item = RequestTally> {
+    counts.map(|(name, count)| RequestTally {
+        request: name.to_owned(),
+        count,
+    })
 }
 
 fn is_timeout(fault: Fault) -> bool {

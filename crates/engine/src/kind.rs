@@ -78,6 +78,8 @@ pub struct Look {
     pub free_bytes: Option<u64>,
     /// Directories of earlier or current clients exist.
     pub is_used: bool,
+    /// Whether the server keeps what clients delete or replace, as versions.
+    pub keeps_versions: bool,
     /// Directory to which the server may move deleted files.
     pub recycle_bin: Option<String>,
     /// Number of entries in the recycle bin.

@@ -102,7 +102,7 @@ pub struct CallTally {
 /// Requests of the protocol by its own names, from start to end of the level.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
 pub struct RequestTally {
-    /// The name: "CREATE".
+    /// The name: "CREATE", over S3 "GetObject".
     #[merge(skip)]
     pub request: String,
     /// The number of these requests.
@@ -347,8 +347,9 @@ pub struct MixTally {
     /// Calls below the client cache, from start to end; empty over HTTP.
     #[merge(strategy = rule::union)]
     pub calls: Vec<CallTally>,
-    /// Requests of the protocol by name, from start to end; workspaces not counted. Over HTTP: HTTP/2 streams,
-    /// refused ones included ([names](http2.md)), and decoded bodies ([names](methods.md)).
+    /// Requests of the protocol by name, from start to end, without those for workspaces or for objects before and after
+    /// the load. Over HTTP: HTTP/2 streams, refused ones included ([names](http2.md)), and decoded bodies
+    /// ([names](methods.md)).
     #[merge(strategy = rule::union)]
     pub requests: Vec<RequestTally>,
     /// The terms that the clients' sessions agreed on.

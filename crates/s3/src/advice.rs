@@ -1,7 +1,7 @@
 //! Remedies for errors, one row each. Settings have their names in plans and URLs. The first row that applies counts.
 
 use crate::client::Payload;
-use crate::code::{name_in, status_in};
+use crate::code::{is_of_server, name_in, status_in};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_net::tls::IN_PLAIN_HTTP;
 
@@ -111,17 +111,20 @@ pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static s
         (None, Some(403)) => "AccessDenied",
         (None, Some(301 | 307)) => "PermanentRedirect",
         (None, Some(503)) => "ServiceUnavailable",
-        (None, Some(_)) => return of_fault(failure.fault),
-        (None, None) => return of_fault(failure.fault).or_else(|| of_http(failure, is)),
+        (None, Some(_)) => return of_fault(failure, is),
+        (None, None) => return of_fault(failure, is).or_else(|| of_http(failure, is)),
     };
     let row = ROWS
         .iter()
         .find(|row| row.names.contains(&name) && (row.circumstance)(is));
-    row.map(|row| row.text).or_else(|| of_fault(failure.fault))
+    row.map(|row| row.text).or_else(|| of_fault(failure, is))
 }
 
-fn of_fault(fault: Fault) -> Option<&'static str> {
-    match fault {
+fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
+    match failure.fault {
+        Fault::ErrorStatus if is_of_server(failure) => {
+            Some("The server reports an error of its own: its log may have the cause.")
+        }
         Fault::NoSpace => Some("The server has no space left, or the bucket's quota is used up."),
         Fault::ObjectMissing => Some(
             "The server lost an object that it had acknowledged, or somebody else removes objects below the prefix.",
@@ -129,6 +132,17 @@ fn of_fault(fault: Fault) -> Option<&'static str> {
         Fault::StaleObject | Fault::ListMissing | Fault::ListUnexpected => Some(
             "S3 promises that a read or list sees every write that was answered before it. A cache or another node may \
              have answered.",
+        ),
+        Fault::WrongContent | Fault::WrongLength if chunked(is) => Some(
+            "The server may store the framing of chunks as content: try --payload unsigned or --payload signed.",
+        ),
+        Fault::WrongContent | Fault::WrongLength => Some(
+            "The server returned an object with other bytes than it had acknowledged: look at its disks, and at caches \
+             and proxies before it. Or somebody else puts objects below the prefix.",
+        ),
+        Fault::WrongEtag | Fault::ListWrong => Some(
+            "The server states an ETag or size that its answer to the PUT did not have. Some servers change the ETag of \
+             multipart uploads: try --part-bytes above the size of the objects.",
         ),
         Fault::MalformedMessage => Some("The response is not as S3 describes it: check that the URL leads to an S3 server."),
         _ => None,
@@ -171,4 +185,34 @@ fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         ..dyno_http::Circumstances::default()
     };
     dyno_http::advice(failure, &below)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::failure;
+
+    fn check(failure: impl Into<Failure>, payload: Payload, expected: &str) {
+        let is = Circumstances {
+            is_anonymous: false,
+            payload,
+            is_secure: false,
+        };
+        let failure = failure.into();
+        let found = advice(&failure, &is);
+        assert!(
+            found.is_some_and(|text| text.contains(expected)),
+            "{failure}: {found:?}"
+        );
+    }
+
+    #[test]
+    fn a_wrong_answer_and_an_error_of_the_server_have_remedies_of_their_own() {
+        check(Fault::WrongContent, Payload::Unsigned, "other bytes");
+        check(Fault::WrongLength, Payload::Chunked, "framing");
+        check(Fault::WrongEtag, Payload::Chunked, "--part-bytes");
+        check(Fault::ListWrong, Payload::Signed, "--part-bytes");
+        check(failure(500, Some("InternalError")), Payload::Signed, "its log");
+        check(failure(403, Some("AccessDenied")), Payload::Signed, "permissions");
+    }
 }

@@ -5,10 +5,11 @@
 
 use crate::answer::{Answer, Content, Tag};
 use crate::checksum::Checksum;
-use crate::code::{failure, Broken};
+use crate::code::{failure, name_in, Broken};
 use crate::documents::{self, Deleted, Page, Upload, UploadsPage};
 use crate::encode::{decimal, escape, escape_xml};
 use crate::framing::{body_hash, payload_hash, Frames, SIGNED_TRAILER, UNSIGNED_TRAILER};
+use crate::request::{Kind, Request, RequestCounts};
 use crate::sign::{RequestHead, Signer, EMPTY_SHA256, UNSIGNED};
 use crate::xml::Malformed;
 use base64::prelude::{Engine, BASE64_STANDARD};
@@ -53,8 +54,7 @@ pub struct Settings {
 pub struct Call {
     pub start_ns: u64,
     pub cost: Exchange,
-    /// Number of requests.
-    pub requests: u32,
+    pub requests: RequestCounts,
 }
 
 impl Call {
@@ -68,9 +68,8 @@ impl Call {
 
     /// Adds the cost of requests that were made at the same time.
     pub fn merge(&mut self, other: &Self) {
-        let requests = self.requests + other.requests;
         self.add(&other.cost);
-        self.requests = requests;
+        self.requests.add(&other.requests);
     }
 
     fn add(&mut self, cost: &Exchange) {
@@ -81,7 +80,6 @@ impl Call {
         sum.connect_ns = sum.connect_ns.or(cost.connect_ns);
         sum.handshake = sum.handshake.or(cost.handshake);
         sum.reconnected |= cost.reconnected;
-        self.requests += 1;
     }
 }
 
@@ -91,25 +89,6 @@ pub struct Fetched {
     /// Length of the body; of HEAD, the stated length of the object, if there is one.
     pub bytes: Option<u64>,
     pub tag: Option<Tag>,
-}
-
-/// A request without its body.
-struct Request<'a> {
-    method: &'static str,
-    key: &'a str,
-    query: &'a [(&'a str, &'a str)],
-    headers: &'a [(&'a str, &'a str)],
-}
-
-impl<'a> Request<'a> {
-    fn new(method: &'static str, key: &'a str) -> Self {
-        Self {
-            method,
-            key,
-            query: &[],
-            headers: &[],
-        }
-    }
 }
 
 enum Sent<'a> {
@@ -151,7 +130,7 @@ impl<T: Transport> Client<T> {
     pub async fn put(&mut self, key: &str, content: &[&[u8]], call: &mut Call) -> Result<Tag, Failure> {
         let sum = self.checksum_of(content);
         let sent = Sent::Object(content, sum.as_deref());
-        self.ask(&Request::new("PUT", key), &sent, call).await?;
+        self.ask(&Request::new(Kind::PutObject, key), &sent, call).await?;
         self.answer.tag().ok_or(Broken::NoTag.into())
     }
 
@@ -176,7 +155,7 @@ impl<T: Transport> Client<T> {
         let headers = text.as_deref().map(|text| [("range", text)]);
         let request = Request {
             headers: headers.as_ref().map_or(&[], |headers| headers.as_slice()),
-            ..Request::new("GET", key)
+            ..Request::new(Kind::GetObject, key)
         };
         let mut answer = std::mem::take(&mut self.answer);
         answer.begin(false);
@@ -204,7 +183,8 @@ impl<T: Transport> Client<T> {
     /// # Errors
     /// Why they are not known.
     pub async fn head(&mut self, key: &str, call: &mut Call) -> Result<Fetched, Failure> {
-        self.ask(&Request::new("HEAD", key), &Sent::Nothing, call).await?;
+        self.ask(&Request::new(Kind::HeadObject, key), &Sent::Nothing, call)
+            .await?;
         Ok(Fetched {
             bytes: self.answer.length,
             tag: self.answer.tag(),
@@ -216,7 +196,8 @@ impl<T: Transport> Client<T> {
     /// # Errors
     /// Why it may be there.
     pub async fn delete(&mut self, key: &str, call: &mut Call) -> Result<(), Failure> {
-        self.ask(&Request::new("DELETE", key), &Sent::Nothing, call).await
+        self.ask(&Request::new(Kind::DeleteObject, key), &Sent::Nothing, call)
+            .await
     }
 
     /// Deletes several objects, at most [`MOST_KEYS_PER_DELETE`].
@@ -235,7 +216,7 @@ impl<T: Transport> Client<T> {
         let request = Request {
             query: &[("delete", "")],
             headers: &[("content-md5", &md5)],
-            ..Request::new("POST", "")
+            ..Request::new(Kind::DeleteObjects, "")
         };
         self.ask(&request, &Sent::Text(&text), call).await?;
         let Deleted { failed, code } = self.document(documents::deleted)?;
@@ -266,7 +247,7 @@ impl<T: Transport> Client<T> {
         ];
         let request = Request {
             query: &query[usize::from(from.is_none())..],
-            ..Request::new("GET", "")
+            ..Request::new(Kind::ListObjects, "")
         };
         self.ask(&request, &Sent::Nothing, call).await?;
         self.document(documents::page)
@@ -284,7 +265,7 @@ impl<T: Transport> Client<T> {
         let source = String::from_utf8(source).unwrap_or_default();
         let request = Request {
             headers: &[("x-amz-copy-source", &source)],
-            ..Request::new("PUT", to)
+            ..Request::new(Kind::CopyObject, to)
         };
         self.ask(&request, &Sent::Text(b""), call).await?;
         self.document(documents::copied)
@@ -300,7 +281,7 @@ impl<T: Transport> Client<T> {
         let request = Request {
             query: &[("uploads", "")],
             headers: headers.as_ref().map_or(&[], |headers| headers.as_slice()),
-            ..Request::new("POST", key)
+            ..Request::new(Kind::CreateMultipartUpload, key)
         };
         self.ask(&request, &Sent::Text(b""), call).await?;
         self.document(documents::upload_id)
@@ -321,7 +302,7 @@ impl<T: Transport> Client<T> {
         let text = number.to_string();
         let request = Request {
             query: &[("partNumber", &text), ("uploadId", upload)],
-            ..Request::new("PUT", key)
+            ..Request::new(Kind::UploadPart, key)
         };
         let sum = self.checksum_of(content);
         let sent = Sent::Object(content, sum.as_deref());
@@ -355,7 +336,7 @@ impl<T: Transport> Client<T> {
         text.push_str("</CompleteMultipartUpload>");
         let request = Request {
             query: &[("uploadId", upload)],
-            ..Request::new("POST", key)
+            ..Request::new(Kind::CompleteMultipartUpload, key)
         };
         self.ask(&request, &Sent::Text(text.as_bytes()), call).await?;
         self.document(documents::completed)
@@ -368,7 +349,7 @@ impl<T: Transport> Client<T> {
     pub async fn abort_upload(&mut self, key: &str, upload: &str, call: &mut Call) -> Result<(), Failure> {
         let request = Request {
             query: &[("uploadId", upload)],
-            ..Request::new("DELETE", key)
+            ..Request::new(Kind::AbortMultipartUpload, key)
         };
         self.ask(&request, &Sent::Nothing, call).await
     }
@@ -394,16 +375,33 @@ impl<T: Transport> Client<T> {
         });
         let request = Request {
             query: further.as_ref().map_or(&first, |query| query.as_slice()),
-            ..Request::new("GET", "")
+            ..Request::new(Kind::ListMultipartUploads, "")
+        };
+        match self.ask(&request, &Sent::Nothing, call).await {
+            // rclone's answer if there are no uploads.
+            Err(failure) if name_in(&failure) == Some("NoSuchUpload") => Ok(UploadsPage::default()),
+            Err(failure) => Err(failure),
+            Ok(()) => self.document(documents::uploads),
+        }
+    }
+
+    /// Asks whether the bucket keeps versions of its objects, or has kept some.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub async fn keeps_versions(&mut self, call: &mut Call) -> Result<bool, Failure> {
+        let request = Request {
+            query: &[("versioning", "")],
+            ..Request::new(Kind::GetBucketVersioning, "")
         };
         self.ask(&request, &Sent::Nothing, call).await?;
-        self.document(documents::uploads)
+        self.document(documents::versioning)
     }
 
     /// Sends a request and judges its response, whose body is collected.
     async fn ask(&mut self, request: &Request<'_>, sent: &Sent<'_>, call: &mut Call) -> Result<(), Failure> {
         let mut answer = std::mem::take(&mut self.answer);
-        answer.begin(request.method == "HEAD");
+        answer.begin(request.kind == Kind::HeadObject);
         let sent = self.send(request, sent, &mut answer, call).await;
         self.answer = answer;
         sent?;
@@ -478,6 +476,7 @@ impl<T: Transport> Client<T> {
             },
         };
         call.add(&cost);
+        call.requests.count(request.kind);
         exchanged.map(|_| cost)
     }
 
@@ -570,7 +569,7 @@ impl<T: Transport> Client<T> {
             &joined
         };
         let head = RequestHead {
-            method: request.method,
+            method: request.kind.method(),
             path: std::str::from_utf8(&self.path).map_err(|_| Fault::OtherIo)?,
             query: request.query,
             host: &self.settings.host,

@@ -174,6 +174,22 @@ pub(crate) fn copied(document: &[u8]) -> Result<Tag, Malformed> {
     text_of_result(document, "ETag").map(|tag| Tag::of(tag.as_bytes()))
 }
 
+/// Returns whether a bucket keeps versions of its objects, or has kept some.
+pub(crate) fn versioning(document: &[u8]) -> Result<bool, Malformed> {
+    let (mut is_answer, mut keeps) = (false, false);
+    read(document, &mut |path, end| {
+        match (path, end) {
+            (["VersioningConfiguration", "Status"], End::Text(text)) => {
+                keeps = matches!(text.trim_ascii(), "Enabled" | "Suspended");
+            }
+            (["VersioningConfiguration"], _) => is_answer = true,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    is_answer.then_some(keeps).ok_or(Malformed)
+}
+
 /// Returns the code of an error; None: the document is not an error.
 pub(crate) fn error_code(document: &[u8]) -> Option<String> {
     text_of(document, |root| root == "Error", "Code").ok()
@@ -201,7 +217,8 @@ pub fn fuzz_documents(document: &[u8]) -> String {
         assert!(page.entries.len() <= MOST_ENTRIES && page.entries.len() <= document.len());
     }
     format!(
-        "{list:?} {deleted:?} {:?} {:?} {:?} {:?} {:?}",
+        "{list:?} {deleted:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        versioning(document),
         uploads(document),
         upload_id(document),
         completed(document),
@@ -278,6 +295,27 @@ mod tests {
             completed(b"<A><ETag>&quot;x-2&quot;</ETag></A>"),
             Ok(Tag::of(b"x-2"))
         );
+    }
+
+    #[test]
+    fn a_bucket_keeps_versions_if_it_says_so() {
+        for (answer, keeps) in [
+            (
+                "<VersioningConfiguration xmlns=\"u\"><Status>Enabled</Status></VersioningConfiguration>",
+                Ok(true),
+            ),
+            (
+                "<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>",
+                Ok(true),
+            ),
+            ("<VersioningConfiguration/>", Ok(false)),
+            (
+                "<Error><Code>NotImplemented</Code><Status>Enabled</Status></Error>",
+                Err(Malformed),
+            ),
+        ] {
+            assert_eq!(versioning(answer.as_bytes()), keeps, "{answer}");
+        }
     }
 
     #[test]

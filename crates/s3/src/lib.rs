@@ -2,7 +2,7 @@
 //!
 //! `sign` has Signature Version 4, `framing` the aws-chunked coding with a trailing checksum. `xml` and
 //! `documents` read what servers send, within limits, and are fuzzed. `client` performs one operation at a
-//! time, `place` makes clients, `target` proves that load is welcome, `advice` has hints. This crate never
+//! time, `request` names and counts its requests, `place` makes clients, `target` proves that load is welcome, `advice` has hints. This crate never
 //! retries. The engine checks the contents.
 
 mod advice;
@@ -15,6 +15,7 @@ mod documents;
 mod encode;
 mod framing;
 mod place;
+mod request;
 mod sign;
 mod target;
 mod xml;
@@ -26,5 +27,6 @@ pub use code::{is_of_server, may_act_later, was_refused};
 pub use date::AmzTime;
 pub use documents::{fuzz_documents, Deleted, Entry, Page, Upload, UploadsPage};
 pub use place::Place;
+pub use request::RequestCounts;
 pub use sign::{Credentials, RequestHead, Signer, EMPTY_SHA256, UNSIGNED};
-pub use target::{Addressing, S3Options, S3Target};
+pub use target::{Addressing, BucketLook, S3Options, S3Target};

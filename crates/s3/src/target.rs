@@ -49,6 +49,15 @@ pub struct S3Options {
     pub credentials: Option<Credentials>,
 }
 
+/// State of a bucket before load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BucketLook {
+    /// Whether there is an object or an unfinished upload under a name that load uses.
+    pub is_used: bool,
+    /// Whether a DELETE leaves something. False also if the server does not answer that.
+    pub keeps_versions: bool,
+}
+
 /// A bucket to which load may be sent, and the prefix of all keys.
 #[derive(Debug, Clone)]
 pub struct S3Target {
@@ -150,16 +159,16 @@ impl S3Target {
         Dialer::new(executor.clone(), self.address, number)
     }
 
-    /// Returns whether there is an object or an unfinished upload under a name that load uses. Asks without load.
+    /// Returns the state of the bucket, in which load uses keys that begin with `name`. Asks without load.
     ///
     /// # Errors
     /// Why the bucket can't be listed.
-    pub fn is_used(&self, name: &str) -> Result<bool, Failure> {
+    pub fn look(&self, name: &str) -> Result<BucketLook, Failure> {
         let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
         let prefix = format!("{}{name}", self.prefix);
         self.alone(deadline_ns, |mut client| async move {
             // One call, so that all pages together have one deadline.
-            client.is_used(&prefix, &mut Call::new(monotonic_ns())).await
+            client.look(&prefix, &mut Call::new(monotonic_ns())).await
         })
     }
 
@@ -241,10 +250,10 @@ enum AnyClient {
 }
 
 impl AnyClient {
-    async fn is_used(&mut self, prefix: &str, call: &mut Call) -> Result<bool, Failure> {
+    async fn look(&mut self, prefix: &str, call: &mut Call) -> Result<BucketLook, Failure> {
         match self {
-            Self::Plain(client) => is_used(client, prefix, call).await,
-            Self::Secure(client) => is_used(client, prefix, call).await,
+            Self::Plain(client) => look(client, prefix, call).await,
+            Self::Secure(client) => look(client, prefix, call).await,
         }
     }
 
@@ -255,6 +264,18 @@ impl AnyClient {
         }
         .map(|_| ())
     }
+}
+
+async fn look<T: Transport>(
+    client: &mut Client<T>,
+    prefix: &str,
+    call: &mut Call,
+) -> Result<BucketLook, Failure> {
+    Ok(BucketLook {
+        is_used: is_used(client, prefix, call).await?,
+        // Not every server can answer this, and not every access key may ask.
+        keeps_versions: client.keeps_versions(call).await.unwrap_or(false),
+    })
 }
 
 async fn is_used<T: Transport>(

@@ -171,7 +171,8 @@ def _worst(results: Sequence[Counted]) -> ErrorRow | None:
 
 def _refusal(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> ServerError:
     url, work, workload = setup.target.url, setup.suite.work, setup.suite.workload
-    of_workload = error.side == "check" or error.fault == "error_status"
+    # Documents are the user's. Other files and objects are ours, so wrong ones are not due to what the user has set up.
+    of_workload = error.fault == "error_status" or (error.side == "check" and work.uses_documents)
     hint = work.workloads[workload] if of_workload and (work.uses_documents or error.advice is None) else ""
     if work.uses_documents and _is_final(error):
         title = _title(setup)

@@ -11,7 +11,7 @@ import math
 import secrets
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
@@ -37,6 +37,8 @@ AT_ONCE = 8  # servers checked concurrently: one that does not answer takes ten 
 LOOK_S = 0.05  # interval between checks for a signal
 TOLD_AFTER_S = 5  # wait after which the user is told
 MIB = 1 << 20
+Notice = tuple[str, str]
+"""A notice for the user, and a remedy."""
 
 
 def ask_users_servers(
@@ -57,7 +59,7 @@ def ask_users_servers(
     ]
     if problems:
         raise _all_in_one(problems)
-    for notice in dict.fromkeys(notice for _, notice in asked if notice is not None):
+    for notice in dict.fromkeys(notice for _, notices in asked for notice in notices):
         progress.notice(*notice)
 
 
@@ -69,8 +71,8 @@ def _place(configuration: Configuration) -> str:
 
 def _all_asked(
     head: ExperimentHead, configurations: Sequence[Configuration], progress: Progress
-) -> list[tuple[DynoError | None, tuple[str, str] | None]]:
-    """Return the problem and notice of each configuration in order, checking several at a time until a signal."""
+) -> list[tuple[DynoError | None, list[Notice]]]:
+    """Return the problem and notices of each configuration in order, checking several at a time until a signal."""
     told_s = time.monotonic() + TOLD_AFTER_S
     with interrupts.held() as signals, ThreadPoolExecutor(AT_ONCE) as pool:
         questions = [pool.submit(_asked, head, configuration, signals) for configuration in configurations]
@@ -89,8 +91,8 @@ def _all_asked(
 
 def _asked(
     head: ExperimentHead, configuration: Configuration, signals: interrupts.Held
-) -> tuple[DynoError | None, tuple[str, str] | None]:
-    """Return the problem of a server, or a notice about it. A signal ends every wait."""
+) -> tuple[DynoError | None, list[Notice]]:
+    """Return the problem of a server, or notices about it. A signal ends every wait."""
 
     def obey() -> None:
         if signals:  # Python handles signals only in the main thread
@@ -107,9 +109,12 @@ def _asked(
                         # its own run later.
                         with contextlib.suppress(GoneError):
                             preflight(setup, mixes[0])
-            return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
+            return None, [
+                *_used_before(protocol_of(configuration, head.suite), server.access(), looks),
+                *_kept_versions(server.access(), looks),
+            ]
     except DynoError as error:
-        return error, None
+        return error, []
 
 
 def _sessions(setup: LoadSetup) -> int:
@@ -167,19 +172,29 @@ def _mib(count: int) -> str:
 
 def _used_before(
     protocol: Protocol[Any], access: Access, looks: Sequence[_native.ShareLook]
-) -> tuple[str, str] | None:
+) -> Iterator[Notice]:
     used = [look["share"] for look in looks if look["is_used"]]
     if not used:
-        return None
+        return
     base = protocol.base_directory(access.url)
     directories = f"{protocol.clients_directory}-*"
     directory = f"{base}/{directories}" if base else directories
     commands = "; ".join(protocol.remove_command(access, share, directory) for share in used)
-    return (
+    yield (
         f"{access.url}: {directory} already exists on {protocol.volume} {', '.join(used)}, from a load that was killed "
         "or is still running. This load uses its own directory and leaves the existing one unchanged",
         f"If no other load is running, remove it: {commands}",
     )
+
+
+def _kept_versions(access: Access, looks: Sequence[_native.ShareLook]) -> Iterator[Notice]:
+    for look in looks:
+        if look["keeps_versions"]:
+            yield (
+                f"{access.url}: the bucket {look['share']} has versioning. Objects that the load replaces or "
+                "deletes stay in it as old versions, also after the load",
+                "Use a bucket without versioning, or one with a lifecycle rule that removes old versions.",
+            )
 
 
 def _all_in_one(problems: Sequence[tuple[str, DynoError]]) -> DynoError:

@@ -62,6 +62,7 @@ fn told<S: Sessions>(sessions: &S, share: &str, answer: Result<Answer, Failure>)
         share: share.to_owned(),
         free_bytes: answer.free_bytes,
         is_used: answer.is_used,
+        keeps_versions: false,
         recycle_bin: answer.recycle_bin.map(|(name, _)| name.to_owned()),
         recycled_entries: answer.recycle_bin.map_or(0, |(_, entries)| entries),
         why: failure.map(|failure| failure.to_string()),

@@ -279,12 +279,13 @@ impl Target for ObjectsTarget {
     }
 
     fn look(&self, _nonce: u64, _sessions: u32) -> Vec<Look> {
-        let used = self.0.is_used(Workspaces::DIRECTORY);
-        let failure = used.as_ref().err();
+        let looked = self.0.look(Workspaces::DIRECTORY);
+        let failure = looked.as_ref().err();
         vec![Look {
             share: self.0.settings().bucket.clone(),
             free_bytes: None,
-            is_used: matches!(used, Ok(true)),
+            is_used: looked.is_ok_and(|look| look.is_used),
+            keeps_versions: looked.is_ok_and(|look| look.keeps_versions),
             recycle_bin: None,
             recycled_entries: 0,
             why: failure.map(Failure::to_string),

@@ -156,7 +156,7 @@ impl<T: Transport> ObjectsClient<T> {
     }
 
     fn count_outside(&mut self, call: &Call) {
-        self.counts.requests += u64::from(call.requests);
+        self.counts.requests_outside += call.requests.total();
         self.counts.connections += u64::from(call.cost.connections);
     }
 
@@ -335,7 +335,7 @@ impl<T: Transport> Protocol for ObjectsClient<T> {
             ObjectOp::Copy { from, to } => self.copy(from, to, &mut call).await,
             ObjectOp::List { prefix } => self.list(prefix, &mut call).await,
         };
-        self.counts.requests += u64::from(call.requests);
+        self.counts.requests.add(&call.requests);
         let moved = result.unwrap_or_default();
         let cost = &call.cost;
         Performed {

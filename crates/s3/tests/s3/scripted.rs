@@ -3,7 +3,7 @@
 use dyno_http::{Connecting, Connection, Limits, PlainTcp};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::{Dialer, Executor};
-use dyno_s3::{Call, Checksum, Client, Credentials, Payload, Settings, Signer, Tag};
+use dyno_s3::{Call, Checksum, Client, Credentials, Payload, Settings, Signer, Tag, UploadsPage};
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::{Read, Write};
@@ -259,5 +259,43 @@ fn a_multipart_upload_names_its_parts_in_order() {
     assert!(
         list.contains("<Part><PartNumber>1</PartNumber><ETag>\"p&amp;1\"</ETag></Part>"),
         "{list}"
+    );
+}
+
+#[test]
+fn no_such_upload_is_a_list_without_uploads_and_another_error_is_none() {
+    let (address, _requests) = serve(vec![
+        "HTTP/1.1 404 Not Found\r\nContent-Length: 40\r\n\r\n<Error><Code>NoSuchUpload</Code></Error>",
+        "HTTP/1.1 404 Not Found\r\nContent-Length: 40\r\n\r\n<Error><Code>NoSuchBucket</Code></Error>",
+    ]);
+    let (none, failed) = run(address, UNSIGNED, |mut client| async move {
+        let none = client.list_uploads("p", None, &mut call()).await;
+        (none, client.list_uploads("p", None, &mut call()).await)
+    });
+    assert_eq!(none, Ok(UploadsPage::default()));
+    assert!(failed.is_err_and(|failure| failure.to_string().ends_with("NoSuchBucket")));
+}
+
+#[test]
+fn requests_are_counted_by_their_names_in_s3_whatever_the_answer() {
+    let (address, _requests) = serve(vec![
+        "HTTP/1.1 200 OK\r\nETag: x\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "",
+    ]);
+    let mut counted = run(address, UNSIGNED, |mut client| async move {
+        let (mut calls, mut sum) = ([call(); 4], call());
+        let _ = client.put("k", &[b"x"], &mut calls[0]).await;
+        let _ = client.head("k", &mut calls[1]).await;
+        let _ = client.delete("k", &mut calls[2]).await;
+        let _ = client.delete("k", &mut calls[3]).await;
+        calls.iter().for_each(|call| sum.merge(call));
+        sum.requests.by_name().collect::<Vec<_>>()
+    });
+    counted.sort_unstable();
+    assert_eq!(
+        counted,
+        [("DeleteObject", 2), ("HeadObject", 1), ("PutObject", 1)]
     );
 }

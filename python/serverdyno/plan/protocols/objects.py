@@ -185,7 +185,7 @@ class Objects(Work[ObjectsSettings]):
 
     name = "objects"
     workloads: ClassVar[Mapping[str, str]] = {
-        "objects": "The access key needs the rights to put, get, list and delete objects in the bucket."
+        "objects": "Check that the server has every operation of the suite, and that the access key may use it."
     }
     section = "objects"
     settings_type = ObjectsSettings
@@ -238,6 +238,10 @@ class Objects(Work[ObjectsSettings]):
     def workspace_bytes(self, settings: ObjectsSettings) -> int:
         """Return the largest total size of the objects of one thread."""
         return settings.objects * settings.size.most_bytes
+
+    def workspace_objects(self, settings: ObjectsSettings) -> int:
+        """Return the number of objects of one thread."""
+        return settings.objects
 
     def facts(self, settings: ObjectsSettings, client_cache: str | None) -> tuple[Fact, ...]:
         """Return the operations and the objects, and how long the objects stay."""

@@ -276,6 +276,11 @@ class Work(HasSettings[SettingsT]):
         del settings
         return 0
 
+    def workspace_objects(self, settings: SettingsT) -> int:
+        """Return the number of objects that a client puts before its first level; 0: its workspace has none."""
+        del settings
+        return 0
+
     def with_noted_inputs(self, settings: SettingsT) -> SettingsT:
         """Return the settings with a digest of every file from which the load is generated. Raises UserError."""
         return settings
