@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from support.dyno_process import Home
 from support.objects import keys
 from support.reference_servers import start_http, start_s3
 from support.s3_proxy import Answer, Asked, s3_proxy
+from support.users_web import nginx
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 KEY_ID, SECRET = "AKIDTEST", "a-secret/that+nobody=shows"
@@ -287,3 +289,31 @@ def test_a_wrong_object_is_no_matter_of_permissions(
     said = " ".join(told.split())
     assert said.count(expected) == 1, told
     assert not any(words in said for words in ("access key", "permission", "rights")), told
+
+
+def test_a_web_server_is_told_as_one_that_does_not_speak_s3(home: Home, tmp_path: Path) -> None:
+    with nginx(tmp_path, "server { listen 127.0.0.1:{port}; location / { return 404; } }") as port:
+        done = home.here("objects", f"s3://127.0.0.1:{port}/bucket", *SHORT)
+    assert done.returncode == 1 and "check that the URL leads to an S3 server" in done.stderr, done.stderr
+
+
+def test_a_key_that_may_not_list_uploads_leaves_nothing_if_no_object_is_uploaded_in_parts(home: Home) -> None:
+    asked_for_uploads: list[str] = []
+
+    def forbid_lists(asked: Asked) -> Answer:
+        if asked.method == "GET" and re.search("[?&]uploads", asked.path):
+            asked_for_uploads.append(asked.path)
+            return 403, XML, DENIED
+        return asked.passed_on()
+
+    open_to_all = start_s3()
+    try:
+        with s3_proxy(open_to_all.port, forbid_lists) as port:
+            url = f"s3://127.0.0.1:{port}/volume1"
+            done = home.here("objects", url, *SHORT, "--part-bytes", "5242880")
+        assert keys(open_to_all.port) == []
+    finally:
+        open_to_all.stop()
+    said = done.stderr
+    assert done.returncode == 0 and "could not be removed" not in said, said
+    assert asked_for_uploads and not any("serverdyno-clients-" in path for path in asked_for_uploads)

@@ -77,8 +77,8 @@ const ROWS: &[Row] = &[
     Row {
         names: &["AccessDenied"],
         circumstance: always,
-        text: "The access key needs the permissions to put, get, list and delete objects below the prefix, and to abort \
-               multipart uploads.",
+        text: "The access key needs the permissions to put, get, list and delete objects below the prefix, to list the \
+               bucket's multipart uploads (s3:ListBucketMultipartUploads), and to abort them.",
     },
     Row {
         names: &["SlowDown", "RequestLimitExceeded", "TooManyRequests", "ServiceUnavailable"],
@@ -144,7 +144,10 @@ fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
             "The server states an ETag or size that its answer to the PUT did not have. Some servers change the ETag of \
              multipart uploads: try --part-bytes above the size of the objects.",
         ),
-        Fault::MalformedMessage => Some("The response is not as S3 describes it: check that the URL leads to an S3 server."),
+        Fault::MalformedMessage => Some(
+            "The response is not as S3 describes it: check that the URL leads to an S3 server. With --addressing virtual, \
+             the server must know the bucket in the host's name; --addressing path puts it into the path.",
+        ),
         _ => None,
     }
 }

@@ -405,7 +405,11 @@ impl<T: Transport> Client<T> {
         let sent = self.send(request, sent, &mut answer, call).await;
         self.answer = answer;
         sent?;
-        self.judge()
+        self.judge().map_err(|failure| match failure.fault {
+            // A 404 about a bucket has a code, unless it is not S3 that answers.
+            Fault::ObjectMissing if request.key.is_empty() => Broken::Document.into(),
+            _ => failure,
+        })
     }
 
     /// Returns the failure that the response reports.
