@@ -336,7 +336,7 @@ def test_a_plan_names_a_suite_of_its_own_next_to_it(home: Home, tmp_path: Path) 
     done = home.here("plan", "check", plan)
     assert done.returncode == 0, done.stderr
     assert "HTTP/1.1, kept-alive connections" in done.stdout
-    assert re.search(r"runs of \d+ levels: about .*, including .* of load", done.stdout)
+    assert re.search(r"runs? of \d+ levels?: about .*, including .* of load", done.stdout)
     plan.write_text('name = "p"\nsuite = "./none.toml"\n[[servers]]\nserver = "reference"\n')
     assert "can't read" in home.here("plan", "check", plan).stderr
 

@@ -3,7 +3,7 @@
 
 use crate::circumstances::{Challenge, Circumstances};
 use crate::head::{is_redirect, status_of, Redirect};
-use crate::response::SILENCE;
+use crate::response::{CHUNKED, SILENCE};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_net::tls::IN_PLAIN_HTTP;
 use rustix::io::Errno;
@@ -72,7 +72,8 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         redirect,
         alert: code_of("TLS alert"),
         table,
-        is_cut: failure.fault == Fault::ClosedEarly && matches!(failure.detail, Detail::Length { .. }),
+        is_cut: failure.fault == Fault::ClosedEarly
+            && (table == CHUNKED || matches!(failure.detail, Detail::Length { .. })),
         http2_code: code_of("HTTP/2"),
         errno: match failure.detail {
             Detail::Errno(number) => Some(Errno::from_raw_os_error(number)),
@@ -539,13 +540,13 @@ const CONNECTION: &[Row] = &[
         |case| case.ends_silently() && case.names_no_site(),
         "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL names no \
          site: use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If it speaks TLS on \
-         this port, use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol. A TCP \
+         this port, use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol (v1 or v2). A TCP \
          load balancer or tunnel there (HAProxy, ssh -L) may have no backend that runs. Otherwise look at its log: \
          it ends connections without a complete answer.",
     ),
     (
         |case| case.is_cut,
-        "The connection ends before the body has its Content-Length: look at the server's log. A worker may have \
+        "The connection ends in the middle of the body: look at the server's log. A worker may have \
          ended (out of memory, a time limit), a proxy may have a full disk, or the length is wrong, as after a \
          filter or a compression that keeps it.",
     ),
@@ -563,7 +564,7 @@ const CONNECTION: &[Row] = &[
     (
         |case| matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset),
         "Look at the server's log: it ends connections without a complete answer. If it speaks TLS on this port, \
-         use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol. A TCP load \
+         use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol (v1 or v2). A TCP load \
          balancer or tunnel there (HAProxy, ssh -L) may have no backend that runs.",
     ),
 ];

@@ -82,6 +82,18 @@ pub(crate) fn silent(failure: Failure, received_bytes: u64) -> Failure {
     Failure { detail, ..failure }
 }
 
+/// Detail of a chunked body that did not end: the number of bytes received.
+static CHUNKS: StatusTable = StatusTable {
+    name: CHUNKED,
+    write: |code, formatter| {
+        write!(
+            formatter,
+            "received {code} bytes of a chunked body without its end"
+        )
+    },
+};
+pub(crate) const CHUNKED: &str = "HTTP chunks";
+
 /// Detail of a kept connection that the server closed: how long it had been idle, in milliseconds.
 static IDLE: StatusTable = StatusTable {
     name: "HTTP idle",
@@ -312,7 +324,10 @@ impl ResponseReader {
                     got: self.body_bytes(),
                 },
             }),
-            State::Chunked(_) => Err(Fault::ClosedEarly.into()),
+            State::Chunked(_) => {
+                let received = u32::try_from(self.body_bytes()).unwrap_or(u32::MAX);
+                Err(CHUNKS.failure(Fault::ClosedEarly, received))
+            }
         }
     }
 

@@ -66,7 +66,8 @@ def check(
     for refusal in refusals:
         say(console, f"  {refusal}")
     takes = f": about {format_duration_s(left.total_s())}, including {format_duration_s(left.load_s)} of load"
-    say(console, f"{len(runs)} runs of {len(planned)} levels{takes if left.load_s else ''}")
+    runs_of_levels = f"{wording.plural(len(runs), 'run')} of {wording.plural(len(planned), 'level')}"
+    say(console, f"{runs_of_levels}{takes if left.load_s else ''}")
     for each in suites:
         say_load(console, each, levels)
         if each.ends_when_done:

@@ -53,4 +53,7 @@ def servers(
 
 def _state(driver: type[ServerDriver]) -> str:
     found = driver.installed()
-    return found.version if found else f"not installed (apt-get install {driver.debian_package})"
+    if found:
+        return found.version
+    package = driver.debian_package
+    return f"not installed ({'make servers-objects' if package is None else f'apt-get install {package}'})"

@@ -27,6 +27,8 @@ PAUSE_S = 0.2
 
 The pause lets a server with a rate limit recover from a burst.
 """
+PATH_HINT = "Correct this path, or remove it. If its status is right, give all right statuses: --expect-status 200,404."
+"""Hint for a path whose status is wrong. Other paths of the same host may be right."""
 FINAL = {
     "connection_refused",
     "connect_timeout",
@@ -208,7 +210,8 @@ def _failing_path(
             _pause(calm.bounds, PAUSE_S)
         alone = replace(calm, suite=calm.suite.with_settings(work, settings))
         for error in _attempt(alone, mix, 1, length_s).errors:
-            return f"{setup.target.url}: {path}: {error.example}; the load counts such errors", error.advice
+            advice = PATH_HINT if error.fault == "error_status" else error.advice
+            return f"{setup.target.url}: {path}: {error.example}; the load counts such errors", advice
     return None
 
 

@@ -30,7 +30,7 @@ def check_installed(configurations: Sequence[Configuration]) -> None:
         packages = " ".join(package for package in absent.values() if package)
         raise ServerError(
             f"not installed here: {', '.join(absent)}",
-            hint=f"apt-get install {packages}" if packages else "`dyno servers` lists what is installed.",
+            hint=f"apt-get install {packages}" if packages else "`dyno servers` says how to install them.",
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from serverdyno import wording
 from serverdyno.counted import Counted
 from serverdyno.fleet import local
 from serverdyno.fleet.group import BEGIN, END
@@ -239,8 +240,8 @@ class Run:
             # An overloaded server is a measurement, but a server that has ended is not. A user's server can't be
             # inspected.
             self.progress.stage(
-                f"{self.key.configuration} completed nothing with {mix.clients} clients: checking whether "
-                "it still answers"
+                f"{self.key.configuration} {'lost all its clients' if result.operations else 'completed nothing'} "
+                f"with {wording.plural(mix.clients, 'client')}: checking whether it still answers"
             )
             self._preflight(setup, mix)
         self.requests.add(result)

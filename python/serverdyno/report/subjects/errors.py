@@ -242,6 +242,8 @@ def _why_starved(results: Results, mix: MixFigures) -> str:
     ]
     if not waited or settings.streams is not None or settings.pipeline is not None:
         return ""
+    if mix.clients_took_part <= mix.clients_starved:
+        return _spelled(results, " No answer came in the whole window: use longer load levels (--length).")
     served = wording.plural(mix.clients_took_part - mix.clients_starved, "connection")
     return _spelled(
         results,
