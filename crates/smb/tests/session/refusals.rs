@@ -85,7 +85,7 @@ fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
                 "share",
             ),
             (Refusal::GuestUnprotected, 0),
-            ["guest", "name a user"],
+            ["guest", "Name a user (--user)"],
         ),
         (
             (with(|asked| asked.user = "somebody else".to_owned()), "share"),
