@@ -79,6 +79,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path, or hides it from this client: from its address, or from ports above 1023 (option insecure; Ganesha: PrivilegedPort = false). With NFSv4 paths begin at the server's pseudo root (Linux: fsid=0; Ganesha: Pseudo), and an export may be for NFSv3 only (Ganesha: Protocols).").when(by_version_4),
     Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path: `showmount -e` on a client lists them."),
     Row::refused(Refusal::Export, DENIED, "The export denies this client, or there is no export of this path: `showmount -e` on a client lists them, with their clients. Ports below 1024 are not used here: an export that requires them needs the option insecure."),
+    Row::refused(Refusal::Export, &[Status::Stale as u32], "The exported directory was removed or replaced on the server: export it again (Linux: exportfs -ra; Ganesha: reload or restart it)."),
     Row::refused(Refusal::Export, &[], "Look in the server's log for why it refused the export."),
     Row::refused(Refusal::Flavor, &[Denied::TooWeak as u32], LOW_PORT),
     Row::refused(Refusal::Flavor, &[], "Allow sec=sys on the export: Kerberos is not supported."),

@@ -20,7 +20,7 @@ use crate::advice::advice;
 use crate::session::{ask_ports, Options, Session, Version, NFS_PORT};
 use crate::wire::Transport;
 use dyno_files::{read_beginning, Postponed};
-use dyno_measure::{monotonic_ns, Failure};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::{is_loopback, is_plain_host, name_and_port, resolve, run_alone, unescaped};
 use dyno_net::{Consent, Dialer, Executor, Namespace, TargetError};
 use rustix::io::Errno;
@@ -184,13 +184,16 @@ impl NfsTarget {
     fn ask_consent(&self, export: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
         let place = format!("the root of the export {export}");
         Consent::ask(&self.host, token, &place, |name| {
-            let name = name.to_owned();
+            let asked = name.to_owned();
             let fetched = run_alone(deadline_ns, |executor| {
                 let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
                 let session = self.session(executor, &dialer, export, ASKING_CLIENT);
-                async move { read_beginning(session, &name, MAX_DOCUMENT_BYTES).await }
+                async move { read_beginning(session, &asked, MAX_DOCUMENT_BYTES).await }
             });
-            fetched.map_err(|failure| no_session(export, &failure, &self.options))
+            fetched.map_err(|failure| match failure.fault {
+                Fault::AccessDenied => Consent::unreadable(name, &place, &failure),
+                _ => no_session(export, &failure, &self.options),
+            })
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::advice::advice;
 use crate::session::{Options, Session};
 use crate::smb1;
 use dyno_files::read_beginning;
-use dyno_measure::{monotonic_ns, Failure};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::{is_loopback, is_plain_host, name_and_port, resolve, run_alone, unescaped};
 use dyno_net::{Consent, Dialer, Namespace, TargetError};
 use rustix::io::Errno;
@@ -142,9 +142,12 @@ impl SmbTarget {
         let place = format!("the root of the share {share}");
         Consent::ask(&self.host, token, &place, |name| {
             self.fetch(share, name.to_owned(), deadline_ns)
-                .map_err(|failure| {
-                    let advice = advice(&failure, &self.options);
-                    TargetError::of_session(&format!("share {share}"), &failure, advice)
+                .map_err(|failure| match failure.fault {
+                    Fault::AccessDenied => Consent::unreadable(name, &place, &failure),
+                    _ => {
+                        let advice = advice(&failure, &self.options);
+                        TargetError::of_session(&format!("share {share}"), &failure, advice)
+                    }
                 })
         })
     }

@@ -1,6 +1,7 @@
 //! Consent to load: the document that a host outside loopback must serve, and the check of this document.
 
 use crate::target::{names_loopback, TargetError};
+use dyno_measure::Failure;
 use sha2::{Digest, Sha256};
 
 const MIN_TOKEN_CHARACTERS: usize = 16;
@@ -47,6 +48,14 @@ impl<'a> Consent<'a> {
         consent.judge(read(&name)?.as_deref(), &format!("{name} in {place}"))
     }
 
+    /// Returns the error for a document that is there, but that the user may not read.
+    pub fn unreadable(name: &str, place: &str, failure: &Failure) -> TargetError {
+        TargetError::Session {
+            why: format!("the file {name} in {place}: {failure}"),
+            advice: "This file contains the server's consent to load: allow the user to read it there (chmod a+r).",
+        }
+    }
+
     /// Returns the token, which is the name of the document.
     pub fn token(&self) -> &str {
         self.token
@@ -59,6 +68,7 @@ impl<'a> Consent<'a> {
     /// `TargetError::Consent`, which says how to consent, if a line is not a digest or no line is the
     /// expected one.
     pub fn judge(&self, found: Option<&[u8]>, place: &str) -> Result<(), TargetError> {
+        let found = found.map(|found| found.strip_prefix(b"\xef\xbb\xbf").unwrap_or(found));
         let lines = || {
             found
                 .unwrap_or_default()
@@ -75,8 +85,15 @@ impl<'a> Consent<'a> {
         } else {
             " is not this machine and"
         };
+        let other = match found {
+            None => "",
+            Some(found) if found.starts_with(b"\xff\xfe") || found.starts_with(b"\xfe\xff") => {
+                ": the file is there, but in UTF-16 (save it as UTF-8)"
+            }
+            Some(_) => ": what is there has other content",
+        };
         Err(TargetError::Consent(format!(
-            "{host}{elsewhere} has not consented to load. To consent, the person who runs it creates a file \
+            "{host}{elsewhere} has not consented to load{other}. To consent, the person who runs it creates a file \
             {place} \
              that contains this one line:\n{document}"
         )))
@@ -143,6 +160,8 @@ mod tests {
         assert!(consent
             .judge(Some(format!(" {document}\r\n").as_bytes()), "x")
             .is_ok());
+        let marked = format!("\u{feff}{document}\r\n");
+        assert!(consent.judge(Some(marked.as_bytes()), "x").is_ok());
         let with_others = format!("{}\r\n{document}\n", consent_document("a:81", TOKEN));
         assert!(consent.judge(Some(with_others.as_bytes()), "x").is_ok());
         for found in [
@@ -160,6 +179,7 @@ mod tests {
                 panic!("{found:?} was taken for consent");
             };
             assert!(told.contains("a file FILE in PLACE that contains") && told.ends_with(&document));
+            assert_eq!(told.contains("other content"), found.is_some(), "{told}");
         }
     }
 }
