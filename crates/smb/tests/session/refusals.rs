@@ -90,7 +90,7 @@ fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
         (
             (with(|asked| asked.user = "somebody else".to_owned()), "share"),
             (Refusal::Guest, 0),
-            ["no such user", "spelling of user"],
+            ["no such user", "spelling of --user"],
         ),
         (
             (
