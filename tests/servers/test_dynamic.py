@@ -285,11 +285,11 @@ HEAD = 'name = "p"\ntitle = "t"\n'
 @pytest.mark.parametrize(
     ("suite", "server", "settings", "words"),
     [
-        ("quick-dynamic", "apache", {}, "by cgi, fastcgi or in-process: dynamic is 'off'"),
-        ("webbench-4.1-dynamic-cgi", "apache", {"dynamic": "fastcgi"}, "by cgi: dynamic is 'fastcgi'"),
+        ("quick-dynamic", "apache", {}, "by cgi, fastcgi or in-process, but dynamic is 'off'"),
+        ("webbench-4.1-dynamic-cgi", "apache", {"dynamic": "fastcgi"}, "by cgi, but dynamic is 'fastcgi'"),
         ("webbench-4.1-dynamic-inprocess-120", "nginx", {"dynamic": "fastcgi"}, "by in-process"),
         ("quick-ecommerce", "nginx", {"dynamic": "fastcgi"}, "also_clear = true"),
-        ("webbench-4.1-dynamic-cgi", "reference", {}, "by cgi: dynamic is 'native'"),
+        ("webbench-4.1-dynamic-cgi", "reference", {}, "by cgi, but dynamic is 'native'"),
         ("quick-dynamic", "nginx", {"dynamic": "cgi"}, "'fastcgi' or 'in-process'"),
         ("quick-dynamic", "nginx", {"dynamic": "fastcgi", "also_clear": True}, "also_clear requires tls"),
     ],

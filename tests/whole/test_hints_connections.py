@@ -149,7 +149,7 @@ def goaway(code: int, last: int = 0) -> bytes:
     ("answer", "options", "hint"),
     [
         (CUT, (), "received 3 bytes, expected 9"),
-        (CUT, (), "The connection ends before the body has its Content-Length"),
+        (CUT, (), "The connection ends in the middle of the body"),
         (STATUS % 400, (), "Django: ALLOWED_HOSTS"),
         (STATUS % 400, ("-H", "Host: shop.test"), "Otherwise look at the request"),
         (STATUS % 404, (), "with --resolve NAME:PORT:ADDRESS"),

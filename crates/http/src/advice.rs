@@ -546,9 +546,8 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.is_cut,
-        "The connection ends in the middle of the body: look at the server's log. A worker may have \
-         ended (out of memory, a time limit), a proxy may have a full disk, or the length is wrong, as after a \
-         filter or a compression that keeps it.",
+        "The connection ends in the middle of the body: look at the server's log. A worker may have ended (a time \
+         limit, out of memory), a proxy may have a full disk, or the length is wrong (a filter, a compression).",
     ),
     (
         |case| {

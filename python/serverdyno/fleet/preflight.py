@@ -89,7 +89,7 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
     claims = [result.server for result in results if result.server is not None]
     warning = _failing_path(setup, calm, mix, length_s) or _warning(setup, results, worst)
     if warning is None and operations == 1:
-        warning = _empty(setup, results) or _too_slow(setup, mix, results[0].window_s)
+        warning = _too_slow(setup, mix, results[0].window_s) or _empty(setup, results)
     _pause(calm.bounds, 0)
     return Preflight(results, claims[0] if claims else None, warning)
 

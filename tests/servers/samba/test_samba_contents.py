@@ -114,7 +114,7 @@ def test_the_server_has_what_the_workload_wrote_and_nothing_else(
 )
 def test_every_operation_is_in_what_a_single_client_leaves(files: dict[str, Any]) -> None:
     with samba() as server:
-        workspaces, result = mixed(server, 1, 1.5, files)
+        workspaces, result = mixed(server, 1, 3, files)
         assert whole(result)
         on_disk = contents(clients_directory(server.data_directories()[0]) / "0")
     size = {name: value for name, value in files.items() if name == "workspace_bytes"}
