@@ -118,6 +118,17 @@ def test_seekers_that_write_by_close_to_open_rules_accuse_nobody(home: Home) -> 
     assert checked + unknown == 20000 * 16384 and unknown < checked / 10
 
 
+def test_a_bound_of_the_rate_is_in_no_response_time_and_is_told(home: Home, tmp_path: Path) -> None:
+    options = ("-d", tmp_path, "-s", "1", "--seeks", "2", "--max-rate", "100")
+    done = home.here("bonnie", *options, "--json", "--into", tmp_path / "e")
+    assert done.returncode == 0, done.stderr
+    phases = {phase["phase"]: phase for phase in json.loads(done.stdout)["phases"]}
+    # 64 calls, 10 ms apart: a call itself takes a part of that.
+    assert phases["write"]["elapsed_s"] > 0.6 and phases["write"]["p50_us"] < 10_000
+    report = home.here("report", tmp_path / "e")
+    assert "the plan's bound of 100" in " ".join(report.stdout.split()), report.stdout
+
+
 def test_several_at_once_have_files_of_their_own_and_one_row(home: Home, tmp_path: Path) -> None:
     options = ("-d", tmp_path, "-s", "2", "--seeks", "40")
     one, three = phases_of(home, *options), phases_of(home, *options, "--clients", "3")

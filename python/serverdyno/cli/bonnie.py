@@ -101,6 +101,7 @@ def bonnie(
     original.
     """
     from serverdyno.analysis import bonnie_rows  # noqa: PLC0415
+    from serverdyno.analysis.trust import rate_marks  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import suites  # noqa: PLC0415
     from serverdyno.plan.protocols.bonnie import BONNIE, BonnieSettings  # noqa: PLC0415
@@ -139,6 +140,17 @@ def bonnie(
     row = bonnie_rows.html_row if html else bonnie_rows.text_row
     typer.echo(("" if html else bonnie_rows.HEAD) + row(label, wanted.size_bytes // MIB, rates), nl=False)
     _tell(phases, clients * wanted.size_bytes)
+    bound = values.get("max_rate_per_s")
+    limited = [
+        phase["step"]
+        for phase, record in zip(phases, records, strict=True)
+        if rate_marks(record.operations / record.window_s, bound)
+    ]
+    if limited:
+        typer.echo(
+            f"The bound of {bound:g} calls/s limited {', '.join(limited)}: these rows show the bound, not the server.",
+            err=True,
+        )
 
 
 TIMES = ("elapsed_s", "user_s", "system_s")

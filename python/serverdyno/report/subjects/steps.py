@@ -12,13 +12,14 @@ from statistics import fmean
 
 from serverdyno import published, wording
 from serverdyno.analysis.steps import beaten
+from serverdyno.analysis.trust import rate_marks
 from serverdyno.errors import UserError
 from serverdyno.plan import protocols
 from serverdyno.plan.model import Suite
 from serverdyno.plan.protocols.bonnie import MIB
 from serverdyno.plan.protocols.files import FILES
 from serverdyno.report.figures.raw import RawTable
-from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.results import Results, attempts_per_s
 from serverdyno.report.figures.steps import (
     Step,
     figures_of,
@@ -183,6 +184,7 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
     found += [Caveat(text) for text in durability.warnings(durability.promises_of_steps(source))]
     found += _of_repeats(source, steps)
     found += _of_generator(source, steps)
+    found += _of_bound(source, steps)
     if source.shortened:
         found.append(
             Caveat(
@@ -241,6 +243,27 @@ def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
         Caveat(
             f"The client's own CPU time limited {count} of {len(steps)}.",
             f"A faster server would not change these times: {_named(own)}",
+        )
+    ]
+
+
+def _of_bound(source: Source, steps: Sequence[Step]) -> list[Caveat]:
+    """Return a caveat on the steps of each configuration whose calls reached the plan's rate."""
+    return [
+        Caveat(
+            f"{name}: the plan's bound of {wording.rate(bound)} calls/s limited {wording.plural(len(limited), 'step')} of "
+            f"{len(steps)}.",
+            f"Their times show this bound, not the server: {_named(limited)}",
+        )
+        for name, bound in source.max_rate_per_s.items()
+        if (
+            limited := [
+                step.label
+                for step in steps
+                if any(
+                    rate_marks(attempts_per_s(record), bound) for record in step.times.get(name, {}).values()
+                )
+            ]
         )
     ]
 
