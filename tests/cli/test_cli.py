@@ -191,6 +191,8 @@ def test_a_server_that_has_not_consented_is_asked_for_consent_and_nothing_else(
     home: Home, tmp_path: Path
 ) -> None:
     asked = []
+    token = home.temporary / "config" / "serverdyno" / "token"
+    token.unlink(missing_ok=True)  # another test of this session may have left its own
 
     class Refuses(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -211,7 +213,6 @@ def test_a_server_that_has_not_consented_is_asked_for_consent_and_nothing_else(
     )
     [path] = asked
     assert path.startswith("/.well-known/serverdyno/") and path in done.stderr
-    token = home.temporary / "config" / "serverdyno" / "token"
     assert path.endswith(f"/{token.read_text().strip()}")
     assert token.stat().st_mode & 0o777 == 0o600
 

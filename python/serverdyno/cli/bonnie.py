@@ -19,6 +19,8 @@ from serverdyno.cli.one_liner import AsJson, Authentication, Directory, Hours, I
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from serverdyno.store.records import MixRecord
+
 EXAMPLE = "Example: dyno bonnie -d /mnt/disk -s 2047 -m mydisk; or -d nfs://127.0.0.1/export"
 MIB = 1 << 20
 ALONE = "Leave it out."
@@ -101,7 +103,6 @@ def bonnie(
     original.
     """
     from serverdyno.analysis import bonnie_rows  # noqa: PLC0415
-    from serverdyno.analysis.trust import rate_marks  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import suites  # noqa: PLC0415
     from serverdyno.plan.protocols.bonnie import BONNIE, BonnieSettings  # noqa: PLC0415
@@ -140,17 +141,7 @@ def bonnie(
     row = bonnie_rows.html_row if html else bonnie_rows.text_row
     typer.echo(("" if html else bonnie_rows.HEAD) + row(label, wanted.size_bytes // MIB, rates), nl=False)
     _tell(phases, clients * wanted.size_bytes)
-    bound = values.get("max_rate_per_s")
-    limited = [
-        phase["step"]
-        for phase, record in zip(phases, records, strict=True)
-        if rate_marks(record.operations / record.window_s, bound)
-    ]
-    if limited:
-        typer.echo(
-            f"The bound of {bound:g} calls/s limited {', '.join(limited)}: these rows show the bound, not the server.",
-            err=True,
-        )
+    _tell_bound(records, values.get("max_rate_per_s"))
 
 
 TIMES = ("elapsed_s", "user_s", "system_s")
@@ -183,5 +174,22 @@ def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
         typer.echo(
             f"The files are smaller than twice this machine's memory ({memory_bytes // MIB:,} MB): "
             "caches will answer most requests.",
+            err=True,
+        )
+
+
+def _tell_bound(records: Sequence[MixRecord], bound: float | None) -> None:
+    """Print which phases the bound of the rate limited."""
+    from serverdyno.analysis.trust import rate_marks  # noqa: PLC0415
+    from serverdyno.store.records import step_figures  # noqa: PLC0415
+
+    limited = [
+        step_figures(record, of_bonnie=True)["step"]
+        for record in records
+        if rate_marks(record.operations / record.window_s, bound)
+    ]
+    if limited:
+        typer.echo(
+            f"The bound of {bound:g} calls/s limited {', '.join(limited)}: these rows show the bound, not the server.",
             err=True,
         )

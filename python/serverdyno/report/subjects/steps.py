@@ -251,8 +251,8 @@ def _of_bound(source: Source, steps: Sequence[Step]) -> list[Caveat]:
     """Return a caveat on the steps of each configuration whose calls reached the plan's rate."""
     return [
         Caveat(
-            f"{name}: the plan's bound of {wording.rate(bound)} calls/s limited {wording.plural(len(limited), 'step')} of "
-            f"{len(steps)}.",
+            f"{name}: the plan's bound of {wording.rate(bound)} calls/s limited "
+            f"{wording.plural(len(limited), 'step')} of {len(steps)}.",
             f"Their times show this bound, not the server: {_named(limited)}",
         )
         for name, bound in source.max_rate_per_s.items()
