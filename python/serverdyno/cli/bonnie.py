@@ -181,13 +181,8 @@ def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
 def _tell_bound(records: Sequence[MixRecord], bound: float | None) -> None:
     """Print which phases the bound of the rate limited."""
     from serverdyno.analysis.trust import rate_marks  # noqa: PLC0415
-    from serverdyno.store.records import step_figures  # noqa: PLC0415
 
-    limited = [
-        step_figures(record, of_bonnie=True)["step"]
-        for record in records
-        if rate_marks(record.operations / record.window_s, bound)
-    ]
+    limited = [f"{record.step}" for record in records if rate_marks(record.attempts_s, bound)]
     if limited:
         typer.echo(
             f"The bound of {bound:g} calls/s limited {', '.join(limited)}: these rows show the bound, not the server.",

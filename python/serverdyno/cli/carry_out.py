@@ -74,9 +74,8 @@ def carry_out_and_report(
         elif isinstance(error, WriteError):
             again = f"To continue: {resume}" if missing(experiment) else _report_later(experiment)
             say(console, f"The finished load levels are kept. {again}")
-        error.args = tuple(
-            map(spelled, error.args)
-        )  # several servers' problems have their hints in one message
+        # The message of several servers' problems contains their hints.
+        error.args = tuple(map(spelled, error.args))
         error.hint = None if error.hint is None else spelled(error.hint)
         raise
     except KeyboardInterrupt:

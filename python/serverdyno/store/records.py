@@ -151,6 +151,11 @@ class MixRecord(Counted):
         return self.operations / self.window_s
 
     @property
+    def attempts_s(self) -> float:
+        """Return the successes and errors per second of the window."""
+        return (self.operations + sum(row.in_window for row in self.errors)) / self.window_s
+
+    @property
     def void(self) -> str | None:
         """Return why the level is void, so that a resume repeats it; None if it counts."""
         if self.stopped:

@@ -328,10 +328,6 @@ def compute(source: Source) -> Results:
     )
 
 
-def attempts_per_s(record: MixRecord) -> float:
-    return (record.operations + sum(row.in_window for row in record.errors)) / record.window_s
-
-
 def _server_cpu_us(record: MixRecord) -> float:
     """Return the server's CPU time per operation; NaN if there was no operation or the time is unknown."""
     if record.server_cpu_s is None or not record.operations:
@@ -553,7 +549,7 @@ def _marks(records: list[MixRecord], configuration: Configuration, fewest_cpus: 
     most_per_s = configuration.bounds.max_rate_per_s if configuration.bounds else None
     found: set[trust.Mark] = set()
     for record in records:
-        found |= trust.rate_marks(attempts_per_s(record), most_per_s)
+        found |= trust.rate_marks(record.attempts_s, most_per_s)
         found |= noise_marks(record, fewest_cpus)
         found |= fate_marks(record)
         if not open_load.kept_up(record):

@@ -22,7 +22,7 @@ MOST_KINDS = 6
 MOST_STALLS = 4
 """Maximum number of load levels in one finding; the tables mark all of them."""
 LONG_IN_FLIGHT_S = 1.0
-"""Duration of an operation in flight at the end of the window at which the stall is reported as continuing."""
+"""An operation that has been in flight for this long at the end of the window shows that the stall continues."""
 _ENDED = (
     "The server, or a proxy or firewall before it, ends connections without an answer: it may limit their number "
     "(nginx: worker_connections; HAProxy: maxconn; Samba: max smbd processes), or a process of it crashed. Its log "

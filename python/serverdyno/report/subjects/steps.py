@@ -19,7 +19,7 @@ from serverdyno.plan.model import Suite
 from serverdyno.plan.protocols.bonnie import MIB
 from serverdyno.plan.protocols.files import FILES
 from serverdyno.report.figures.raw import RawTable
-from serverdyno.report.figures.results import Results, attempts_per_s
+from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.steps import (
     Step,
     figures_of,
@@ -260,9 +260,7 @@ def _of_bound(source: Source, steps: Sequence[Step]) -> list[Caveat]:
             limited := [
                 step.label
                 for step in steps
-                if any(
-                    rate_marks(attempts_per_s(record), bound) for record in step.times.get(name, {}).values()
-                )
+                if any(rate_marks(record.attempts_s, bound) for record in step.times.get(name, {}).values())
             ]
         )
     ]
