@@ -72,7 +72,7 @@ def test_a_server_that_is_killed_costs_counted_errors_and_the_mix_ends(cache: st
     with samba() as server:
         load = begun(target(server), files={"cache": cache}, clients=4, length_s=60.0, leave_after_errors=1)
         while load.snapshot()["operations"] == 0:
-            assert not load.wait(0.05)
+            assert not load.wait(0.05), load.result()
         for process in family(server)[1:]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

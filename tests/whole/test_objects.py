@@ -280,7 +280,7 @@ def test_large_objects_are_put_in_parts_and_no_upload_is_left(home: Home, tmp_pa
             "--clients",
             "2",
             "--length",
-            "1s",
+            "4s",
             *parts,
             "--mix",
             "put=1,get=1",

@@ -56,7 +56,7 @@ def test_every_dialect_signs_and_encrypts_with_the_keys_of_a_ticket(domain: Doma
         {"max_dialect": "3.1.1", "signing": "required"},
         {"max_dialect": "3.1.1", "encryption": "required"},
     ]
-    for smb, told in zip(asked, domain.load(*({"smb": smb, "length_s": 0.3} for smb in asked)), strict=True):
+    for smb, told in zip(asked, domain.load(*({"smb": smb, "length_s": 1.5} for smb in asked)), strict=True):
         session = sessions(told)
         assert session["authentication"] == "Kerberos"
         assert session["dialect"] == smb["max_dialect"]
@@ -298,7 +298,7 @@ def test_a_server_that_has_joined_the_domain_takes_the_same_means(domain: Domain
     domain.join()
     host = f"{MEMBER}:{MEMBER_PORT}"
     asked = ({"signing": "required"}, {"encryption": "required"}, {"max_dialect": "2.0.2"})
-    for told in domain.load(*({"host": host, "smb": smb, "length_s": 0.3} for smb in asked)):
+    for told in domain.load(*({"host": host, "smb": smb, "length_s": 1.5} for smb in asked)):
         assert sessions(told)["authentication"] == "Kerberos"
     known, another, away = domain.dynos(
         (bonnie(*BY_KERBEROS, host=host), {}),

@@ -133,6 +133,6 @@ def test_every_operation_is_in_what_a_single_client_leaves(files: dict[str, Any]
 
 def test_a_mix_that_keeps_no_workspace_leaves_none_that_is_known() -> None:
     with samba() as server:
-        workspaces, result = mixed(server, 1, 0.3, {"keep_workspace": False})
+        workspaces, result = mixed(server, 1, 3.0, {"keep_workspace": False})
     assert whole(result)
     assert workspaces.diskmix_files(0, seed=SEED, operations=0) is None
