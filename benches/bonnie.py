@@ -131,7 +131,7 @@ def ours(
 
     `before`: words in front of the command.
     """
-    command = [*before, *BONNIE, "-d", str(folder), "-s", str(size_mib), "--json"]
+    command = [*BONNIE, "-d", str(folder), "-s", str(size_mib), "--json"]
     command += ["--chunk", str(CHUNK_BYTES), "--seeks", "1", "--seekers", "1"]
     command += [] if check else ["--no-check"]
     name = name or (OURS if check else UNCHECKED)
@@ -142,7 +142,7 @@ def ours(
     def call(cpu: int) -> tuple[Phases, float]:
         # The command writes its experiment into this directory, which is removed afterwards.
         with tempfile.TemporaryDirectory(prefix="serverdyno-bench-") as place:
-            there = ["env", "-C", place, *command]
+            there = [*before, "env", "-C", place, *command]
             tool = Tool(name, sys.executable, lambda _url, _seconds: there, account, 1)
             found, process_s = run_tool(tool, "", MOST_S, cpu)
         return found.details["phases"], process_s

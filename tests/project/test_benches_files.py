@@ -242,7 +242,7 @@ def test_a_tool_that_is_refused_is_an_error_and_not_a_figure(office: Path) -> No
 @two_cpus
 def test_streams_and_bonnie_of_another_checkout_are_compared_with_ours(tmp_path: Path) -> None:
     skip_unless_installed(*PROGRAMS)
-    effort = replace(TINY, seconds=0.5)
+    effort, experiments = replace(TINY, seconds=0.5), {*ROOT.glob("experiments/*")}
     case = next(case for case in builds.file_cases(ROOT, tmp_path, 1 << 20) if case.name == "builds-smb-read")
     runs = case.carry_out(cpus(), effort)
     runs += bonnie.carry_out(cpus(), effort, 1, builds.bonnies(ROOT), builds.BONNIE)
@@ -253,3 +253,4 @@ def test_streams_and_bonnie_of_another_checkout_are_compared_with_ours(tmp_path:
         *((each.name, tool) for each in builds.BONNIE for tool in (bonnie.UNCHECKED, builds.BEFORE)),
     }
     assert [run.errors for run in runs] == [0] * len(runs)
+    assert {*ROOT.glob("experiments/*")} == experiments, "nothing is left in the checkout"
