@@ -16,7 +16,7 @@ RUST_TESTS := --profile bench --workspace --locked
 QUICK := tests/analysis tests/plan tests/published tests/report tests/store tests/project/test_ci.py \
 	tests/project/test_documents.py tests/project/test_tidy.py tests/project/test_tidy_modules.py tests/project/test_wording_banned.py
 
-.PHONY: help demo test test-quick test-long test-rust test-python lint lint-rust lint-python format bench docs site fuzz wheel setup servers servers-objects servers-for-tests lock clean
+.PHONY: help demo test test-quick test-long test-rust test-python lint lint-rust lint-python format bench docs gallery site fuzz wheel setup servers servers-objects servers-for-tests lock clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -137,6 +137,9 @@ docs: setup servers ## Measure the demo's plans anew (5 minutes) and write the e
 	for report in $$($(BIN)/python -c "from serverdyno import published; print(*published.names())"); do
 		$(BIN)/dyno published show "$$report" --html "docs/gallery/$$report.html"
 	done
+
+gallery: setup servers-for-tests ## Run the plans of the five published reports (hours; PLANS=names: only these) and write their pages.
+	$(BIN)/python tools/gallery.py $(PLANS)
 
 site: setup ## Build the documents as a site into target/site; a broken link is an error.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
