@@ -20,6 +20,7 @@ from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.files import FILES, FilesSettings
 from serverdyno.plan.protocols.http import HTTP, HttpSettings
 from serverdyno.plan.protocols.http_request import RequestSettings
+from serverdyno.plan.protocols.look import LOOK_S
 from serverdyno.plan.protocols.nfs import NFS
 from serverdyno.plan.protocols.objects import OBJECTS, ObjectsSettings, Size
 from serverdyno.plan.protocols.posix import POSIX
@@ -71,10 +72,16 @@ def http_target(
 
 
 def smb_target(
-    url: str, *, password: str | None = None, consent_token: str | None = None, **section: Any
+    url: str,
+    *,
+    password: str | None = None,
+    consent_token: str | None = None,
+    timeout_s: float = LOOK_S,
+    **section: Any,
 ) -> _native.Target:
     """Open SMB shares as a target. `section` overrides defaults."""
-    return _opened(SMB, url, section, password=password, consent_token=consent_token)
+    secrets = {"password": password, "consent_token": consent_token, "timeout_s": timeout_s}
+    return _opened(SMB, url, section, **secrets)
 
 
 def nfs_target(url: str, *, consent_token: str | None = None, **section: Any) -> _native.Target:

@@ -46,11 +46,12 @@ class Target:
         ticket: str | None = None,
         identity: tuple[str, str] | None = None,
         access_key: tuple[str, str, str | None] | None = None,
+        timeout_s: float = 10.0,
     ) -> Target:
         """Resolve the URL in the section `target` of a document (JSON) once, and prove consent unless it is loopback.
 
         `crates/engine/src/kinds/` defines the section. `access_key` is the ID, secret and session token for S3; without
-        it, requests are anonymous.
+        it, requests are anonymous. `timeout_s` bounds the opening, and each later look.
 
         Raises ValueError (not a usable section or URL; every problem, a line each), OSError (does not resolve or
         connect), AnswerError (did not answer the request for consent), PermissionError (no consent; the message
@@ -59,6 +60,7 @@ class Target:
     protocol: str
     section: dict[str, Any]  # as it was opened
     url: str
+    timeout_s: float
     address: str  # "127.0.0.1:8080", the one that was checked and is used
     loopback: bool
     answers_in_grace: (
@@ -66,7 +68,7 @@ class Target:
     )
     facts: dict[str, Any]  # of HTTP `host` (the Host header) and `path`, of SMB `shares`
     def look(self, nonce: int, *, sessions: int = 0) -> list[ShareLook]:
-        """Log on to every share and ask for its free space, within ten seconds and without writing.
+        """Log on to every share and ask for its free space, within `timeout_s` and without writing.
 
         Empty for a target without shares. `nonce` must differ each time, so that the server sees new clients. If there
         are fewer shares than `sessions`, so many sessions are opened at once, the additional ones on the first share.

@@ -9,6 +9,7 @@ import pytest
 from support.dyno_process import Home
 
 URL = "http://127.0.0.1:9/"
+BODIES = ("@body.json", "file:/tmp/body", "a=b", '{"a": 1}')
 SHARE = "smb://127.0.0.1:9/data"
 
 
@@ -51,6 +52,13 @@ def test_typography_in_the_value_of_an_option_is_text(home: Home) -> None:
         (["scenario", "metadata", "/mnt"], "is given as -d /mnt"),
         (["scenario", SHARE], f"is given as -d {SHARE}"),
         (["load", URL, "http://127.0.0.1:10/"], "One load goes to one URL"),
+        (["load", "/tmp/x"], "dyno scenario NAME -d /tmp/x and dyno bonnie -d /tmp/x"),
+        (["load", "./x"], "dyno bonnie -d ./x"),
+        (["load", "file:/tmp/x"], "dyno bonnie -d file:///tmp/x"),
+        (["load", "ftp://nas/a"], "mount it (curlftpfs), and to measure files, use a plan"),
+        (["load", URL, "--user", "me:pw"], "export DYNO_AUTHORIZATION=user:password, and give --auth basic"),
+        (["load", SHARE, "--user", "me"], "dyno bonnie and dyno scenario, which have --user"),
+        *((["load", URL, "-d", body], "for a body, use --data TEXT or --data-file FILE") for body in BODIES),
         (["run", URL], f"A URL is loaded by dyno load {URL}"),
         ([URL], f"To load a URL: dyno load {URL}"),
         (["p.toml"], "To measure a plan: dyno run p.toml"),

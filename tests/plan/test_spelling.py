@@ -62,7 +62,8 @@ def test_a_hint_names_the_keys_of_a_plan(hint: str, said: str | None) -> None:
 
 
 def tables() -> list[Path]:
-    return sorted((ROOT / "crates").glob("*/src/**/advice.rs"))
+    crates = ROOT / "crates"
+    return sorted([*crates.glob("*/src/**/advice.rs"), *crates.glob("*/src/**/advice/*.rs")])
 
 
 def test_every_option_that_the_tables_of_hints_name_has_a_key() -> None:

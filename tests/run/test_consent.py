@@ -7,7 +7,9 @@ import json
 import os
 import pickle
 import subprocess
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,39 @@ def test_whoever_has_a_token_asks_on_loopback_too(
         assert opened(port).loopback
     finally:
         consenting.stop()
+
+
+DENIED = b"<Error><Code>%s</Code></Error>"
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "hint"),
+    [
+        (b"AccessDenied", f"the object serverdyno-{TOKEN} in the bucket volume1: ", "s3:GetObject"),
+        (b"SignatureDoesNotMatch", "SignatureDoesNotMatch", "Check the secret of the access key"),
+    ],
+)
+def test_an_object_of_consent_that_may_not_be_read_is_told(code: bytes, said: str, hint: str) -> None:
+    class Denying(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(403)
+            self.send_header("Content-Length", f"{len(DENIED % code)}")
+            self.end_headers()
+            self.wfile.write(DENIED % code)
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Denying) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        access = Access(f"s3://127.0.0.1:{server.server_port}/volume1", access_key=("id", "secret", None))
+        try:
+            with pytest.raises((_native.SessionError, _native.AnswerError)) as caught:
+                section = json.dumps(S3.target_section(access, S3Settings()))
+                _native.Target.open("s3", section, consent_token=TOKEN, access_key=access.access_key)
+        finally:
+            server.shutdown()
+    told = caught.value.args
+    assert any(said in f"{text}" for text in told) and hint in told[-1], told
 
 
 @pytest.mark.parametrize(

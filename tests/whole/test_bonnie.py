@@ -129,6 +129,14 @@ def test_a_bound_of_the_rate_is_in_no_response_time_and_is_told(home: Home, tmp_
     assert "the plan's bound of 100" in " ".join(report.stdout.split()), report.stdout
 
 
+def test_a_size_may_have_the_unit_of_bonnie_plus_plus_and_a_url_the_short_form(
+    home: Home, tmp_path: Path
+) -> None:
+    for size in ("2M", "2048k"):
+        done = home.here("bonnie", "--json", "-d", f"file:{tmp_path}", "-s", size, "--seeks", "5")
+        assert done.returncode == 0 and json.loads(done.stdout)["size_bytes"] == 2 * MIB, done.stderr
+
+
 def test_several_at_once_have_files_of_their_own_and_one_row(home: Home, tmp_path: Path) -> None:
     options = ("-d", tmp_path, "-s", "2", "--seeks", "40")
     one, three = phases_of(home, *options), phases_of(home, *options, "--clients", "3")
@@ -272,7 +280,9 @@ def test_an_option_of_bonnie_plus_plus_is_answered_with_ours(home: Home, option:
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
-        (("-s", "16g"), "Give 16 GB as -s 16384."),
+        (("-s", "1x"), "For example -s 16384 or -s 16G."),
+        (("-s", "100k"), "must be a whole number of MB, or end with K, M or G"),
+        (("-s", "16t"), "-s: must be at most 4194304"),
         (("-s", "16384:8k"), "-s SIZE --chunk BYTES"),
         (("--server", "samba", "-d", "/tmp"), "--set data_directory=DIRECTORY"),
         (("-d", "smb://somebody@127.0.0.1/data"), "Give --user NAME, and the password in DYNO_SMB_PASSWORD."),

@@ -24,6 +24,7 @@ server { listen 127.0.0.1:{port};
   location /allow { add_header Allow "GET, HEAD" always; return 405; }
   location /twice { return 409; }
   location /forbidden { return 403; }
+  location /done { return 204; }
 }
 """
 
@@ -74,6 +75,13 @@ def test_answers_that_are_all_empty_are_told_before_a_figure_is_quoted(home: Hom
             done = home.here("load", asked, *options, *SHORT)
             assert done.returncode == 0, done.stderr
             assert "is empty" not in done.stdout + done.stderr
+
+
+def test_an_answer_whose_status_has_no_body_is_not_warned_of(home: Home, tmp_path: Path) -> None:
+    with nginx(tmp_path, ANSWERS) as port:
+        done = home.here("load", f"http://127.0.0.1:{port}/done", *SHORT)
+        assert done.returncode == 0, done.stderr
+        assert "is empty" not in done.stdout + done.stderr
 
 
 def test_the_look_and_the_load_keep_the_bound_of_the_rate_together(home: Home) -> None:

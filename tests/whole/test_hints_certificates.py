@@ -13,6 +13,7 @@ from support.file_server import skip_unless_installed
 from support.users_web import nginx
 
 pytestmark = pytest.mark.usefixtures("short_windows")
+SHORT = ("--clients", "1", "-n", "4")
 TLS = """
 ssl_certificate server.pem; ssl_certificate_key server.key;
 server { listen 127.0.0.1:{port} ssl; return 200; }
@@ -97,6 +98,53 @@ def test_a_certificate_that_can_not_be_trusted_has_its_cause(
     with nginx(chained, TLS) as port:
         said = told(home, port, chained / "outer.pem")
         assert error in said and hint in said
+
+
+def test_a_certificate_of_version_1_is_told_and_insecure_accepts_it(home: Home, chained: Path) -> None:
+    signed = ["-signkey", "leaf.key", "-out", "server.pem"]
+    command = ["openssl", "x509", "-req", "-in", "leaf.csr", *signed]
+    subprocess.run(command, cwd=chained, check=True, capture_output=True)
+    shutil.copy(chained / "leaf.key", chained / "server.key")
+    with nginx(chained, TLS) as port:
+        said = told(home, port, chained / "server.pem")
+        assert "it is of X.509 version 1" in said and "--insecure accepts this one" in said
+        for newest in ("1.2", "1.3"):
+            url = f"https://127.0.0.1:{port}/"
+            done = home.here("load", url, "-k", "--tls-max", newest, "--expect-bytes", "0", *SHORT)
+            assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
+
+
+def test_a_client_may_show_a_certificate_of_version_1(home: Home, chained: Path) -> None:
+    signed = ["-CA", "outer.pem", "-CAkey", "outer.key", "-CAcreateserial", "-out", "one.pem"]
+    command = ["openssl", "x509", "-req", "-in", "client.csr", *signed]
+    subprocess.run(command, cwd=chained, check=True, capture_output=True)
+    (chained / "server.pem").write_text((chained / "leaf.pem").read_text())
+    shutil.copy(chained / "leaf.key", chained / "server.key")
+    asks = TLS.replace("server {", "ssl_client_certificate outer.pem; ssl_verify_client on; server {")
+    shown = ("--cert", chained / "one.pem", "--key", chained / "client.key")
+    with nginx(chained, asks) as port:
+        url = f"https://127.0.0.1:{port}/"
+        done = home.here("load", url, "-k", *shown, "--expect-bytes", "0", *SHORT)
+        assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "hint"),
+    [
+        (("rsa:1024",), "its key of RSA has 1024 bits", "with --insecure either"),
+        (("ec", "-pkeyopt", "ec_paramgen_curve:P-521"), "share no TLS version", "not of P-521"),
+    ],
+)
+def test_a_key_that_is_not_supported_is_told_with_insecure_too(
+    kind: tuple[str, ...], said: str, hint: str, home: Home, chained: Path
+) -> None:
+    made = ["-subj", "/CN=weak", "-keyout", "server.key", "-out", "server.pem"]
+    command = ["openssl", "req", "-x509", "-newkey", *kind, "-nodes", *made]
+    subprocess.run(command, cwd=chained, check=True, capture_output=True)
+    weak = "ssl_ciphers DEFAULT:@SECLEVEL=0; ssl_protocols TLSv1.2; "
+    with nginx(chained, weak + TLS) as port:
+        done = home.here("load", f"https://127.0.0.1:{port}/", "-k", *SHORT)
+        assert done.returncode == 1 and said in done.stderr and hint in done.stderr, done.stderr
 
 
 def test_a_certificate_that_is_not_valid_yet_has_its_moment_and_the_clock(home: Home, chained: Path) -> None:

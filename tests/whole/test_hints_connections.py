@@ -139,10 +139,13 @@ def saying(answer: bytes) -> Iterator[int]:
             thread.join()
 
 
-def goaway(code: int, last: int = 0) -> bytes:
-    """Return SETTINGS, and a GOAWAY with this error code and last stream (RFC 9113, 6.5 and 6.8)."""
-    settings = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-    return settings + bytes([0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, last, 0, 0, 0, code])
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+
+
+def goaway(code: int, last: int = 0, debug: bytes = b"") -> bytes:
+    """Return SETTINGS, and a GOAWAY with this code, last stream and debug data (RFC 9113, 6.5 and 6.8)."""
+    head = bytes([0, 0, 8 + len(debug), 7, 0, 0, 0, 0, 0])
+    return SETTINGS + head + bytes([0, 0, 0, last, 0, 0, 0, code]) + debug
 
 
 @pytest.mark.parametrize(
@@ -157,6 +160,12 @@ def goaway(code: int, last: int = 0) -> bytes:
         (STATUS % 429, (), "Retry-After"),
         (goaway(11), ("--http2",), "takes so many requests for an attack"),
         (goaway(11, last=9), ("--http2",), "takes so many requests for an attack"),
+        (goaway(11, debug=b"too_many\x1b_pings"), ("--http2",), 'ENHANCE_YOUR_CALM, "too_many_pings"'),
+        (goaway(0, last=9), ("--http2",), "after its GOAWAY with NO_ERROR"),
+        (SETTINGS, ("--http2",), "it ended a connection of HTTP/2 before it had answered"),
+        (b"", ("--http2",), "must speak HTTP/2 with prior knowledge"),
+        (STATUS % 400, ("--cookie", f"a={'x' * 9000}"), "nginx: large_client_header_buffers"),
+        (STATUS % 400, ("-H", "Host: shop.test", "--cookie", "a=b"), "Otherwise look at the request"),
         (goaway(12), ("--http2",), "refuses the TLS version or cipher for HTTP/2"),
         (goaway(13), ("--http2",), "over HTTP/1.1 alone"),
     ],

@@ -476,6 +476,7 @@ def test_a_wrong_length_has_the_advice_of_its_request(home: Home, tmp_path: Path
         url = f"http://127.0.0.1:{port}/x"
         zipped = told(home, url, "-H", "Accept-Encoding: gzip", "--expect-bytes", "5000")
         assert "which is compressed here" in zipped
+        assert "Correct --expect-bytes if it is given" in told(home, url, "--expect-bytes", "4999")
         assert "The answer to HEAD has no body" in told(home, url, "-X", "HEAD", "--expect-bytes", "5000")
 
 

@@ -200,6 +200,7 @@ def test_a_url_is_taken_in_every_legal_form(home: Home) -> None:
     assert normal_url("Https://h:/a") == "https://h/a"
     assert normal_url("SMB://h/Share?x") == "smb://h/Share?x"
     assert normal_url("file:///a?b") == "file:///a?b"
+    assert normal_url("file:/a/b") == "file:///a/b"
     assert normal_url("no url") == "no url"
 
 

@@ -91,6 +91,18 @@ def test_what_the_server_refuses_is_told_before_the_load_with_what_to_try(
     assert_unchanged(server)
 
 
+def test_a_prefix_may_have_any_letters(home: Home) -> None:
+    server = start_s3(access_key_id=KEY_ID, secret=SECRET, objects=MINE)
+    try:
+        url = f"s3://127.0.0.1:{server.port}/volume1/a b/ünï+c&=%25/x@y"
+        mix = ("--mix", "get=2,put=1,list=1,copy=1,head=1,delete_many=1")
+        done = home.here("objects", url, *SHORT, *mix)
+        assert done.returncode == 0 and "No operation failed" in done.stdout, done.stderr
+        assert server.requests()["PutObject"] > 0
+    finally:
+        server.stop()
+
+
 def assert_unchanged(server: _native.ReferenceS3) -> None:
     """Check that nobody ever asked the server to change anything."""
     changes = {name: count for name, count in server.requests().items() if name.startswith(CHANGING)}
@@ -191,6 +203,24 @@ def forbid_deletes(asked: Asked) -> Answer:
     if asked.method == "DELETE" or "?delete" in asked.path:
         return 403, XML, DENIED
     return asked.passed_on()
+
+
+def of_service(asked: Asked) -> Answer:
+    """Answer as a server that takes the bucket in the host's name for a part of its own name."""
+    if asked.path.startswith("/?"):
+        return 200, XML, b"<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>"
+    return 404, XML, b"<Error><Code>NoSuchBucket</Code></Error>"
+
+
+def test_a_server_that_does_not_know_buckets_in_the_hosts_name_is_told(home: Home) -> None:
+    with s3_proxy(0, of_service) as port:
+        for host, words in (
+            ("localhost", ("use --addressing path", "MINIO_DOMAIN")),
+            ("127.0.0.1", ("which must be a name, not an address",)),
+        ):
+            url = f"s3://{host}:{port}/volume1"
+            told = refused(home.here("objects", url, *SHORT, "--addressing", "virtual"))
+            assert all(word in told for word in words), told
 
 
 def test_a_key_that_may_not_delete_is_told_and_what_stays_is_named(home: Home, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ use crate::removal::Removal;
 use crate::workspaces::Workspaces;
 use dyno_measure::Failure;
 use dyno_net::tls::Identity;
-use dyno_net::TargetError;
+use dyno_net::{BeforeLoad, TargetError};
 use dyno_workload::LoadFile;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,19 @@ pub struct Secrets {
     pub ticket: Option<String>,
     /// ID and secret of an access key, and its session token. None: requests are anonymous.
     pub access_key: Option<(String, String, Option<String>)>,
+    /// Time limit for name look-up, connections and the request for consent; None: the default.
+    pub timeout_ns: Option<u64>,
+}
+
+impl Secrets {
+    /// Returns what a target is opened with.
+    pub(crate) fn before_load(&self) -> BeforeLoad {
+        let usual = BeforeLoad::from(self.consent_token.as_deref());
+        BeforeLoad {
+            timeout_ns: self.timeout_ns.unwrap_or(usual.timeout_ns),
+            ..usual
+        }
+    }
 }
 
 impl Debug for Secrets {
@@ -109,9 +122,9 @@ pub trait Target: Send + Sync + Debug {
     /// Returns further facts about the target.
     fn facts(&self) -> Value;
 
-    /// Checks the target without load or writes. `nonce`: unique per call. `sessions`: number of concurrent sessions to
-    /// open at least; those beyond one per share are on the first share.
-    fn look(&self, _nonce: u64, _sessions: u32) -> Vec<Look> {
+    /// Checks the target without load or writes, for at most `timeout_ns`. `nonce`: unique per call. `sessions`: number
+    /// of concurrent sessions to open at least; those beyond one per share are on the first share.
+    fn look(&self, _nonce: u64, _sessions: u32, _timeout_ns: u64) -> Vec<Look> {
         Vec::new()
     }
 

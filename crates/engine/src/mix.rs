@@ -135,6 +135,13 @@ impl Mix {
         self.delay_of(client).saturating_add(stagger_ns)
     }
 
+    /// Returns when a client of files may log on, relative to the first one. A log-on counts as one call within the rate
+    /// limit.
+    pub(crate) fn log_on_ns(&self, client: usize) -> u64 {
+        let all_ns = u128::from(self.bound_ns()) * client as u128;
+        u64::try_from(all_ns / self.streams() as u128).unwrap_or(u64::MAX)
+    }
+
     fn delay_of(&self, client: usize) -> u64 {
         let drawn = self.random(DELAY_STREAM, client, 0).next_u64();
         let scaled = (u128::from(drawn) * u128::from(self.delay_ns + 1)) >> 64;
@@ -224,6 +231,15 @@ mod tests {
             let expected: Vec<u64> = (0..400).map(|stream| stream * 1_000_000).collect();
             assert_eq!(starts, expected);
         }
+    }
+
+    #[test]
+    fn clients_of_files_log_on_one_after_another_at_the_bound() {
+        let log_ons: Vec<u64> = (0..3)
+            .map(|client| mix(Some(1000.0), 0).log_on_ns(client))
+            .collect();
+        assert_eq!(log_ons, [0, 1_000_000, 2_000_000]);
+        assert_eq!(mix(None, 0).log_on_ns(199), 0);
     }
 
     #[test]

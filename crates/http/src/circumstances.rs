@@ -42,11 +42,16 @@ pub struct Asking {
     pub like_browser: bool,
     /// The user set the header Host.
     pub has_host: bool,
+    /// The headers, or the path, fill a buffer of 4 KiB, the smallest limit of usual servers.
+    pub is_large: bool,
 }
+
+const LARGE_BYTES: usize = 4000;
 
 impl Asking {
     #[must_use]
-    pub fn of(shape: &Shape) -> Self {
+    pub fn of(shape: &Shape, path: &str) -> Self {
+        let bytes = |(name, value): &(String, String)| name.len() + value.len();
         let has = |wanted: &str| {
             let mut names = shape.fields.iter().map(|(name, _)| name);
             names.any(|name| name.eq_ignore_ascii_case(wanted))
@@ -58,6 +63,7 @@ impl Asking {
             has_credentials: has("authorization"),
             like_browser: has("accept") && has("user-agent"),
             has_host: has("host"),
+            is_large: path.len() + shape.fields.iter().map(bytes).sum::<usize>() > LARGE_BYTES,
         }
     }
 }

@@ -23,16 +23,13 @@ use crate::advice::advice;
 use crate::circumstances::{Asking, Challenge, Circumstances};
 use crate::h2::BY_ALPN;
 use crate::proxy_protocol::ProxyProtocol;
-use dyno_measure::{monotonic_ns, NS_PER_S};
 use dyno_net::tls::{can_be_certified, ClientOptions, Identity, TlsClient, Trust, Version, Versions};
-use dyno_net::{is_loopback, name_and_port, resolve, Consent, TargetError};
+use dyno_net::{is_loopback, name_and_port, resolve, BeforeLoad, Consent, TargetError};
 use dyno_net::{Dialer, Executor, Peer};
 use rustix::net::SocketAddrUnix;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// Limit for name look-up, connection and answer together.
-const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
 const MAX_DOCUMENT_BYTES: usize = 4096;
@@ -91,10 +88,11 @@ impl Target {
     ///
     /// # Errors
     /// See `TargetError`.
-    pub fn open(url: &str, token: Option<&str>, opening: &Opening) -> Result<Self, TargetError> {
+    pub fn open(url: &str, asking: impl Into<BeforeLoad>, opening: &Opening) -> Result<Self, TargetError> {
         let Parts { secure, host, path } = split_url(url)?;
         let trust = secure.then(|| opening.trusting.trust()).transpose()?;
-        let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+        let asking = asking.into();
+        let (deadline_ns, token) = (asking.deadline_ns(), asking.token.as_deref());
         let port = if secure { HTTPS_PORT } else { HTTP_PORT };
         let peer = match &opening.connect_to {
             None => resolve(&host, port, deadline_ns).map_err(TargetError::Io)?.into(),
@@ -239,7 +237,7 @@ impl Target {
                 TargetError::Answer(failure, advice(&failure, &self.circumstances(None, self.http2)))
             })?;
         let found = (answer.status == 200 && answer.whole).then_some(&*answer.body);
-        consent.judge(found, &format!("{path} below its document root"))
+        consent.judge(found, &format!("file {path} below its document root"))
     }
 }
 

@@ -67,7 +67,7 @@ named_enum! {
         OtherIo "other_io" "a system call failed unexpectedly"
         StreamsOverLimit "streams_over_limit" "the generator opened more streams than the server allows"
         WrongStatus "wrong_status" "a file that must not exist was served"
-        WrongLength "wrong_length" "the received length differs from the file's length"
+        WrongLength "wrong_length" "the received length differs from the expected length"
         WrongContent "wrong_content" "the received content differs from the file's content"
         BrokenCoding "broken_coding" "the response's body can't be decoded"
         StaleContent "stale_content" "a shared block was older than a version that was read before"

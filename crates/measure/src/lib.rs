@@ -11,7 +11,7 @@ mod window;
 pub use clock::{monotonic_ns, thread_cpu, unix_s, ThreadCpu};
 pub use fault::{Detail, Failure, Fault, Side, ValueName};
 pub use histogram::Histogram;
-pub use status::{ProtocolStatus, StatusTable};
+pub use status::{plain_text, KeptTexts, ProtocolStatus, StatusTable};
 pub use window::{Phase, Window};
 
 /// Nanoseconds per second.

@@ -2,6 +2,7 @@
 //! statuses to a `Fault`.
 
 use std::fmt;
+use std::sync::Mutex;
 
 /// The statuses of a protocol, or the steps at which it refuses a session.
 #[derive(Debug)]
@@ -46,9 +47,64 @@ impl fmt::Debug for ProtocolStatus {
     }
 }
 
+/// Texts of servers that failures show. A failure carries the index of its text. Their number is limited.
+#[derive(Debug)]
+pub struct KeptTexts(Mutex<Vec<String>>);
+
+impl KeptTexts {
+    const MOST: usize = 100;
+
+    #[must_use]
+    #[allow(clippy::new_without_default)] // For statics only.
+    pub const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// Stores a text once. Returns its index, or one without a text if there are too many.
+    pub fn keep(&self, text: String) -> u32 {
+        let Ok(mut texts) = self.0.lock() else {
+            return u32::MAX;
+        };
+        let place = texts.iter().position(|kept| *kept == text).unwrap_or_else(|| {
+            if texts.len() < Self::MOST {
+                texts.push(text);
+                return texts.len() - 1;
+            }
+            Self::MOST
+        });
+        u32::try_from(place).unwrap_or(u32::MAX)
+    }
+
+    #[must_use]
+    pub fn get(&self, place: u32) -> Option<String> {
+        self.0.lock().ok()?.get(place as usize).cloned()
+    }
+}
+
+/// Returns the visible ASCII characters and blanks of a server's text, at most `most` of them.
+#[must_use]
+pub fn plain_text(text: &[u8], most: usize) -> String {
+    let is_plain = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
+    text.iter()
+        .filter(is_plain)
+        .take(most)
+        .map(|byte| char::from(*byte))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_kept_once_and_their_number_is_limited() {
+        let texts = KeptTexts::new();
+        assert_eq!(texts.keep("a".to_owned()), texts.keep("a".to_owned()));
+        let places: Vec<_> = (0..200).map(|number| texts.keep(number.to_string())).collect();
+        assert_eq!(texts.get(places[0]).as_deref(), Some("0"));
+        assert_eq!(texts.get(places[199]), None);
+        assert_eq!(plain_text(b"too\x1b[2J many \xff\n", 9), "too[2J ma");
+    }
 
     static ONE: StatusTable = StatusTable {
         name: "one",

@@ -1,6 +1,6 @@
 //! Requests outside of load: one GET, one connection, one NEGOTIATE, and a check for loopback names.
 
-use crate::question::{answer_error, in_slices};
+use crate::question::{answer_error, checked_timeout, in_slices, nanoseconds};
 use crate::target::Target;
 use dyno_measure::monotonic_ns;
 use pyo3::exceptions::PyValueError;
@@ -8,9 +8,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
-
-const MOST_S: f64 = 86_400.0;
 
 /// Sends one GET to the target's address.
 #[pyfunction]
@@ -30,8 +27,11 @@ pub fn http_get<'py>(
     let timeout = checked_timeout(timeout_s)?;
     let target = target.inner.clone();
     let asked = in_slices(py, move || {
-        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        target.get(&path, monotonic_ns().saturating_add(timeout_ns), most_bytes)
+        target.get(
+            &path,
+            monotonic_ns().saturating_add(nanoseconds(timeout)),
+            most_bytes,
+        )
     })?;
     let asked = asked.ok_or_else(|| PyValueError::new_err("the target has no documents"))?;
     let answer = asked.map_err(|failure| {
@@ -54,8 +54,7 @@ pub fn http_connect(py: Python<'_>, target: &Target, timeout_s: f64) -> PyResult
     let timeout = checked_timeout(timeout_s)?;
     let (target, advising) = (target.inner.clone(), target.inner.clone());
     let connected = in_slices(py, move || {
-        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        target.connect(monotonic_ns().saturating_add(timeout_ns))
+        target.connect(monotonic_ns().saturating_add(nanoseconds(timeout)))
     })?;
     connected.map_err(|failure| answer_error(&failure, advising.advice_on(&failure)))
 }
@@ -90,13 +89,6 @@ pub fn smb_probe<'py>(
     row.set_item("max_read_bytes", offer.max_read_bytes)?;
     row.set_item("max_write_bytes", offer.max_write_bytes)?;
     Ok(row)
-}
-
-fn checked_timeout(timeout_s: f64) -> PyResult<Duration> {
-    Some(timeout_s)
-        .filter(|timeout_s| (0.0..=MOST_S).contains(timeout_s))
-        .and_then(|timeout_s| Duration::try_from_secs_f64(timeout_s).ok())
-        .ok_or_else(|| PyValueError::new_err("timeout_s must be between 0 and 86,400"))
 }
 
 /// Returns whether the text of a host names loopback, without a look-up.

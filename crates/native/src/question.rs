@@ -4,7 +4,7 @@
 
 use dyno_measure::Failure;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 /// Interval between checks for a signal or the end of the server.
 const SLICE: Duration = Duration::from_millis(50);
+const MOST_S: f64 = 86_400.0;
 
 create_exception!(
     serverdyno._native,
@@ -76,4 +77,15 @@ pub(crate) fn os_error(error: std::io::Error) -> PyErr {
 pub(crate) fn answer_error(failure: &Failure, advice: Option<&'static str>) -> PyErr {
     let fault = failure.fault;
     AnswerError::new_err((fault.name(), fault.side().name(), failure.to_string(), advice))
+}
+
+pub(crate) fn checked_timeout(timeout_s: f64) -> PyResult<Duration> {
+    Some(timeout_s)
+        .filter(|timeout_s| (0.0..=MOST_S).contains(timeout_s))
+        .and_then(|timeout_s| Duration::try_from_secs_f64(timeout_s).ok())
+        .ok_or_else(|| PyValueError::new_err("timeout_s must be between 0 and 86,400"))
+}
+
+pub(crate) fn nanoseconds(timeout: Duration) -> u64 {
+    u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)
 }

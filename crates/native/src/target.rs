@@ -1,7 +1,7 @@
 //! Load targets, and consent errors as Python exceptions.
 
 use crate::data::to_python;
-use crate::question::{answer_error, in_slices, os_error};
+use crate::question::{answer_error, checked_timeout, in_slices, nanoseconds, os_error};
 use dyno_engine::{OpenError, OpenTarget, Secrets};
 use dyno_net::tls::Identity;
 use dyno_net::TargetError;
@@ -10,6 +10,7 @@ use pyo3::exceptions::{PyException, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 create_exception!(
     serverdyno._native,
@@ -34,13 +35,14 @@ pub(crate) fn target_error(error: TargetError) -> PyErr {
 pub struct Target {
     pub(crate) inner: Arc<OpenTarget>,
     url: String,
+    timeout: Duration,
 }
 
 #[pymethods]
 impl Target {
     #[staticmethod]
     #[allow(clippy::too_many_arguments)] // Each secret has its name in Python.
-    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None, access_key=None))]
+    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None, access_key=None, timeout_s=10.0))]
     fn open(
         py: Python<'_>,
         protocol: &str,
@@ -50,7 +52,9 @@ impl Target {
         ticket: Option<String>,
         identity: Option<(String, String)>,
         access_key: Option<(String, String, Option<String>)>,
+        timeout_s: f64,
     ) -> PyResult<Self> {
+        let timeout = checked_timeout(timeout_s)?;
         let section: Value =
             serde_json::from_str(section).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let url = section["url"].as_str().unwrap_or_default().to_owned();
@@ -59,6 +63,7 @@ impl Target {
             password,
             ticket,
             access_key,
+            timeout_ns: Some(nanoseconds(timeout)),
             identity: identity.map(|(certificate, key)| Identity { certificate, key }),
         };
         let protocol = protocol.to_owned();
@@ -70,6 +75,7 @@ impl Target {
         Ok(Self {
             inner: Arc::new(inner),
             url,
+            timeout,
         })
     }
 
@@ -86,6 +92,11 @@ impl Target {
     #[getter]
     fn url(&self) -> &str {
         &self.url
+    }
+
+    #[getter]
+    fn timeout_s(&self) -> f64 {
+        self.timeout.as_secs_f64()
     }
 
     #[getter]
@@ -110,8 +121,8 @@ impl Target {
 
     #[pyo3(signature = (nonce, *, sessions=0))]
     fn look<'py>(&self, py: Python<'py>, nonce: u64, sessions: u32) -> PyResult<Bound<'py, PyAny>> {
-        let target = self.inner.clone();
-        let looks = in_slices(py, move || target.look(nonce, sessions))?;
+        let (target, timeout_ns) = (self.inner.clone(), nanoseconds(self.timeout));
+        let looks = in_slices(py, move || target.look(nonce, sessions, timeout_ns))?;
         to_python(py, &looks)
     }
 }

@@ -25,7 +25,7 @@ pub use ready_work::{ReadyWork, ReadyWorkMeter};
 pub use socket::datagrams::{Datagrams, MOST_DATAGRAM_BYTES};
 pub use socket::{Dialer, Idle, Listener, Peer, Preamble, Socket};
 pub use target::{
-    consent_document, is_loopback, is_plain_host, name_and_port, names_loopback, resolve, unescaped, Consent,
-    Namespace, TargetError,
+    consent_document, is_loopback, is_plain_host, name_and_port, names_loopback, resolve, unescaped,
+    BeforeLoad, Consent, Document, Namespace, TargetError,
 };
 pub use thread::{pin_to, run_delay_ns, wake_on_time};

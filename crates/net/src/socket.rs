@@ -2,6 +2,7 @@
 
 pub mod datagrams;
 mod listener;
+mod reserved;
 
 pub use listener::Listener;
 
@@ -415,6 +416,8 @@ pub struct Dialer {
     highest_source: Cell<u32>,
     reuse_sockets: bool,
     preamble: Option<Preamble>,
+    /// Next port below 1024 to dial from; None: the kernel chooses a port.
+    reserved_port: Cell<Option<u16>>,
 }
 
 impl Dialer {
@@ -429,6 +432,7 @@ impl Dialer {
             reuse_sockets: target.is_loopback(),
             target,
             preamble: None,
+            reserved_port: Cell::new(None),
         }
     }
 
@@ -481,8 +485,11 @@ impl Dialer {
     }
 
     fn try_dial(&self, kind: SocketType) -> Result<Socket, Errno> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let fd = net::socket_with(self.target.family(), kind, flags, None)?;
+        let reserved = self.reserved_port.get();
+        if let Some(dialed) = reserved.and_then(|first| self.try_reserved(kind, first)) {
+            return dialed;
+        }
+        let fd = self.open_socket(kind)?;
         if let Some(source) = self.source_address() {
             // `connect` chooses the port, so only the 4-tuple of addresses and ports must be unique.
             setsockopt(&fd, IpBindAddressNoPort, &true)
@@ -490,9 +497,18 @@ impl Dialer {
             net::bind(&fd, &SocketAddr::new(IpAddr::V4(source), 0))?;
         }
         self.target.connect(&fd)?;
+        Ok(self.dialed(fd))
+    }
+
+    fn open_socket(&self, kind: SocketType) -> Result<OwnedFd, Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        net::socket_with(self.target.family(), kind, flags, None)
+    }
+
+    fn dialed(&self, fd: OwnedFd) -> Socket {
         let mut socket = Socket::new(fd, self.executor.clone());
         socket.preamble = self.preamble.map(|preamble| (preamble, self.target.address()));
-        Ok(socket)
+        socket
     }
 
     /// Returns the source address to bind, or None to let the kernel choose one until its ports are

@@ -37,8 +37,9 @@ const NO_ENTRY: &[u32] = &[Status::NoEnt as u32];
 const GRACE: &[u32] = &[Status4::Grace as u32];
 const DENIED: &[u32] = &[Status::Perm as u32, Status::Access as u32];
 const LOW_PORT: &str =
-    "Most often, the server accepts requests only from ports below 1024, which are not used here: give the export the option \
-     insecure (Ganesha: PrivilegedPort = false). Otherwise, allow sec=sys on it: Kerberos is not supported.";
+    "The server may accept requests only from ports below 1024, which dyno uses then if it runs as root: run it so, or \
+     give the export the option insecure (Ganesha: PrivilegedPort = false). Otherwise, allow sec=sys on it: Kerberos is \
+     not supported.";
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
@@ -48,7 +49,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::ResponseTimeout, GRACE, "The server has restarted, and waits for the clients of before (NFSv4): wait until its grace period is over, mostly 90 s, and start again. Linux: nfsv4gracetime; Ganesha: Grace_Period, or Graceless = true."),
-    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer. Perhaps it is not an NFS server."),
+    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer in time. A sleeping disk may take longer at the first access: open the export once, and start again, or raise timeout_s of the suite. Perhaps it is not an NFS server."),
     Row::failed(Fault::ClosedEarly, &[], "Check the port, whether the server still runs, and its log: it ended the connection. Some servers do so above a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others with clients whose port is above 1023."),
     Row::failed(Fault::ConnectionReset, &[], "Check the port, whether the server still runs, and its log: it ended the connection. Some servers do so above a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others with clients whose port is above 1023."),
     Row::failed(Fault::MalformedMessage, &[], "The server violates the protocol. Check the port, and report this with the server's version."),
@@ -58,8 +59,8 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and make the file system below it writable."),
     Row::failed(Fault::AccessDenied, &[], "The server maps root to nobody (root_squash), or the export is read-only. Name a user who may write in the directory, ?uid=1000&gid=1000 after the URL, or export it with rw,no_root_squash. If it maps all users to nobody (all_squash), chown the directory on the server to anonuid (mostly 65534).").when(as_root),
     Row::failed(Fault::AccessDenied, &[], "The user whose uid the clients send may not write in the directory, or the export is read-only. Name another with ?uid=1000&gid=1000 after the URL, or change the directory's owner or mode on the server. If the export maps all users to one (all_squash), the uid that clients send has no effect: chown the directory to that user (anonuid, mostly 65534)."),
-    Row::failed(Fault::NotFound, &[], "A file of the load, or its directory, is gone: somebody removed it on the server."),
-    Row::failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (exportfs -ra)."),
+    Row::failed(Fault::NotFound, &[], "A file of the load, or its directory, is gone: somebody removed it, or replaced the exported directory, on the server."),
+    Row::failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (Linux: exportfs -ra; Ganesha: reload or restart it)."),
     Row::failed(Fault::SessionLost, &[], "The server ended the session: check whether the server still runs, and its log."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
     Row::failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or write less: a suite with fewer clients, a smaller -s (Bonnie) or --scale (scenarios). Ganesha answers so, too, for an export with Access_Type = MDONLY: set RW."),
@@ -76,9 +77,9 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow UDP (Ganesha: Transports, Protocols): leave out proto=udp.").when(over_udp),
     Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow this version of NFS, or TCP (Ganesha: Protocols, Transports): name another version, ?vers=4.1 or ?vers=3, or ?proto=udp for an export without TCP (NFSv3 only)."),
     Row::refused(Refusal::Export, &[Status::NotDir as u32], "The URL names a file: name its directory."),
-    Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path, or hides it from this client: from its address, or from ports above 1023 (option insecure; Ganesha: PrivilegedPort = false). With NFSv4 paths begin at the server's pseudo root (Linux: fsid=0; Ganesha: Pseudo), and an export may be for NFSv3 only (Ganesha: Protocols).").when(by_version_4),
+    Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path, or hides it from this client: from its address, or from ports above 1023 (run dyno as root, or use the option insecure; Ganesha: PrivilegedPort = false). With NFSv4 paths begin at the server's pseudo root (Linux: fsid=0; Ganesha: Pseudo), and an export may be for NFSv3 only (Ganesha: Protocols).").when(by_version_4),
     Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path: `showmount -e` on a client lists them."),
-    Row::refused(Refusal::Export, DENIED, "The export denies this client, or there is no export of this path: `showmount -e` on a client lists them, with their clients. Ports below 1024 are not used here: an export that requires them needs the option insecure."),
+    Row::refused(Refusal::Export, DENIED, "The export denies this client, or there is no export of this path: `showmount -e` on a client lists them, with their clients. An export that requires ports below 1024 needs dyno to run as root, or the option insecure. The server may have this path under NFSv4 only: ?vers=4.1."),
     Row::refused(Refusal::Export, &[Status::Stale as u32], "The exported directory was removed or replaced on the server: export it again (Linux: exportfs -ra; Ganesha: reload or restart it)."),
     Row::refused(Refusal::Export, &[], "Look in the server's log for why it refused the export."),
     Row::refused(Refusal::Flavor, &[Denied::TooWeak as u32], LOW_PORT),
@@ -86,7 +87,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::NoFlavor, &[], "Allow sec=sys on the export: Kerberos is not supported. A server whose Kerberos is not set up names no flavor for an export with sec=krb5 alone (Ganesha: SecType = sys)."),
     Row::refused(Refusal::NotNfs, &[], "Check the port: it belongs to another service, such as mountd. The usual one is 2049.").when(by_version_4),
     Row::refused(Refusal::NotNfs, &[], "Check the port: it belongs to another kind of server, or to one that only speaks NFSv4."),
-    Row::refused(Refusal::OnlyNfs4, &[], "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL."),
+    Row::refused(Refusal::OnlyNfs4, &[], "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL: ?nfsport=2049&mountport=20048."),
     Row::refused(Refusal::NotNfs4, &[], "Enable version 4.1 on the server, or measure it with NFSv3: ?vers=3."),
     Row::refused(Refusal::ClientId, &[], "Look in the server's log for why it refused the client: it may have too many clients, or be in its grace period."),
     Row::refused(Refusal::Session, &[], "Look in the server's log for why it refused the client: it may have too many clients, or be in its grace period."),

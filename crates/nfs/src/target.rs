@@ -20,17 +20,15 @@ use crate::advice::advice;
 use crate::session::{ask_ports, Options, Session, Version, NFS_PORT};
 use crate::wire::Transport;
 use dyno_files::{read_beginning, Postponed};
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::Failure;
 use dyno_net::{is_loopback, is_plain_host, name_and_port, resolve, run_alone, unescaped};
-use dyno_net::{Consent, Dialer, Executor, Namespace, TargetError};
+use dyno_net::{BeforeLoad, Consent, Dialer, Document, Executor, Namespace, TargetError};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Time limit for resolving the name, querying the portmapper and checking the consent of all exports.
-const TIMEOUT_NS: u64 = 10_000_000_000;
 const MAX_DOCUMENT_BYTES: u32 = 4096;
 /// Client number of the session that checks the consent; no client of a load has it.
 const ASKING_CLIENT: u64 = u64::MAX;
@@ -72,7 +70,7 @@ impl NfsTarget {
         exports: Vec<String>,
         options: Options,
         network_namespace: Option<&Path>,
-        token: Option<&str>,
+        asking: impl Into<BeforeLoad>,
     ) -> Result<Self, TargetError> {
         let parts = split_url(url)?;
         let exports = choose_exports(url, &parts.path, exports)?;
@@ -89,9 +87,9 @@ impl NfsTarget {
                 "{url:?}: NFSv4 does not run over UDP (RFC 8881, 2.9.1): use proto=tcp or vers=3"
             )));
         }
-        let (within, token) = (namespace.clone(), token.map(str::to_owned));
+        let (within, asking) = (namespace.clone(), asking.into());
         namespace.within(move || {
-            let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+            let (deadline_ns, token) = (asking.deadline_ns(), asking.token.as_deref());
             let address = resolve(&host, NFS_PORT, deadline_ns).map_err(TargetError::Io)?;
             let named = name_and_port(&host, 0).map(|(_, port)| port);
             let (nfs_port, mount_port) = match (nfs_port.or(named), mount_port) {
@@ -119,7 +117,7 @@ impl NfsTarget {
             };
             if token.is_some() || !target.is_loopback() {
                 for export in &target.exports {
-                    target.ask_consent(export, token.as_deref(), deadline_ns)?;
+                    target.ask_consent(export, token, deadline_ns)?;
                 }
             }
             Ok(target)
@@ -183,17 +181,16 @@ impl NfsTarget {
 
     fn ask_consent(&self, export: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
         let place = format!("the root of the export {export}");
-        Consent::ask(&self.host, token, &place, |name| {
+        let fetch = |name: &str| {
             let asked = name.to_owned();
-            let fetched = run_alone(deadline_ns, |executor| {
+            run_alone(deadline_ns, |executor| {
                 let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
                 let session = self.session(executor, &dialer, export, ASKING_CLIENT);
                 async move { read_beginning(session, &asked, MAX_DOCUMENT_BYTES).await }
-            });
-            fetched.map_err(|failure| match failure.fault {
-                Fault::AccessDenied => Consent::unreadable(name, &place, &failure),
-                _ => no_session(export, &failure, &self.options),
             })
+        };
+        Consent::ask(&self.host, token, Document::file(&place), fetch, |failure| {
+            no_session(export, failure, &self.options)
         })
     }
 }

@@ -11,6 +11,8 @@ pub(crate) struct Circumstances {
     pub is_anonymous: bool,
     pub payload: Payload,
     pub is_secure: bool,
+    /// Requests name the bucket in the host's name.
+    pub is_virtual: bool,
 }
 
 /// A row: names of errors, the circumstance that must hold, and the text.
@@ -27,6 +29,14 @@ fn always(_: &Circumstances) -> bool {
 fn anonymous(is: &Circumstances) -> bool {
     is.is_anonymous
 }
+
+fn virtual_host(is: &Circumstances) -> bool {
+    is.is_virtual
+}
+
+const VIRTUAL: &str =
+    "With --addressing virtual the server must know the bucket in the host's name (its own domain is a setting, \
+     such as MINIO_DOMAIN): set it, or use --addressing path. If the server does know it, create the bucket.";
 
 fn chunked(is: &Circumstances) -> bool {
     is.payload == Payload::Chunked
@@ -67,6 +77,11 @@ const ROWS: &[Row] = &[
         names: &["AuthorizationHeaderMalformed", "PermanentRedirect", "BucketRegionError", "TemporaryRedirect"],
         circumstance: always,
         text: "The bucket is in another region: give --region REGION, and use the endpoint of that region.",
+    },
+    Row {
+        names: &["NoSuchBucket", "InvalidBucketName", "MethodNotAllowed", "NoSuchKey"],
+        circumstance: virtual_host,
+        text: VIRTUAL,
     },
     Row {
         names: &["NoSuchBucket", "InvalidBucketName"],
@@ -144,10 +159,10 @@ fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
             "The server states an ETag or size that its answer to the PUT did not have. Some servers change the ETag of \
              multipart uploads: try --part-bytes above the size of the objects.",
         ),
-        Fault::MalformedMessage => Some(
-            "The response is not as S3 describes it: check that the URL leads to an S3 server. With --addressing virtual, \
-             the server must know the bucket in the host's name; --addressing path puts it into the path.",
-        ),
+        Fault::MalformedMessage if is.is_virtual => Some(VIRTUAL),
+        Fault::MalformedMessage => {
+            Some("The response is not as S3 describes it: check that the URL leads to an S3 server.")
+        }
         _ => None,
     }
 }
@@ -175,6 +190,12 @@ fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
                  longer. Something else than an S3 server may also listen there.",
             )
         }
+        Fault::WrongCertificateName if is.is_virtual => {
+            return Some(
+                "With --addressing virtual the certificate must be for BUCKET.HOST: *.HOST covers only a bucket without \
+                 dots. Use --addressing path, or another certificate. --insecure accepts any.",
+            )
+        }
         Fault::WrongCertificateName => {
             return Some(
                 "Use a URL with a name that the server's certificate is for: /etc/hosts gives a name any address. \
@@ -200,6 +221,7 @@ mod tests {
             is_anonymous: false,
             payload,
             is_secure: false,
+            is_virtual: false,
         };
         let failure = failure.into();
         let found = advice(&failure, &is);

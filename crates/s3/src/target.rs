@@ -8,19 +8,21 @@
 use crate::advice::{advice, Circumstances};
 use crate::checksum::Checksum;
 use crate::client::{Call, Client, Payload, Settings};
+use crate::code::name_in;
 use crate::place::Place;
 use crate::sign::{Credentials, Signer};
 use dyno_http::{PlainTcp, TlsOverTcp, Transport, Trusting};
-use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::tls::{can_be_certified, ClientOptions, TlsClient, Version, Versions};
-use dyno_net::{is_loopback, name_and_port, resolve, system_failure, Consent, Dialer, Executor, TargetError};
+use dyno_net::{
+    is_loopback, name_and_port, resolve, system_failure, unescaped, BeforeLoad, Consent, Dialer, Document,
+    Executor, TargetError,
+};
 use std::cell::RefCell;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Limit for name look-up, connection and answer together.
-const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 const BUFFER_BYTES: usize = 16 * 1024;
 const MAX_DOCUMENT_BYTES: usize = 4096;
 const HTTP_PORT: u16 = 80;
@@ -76,9 +78,9 @@ impl S3Target {
     ///
     /// # Errors
     /// See `TargetError`.
-    pub fn open(url: &str, options: &S3Options, token: Option<&str>) -> Result<Self, TargetError> {
-        let parts = split_url(url, options.addressing)?;
-        let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+    pub fn open(url: &str, options: &S3Options, asking: impl Into<BeforeLoad>) -> Result<Self, TargetError> {
+        let (parts, asking) = (split_url(url, options.addressing)?, asking.into());
+        let (deadline_ns, token) = (asking.deadline_ns(), asking.token.as_deref());
         let port = if parts.is_secure { HTTPS_PORT } else { HTTP_PORT };
         let address = resolve(parts.authority, port, deadline_ns).map_err(TargetError::Io)?;
         let (host, base) = match options.addressing {
@@ -144,6 +146,7 @@ impl S3Target {
             is_anonymous: self.credentials.is_none(),
             payload: self.settings.payload,
             is_secure: self.settings.is_secure,
+            is_virtual: self.settings.base.is_empty(),
         };
         advice(failure, &is)
     }
@@ -159,12 +162,13 @@ impl S3Target {
         Dialer::new(executor.clone(), self.address, number)
     }
 
-    /// Returns the state of the bucket, in which load uses keys that begin with `name`. Asks without load.
+    /// Returns the state of the bucket, in which load uses keys that begin with `name`. Asks without load, for at most
+    /// `timeout_ns`.
     ///
     /// # Errors
     /// Why the bucket can't be listed.
-    pub fn look(&self, name: &str) -> Result<BucketLook, Failure> {
-        let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+    pub fn look(&self, name: &str, timeout_ns: u64) -> Result<BucketLook, Failure> {
+        let deadline_ns = monotonic_ns().saturating_add(timeout_ns);
         let prefix = format!("{}{name}", self.prefix);
         self.alone(deadline_ns, |mut client| async move {
             // One call, so that all pages together have one deadline.
@@ -173,28 +177,45 @@ impl S3Target {
     }
 
     fn ask_consent(&self, host: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
-        let consent = Consent::of(host, token)?;
-        let key = format!("serverdyno-{}", consent.token());
-        let found = self.alone(deadline_ns, |mut client| {
-            let key = key.clone();
-            async move {
-                let mut document = Vec::new();
-                let mut take = |data: &[u8]| {
-                    let room = (MAX_DOCUMENT_BYTES + 1).saturating_sub(document.len());
-                    document.extend_from_slice(&data[..data.len().min(room)]);
-                };
-                let call = &mut Call::new(monotonic_ns());
-                client.get(&key, &mut take, call).await?;
-                Ok(document)
-            }
-        });
-        let found = match found {
-            Ok(document) => Some(document).filter(|document| document.len() <= MAX_DOCUMENT_BYTES),
-            Err(failure) if failure.fault == Fault::ObjectMissing => None,
-            Err(failure) => return Err(TargetError::Answer(failure, self.advice(&failure))),
+        let place = format!("the bucket {}", self.settings.bucket);
+        let document = Document {
+            kind: "object",
+            extension: "",
+            place: &place,
+            is_denied: &|failure| self.denies_object(failure),
+            how_to_allow: "This object contains the server's consent to load: create it if it is missing, and allow the \
+                           access key to read it (s3:GetObject), also if the key is for a prefix only.",
         };
-        let place = format!("{key}, as an object of the bucket {},", self.settings.bucket);
-        consent.judge(found.as_deref(), &place)
+        let fetch = |key: &str| self.fetch(key.to_owned(), deadline_ns);
+        Consent::ask(host, token, document, fetch, |failure| {
+            TargetError::Answer(*failure, self.advice(failure))
+        })
+    }
+
+    /// Returns whether a failure says that the access key may not read an object, or may not know that it is missing.
+    fn denies_object(&self, failure: &Failure) -> bool {
+        failure.fault == Fault::AccessDenied
+            && self.credentials.is_some()
+            && matches!(name_in(failure), None | Some("AccessDenied"))
+    }
+
+    /// Returns a small object, or None if it does not exist or is larger.
+    fn fetch(&self, key: String, deadline_ns: u64) -> Result<Option<Vec<u8>>, Failure> {
+        let found = self.alone(deadline_ns, |mut client| async move {
+            let mut document = Vec::new();
+            let mut take = |data: &[u8]| {
+                let room = (MAX_DOCUMENT_BYTES + 1).saturating_sub(document.len());
+                document.extend_from_slice(&data[..data.len().min(room)]);
+            };
+            let call = &mut Call::new(monotonic_ns());
+            client.get(&key, &mut take, call).await?;
+            Ok(document)
+        });
+        match found {
+            Ok(document) => Ok(Some(document).filter(|document| document.len() <= MAX_DOCUMENT_BYTES)),
+            Err(failure) if failure.fault == Fault::ObjectMissing => Ok(None),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Runs `ask` with a client outside of load.
@@ -341,10 +362,13 @@ fn split_url(url: &str, addressing: Addressing) -> Result<Parts<'_>, TargetError
         (_, Some(rest)) => (true, rest),
         _ => return refuse("a URL of a bucket begins with s3:// or s3s://"),
     };
-    if !rest.bytes().all(|byte| byte.is_ascii_graphic()) || rest.contains(['?', '#', '%', '\\', '@']) {
-        return refuse("host, bucket and prefix have only visible ASCII characters, and none of ?#%\\@");
+    if rest.contains(['?', '#']) || rest.chars().any(char::is_control) {
+        return refuse("the path has characters with another meaning: write ? as %3F and # as %23");
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if !authority.bytes().all(|byte| byte.is_ascii_graphic()) || authority.contains(['%', '\\', '@']) {
+        return refuse("there is no plain host[:port] after the scheme");
+    }
     let Some((name, _)) = name_and_port(authority, HTTPS_PORT) else {
         return refuse("there is no plain host[:port] after the scheme");
     };
@@ -353,13 +377,20 @@ fn split_url(url: &str, addressing: Addressing) -> Result<Parts<'_>, TargetError
     if bucket.is_empty() || bucket.starts_with('.') || !bucket.bytes().all(of_bucket) {
         return refuse("the host is followed by the name of a bucket: s3://HOST[:PORT]/BUCKET[/PREFIX]");
     }
-    let prefix = prefix.trim_end_matches('/');
+    let prefix = unescaped(prefix.trim_end_matches('/')).and_then(|bytes| String::from_utf8(bytes).ok());
+    let prefix = match prefix {
+        Some(prefix) if !prefix.chars().any(char::is_control) => prefix,
+        _ => return refuse("the prefix has a % escape that is not valid UTF-8, or a control character; write % itself as %25"),
+    };
     let odd = |part: &str| matches!(part, "" | "." | "..");
     if !prefix.is_empty() && prefix.split('/').any(odd) || prefix.len() > MOST_PREFIX_BYTES {
         return refuse("the prefix has an empty part, or a part . or .., or is longer than 512 bytes");
     }
     if addressing == Addressing::Virtual && (authority.starts_with('[') || is_address(name)) {
-        return refuse("a bucket in the host's name needs a host with a name, not an address");
+        return refuse(
+            "with --addressing virtual the bucket stands before the host, which must be a name, not an address: use the \
+             server's name, or --addressing path",
+        );
     }
     if is_secure && !can_be_certified(name) {
         return refuse("no certificate can be for such a host");
@@ -406,6 +437,10 @@ mod tests {
             "s3://host.example/b/some/where/",
             Some((false, "host.example", "b", "some/where/")),
         );
+        check(
+            "s3://host/b/a b/\u{fc}n%c3%af+c&=%25/x@y",
+            Some((false, "host", "b", "a b/\u{fc}n\u{ef}+c&=%/x@y/")),
+        );
     }
 
     #[test]
@@ -420,6 +455,11 @@ mod tests {
             "s3://user@host/b",
             "s3://host/b?x",
             "s3://host/b/%2e",
+            "s3://host/b/%2e%2e/c",
+            "s3://host/b/%ff",
+            "s3://host/b/a%2fb",
+            "s3://host/b/%0a",
+            "s3://h\u{e9}/b",
             "s3://host/b/a/../c",
             "s3://host/b//c",
             "s3://host/..",

@@ -70,7 +70,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 445."),
     Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
-    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer. Perhaps it is not a file server."),
+    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer in time. A sleeping disk may take longer at the first access: open the share once, and start again, or raise timeout_s of the suite. Perhaps it is not a file server."),
     Row::failed(Fault::ClosedEarly, &[], "Check the port, whether the server still runs, and its log: it ended the connection."),
     Row::failed(Fault::ConnectionReset, &[], "Check the port, whether the server still runs, and its log: it ended the connection."),
     Row::failed(Fault::WrongSignature, &[], "Server and client have different keys: something between them may have changed messages, or the server is faulty. Try another max_dialect."),

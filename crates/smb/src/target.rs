@@ -20,17 +20,15 @@ use crate::advice::advice;
 use crate::session::{Options, Session};
 use crate::smb1;
 use dyno_files::read_beginning;
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::Failure;
 use dyno_net::{is_loopback, is_plain_host, name_and_port, resolve, run_alone, unescaped};
-use dyno_net::{Consent, Dialer, Namespace, TargetError};
+use dyno_net::{BeforeLoad, Consent, Dialer, Document, Namespace, TargetError};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 
 const SMB_PORT: u16 = 445;
-/// Time limit for resolving the name and checking the consent of all shares.
-const TIMEOUT_NS: u64 = 10_000_000_000;
 const MAX_DOCUMENT_BYTES: u32 = 4096;
 /// Client number of the session that checks the consent.
 const ASKING_CLIENT: u32 = u32::MAX;
@@ -65,7 +63,7 @@ impl SmbTarget {
         shares: Vec<String>,
         options: Options,
         network_namespace: Option<&Path>,
-        token: Option<&str>,
+        asking: impl Into<BeforeLoad>,
     ) -> Result<Self, TargetError> {
         let parts = split_url(url)?;
         let shares = choose_shares(url, &parts.share, shares)?;
@@ -77,8 +75,8 @@ impl SmbTarget {
             ..options
         };
         let host = parts.host.to_owned();
-        let (within, token) = (namespace.clone(), token.map(str::to_owned));
-        namespace.within(move || Self::open_here(host, shares, options, within, token.as_deref()))
+        let (within, asking) = (namespace.clone(), asking.into());
+        namespace.within(move || Self::open_here(host, shares, options, within, &asking))
     }
 
     fn open_here(
@@ -86,9 +84,9 @@ impl SmbTarget {
         shares: Vec<String>,
         options: Options,
         namespace: Namespace,
-        token: Option<&str>,
+        asking: &BeforeLoad,
     ) -> Result<Self, TargetError> {
-        let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+        let (deadline_ns, token) = (asking.deadline_ns(), asking.token.as_deref());
         let target = Self {
             address: resolve(&host, SMB_PORT, deadline_ns).map_err(TargetError::Io)?,
             host,
@@ -140,15 +138,10 @@ impl SmbTarget {
 
     fn ask_consent(&self, share: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
         let place = format!("the root of the share {share}");
-        Consent::ask(&self.host, token, &place, |name| {
-            self.fetch(share, name.to_owned(), deadline_ns)
-                .map_err(|failure| match failure.fault {
-                    Fault::AccessDenied => Consent::unreadable(name, &place, &failure),
-                    _ => {
-                        let advice = advice(&failure, &self.options);
-                        TargetError::of_session(&format!("share {share}"), &failure, advice)
-                    }
-                })
+        let fetch = |name: &str| self.fetch(share, name.to_owned(), deadline_ns);
+        Consent::ask(&self.host, token, Document::file(&place), fetch, |failure| {
+            let advice = advice(failure, &self.options);
+            TargetError::of_session(&format!("share {share}"), failure, advice)
         })
     }
 

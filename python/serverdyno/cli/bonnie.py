@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -40,9 +41,9 @@ HABITS = {
     ),
     "-r": (
         "the size is not derived from the memory",
-        "Leave the option out, and give the size in MB: -s 16384.",
+        "Leave the option out, and give the size: -s 16G.",
     ),
-    "--size": ("the option for the size is -s", "Give it in MB: -s 16384."),
+    "--size": ("the option for the size is -s", "-s 16G, or a number of MB."),
     "-f": ("the character phases always run", ALONE),
     "-b": (
         "dyno bonnie does not sync after each write",
@@ -103,18 +104,13 @@ def bonnie(
     original.
     """
     from serverdyno.analysis import bonnie_rows  # noqa: PLC0415
-    from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import suites  # noqa: PLC0415
     from serverdyno.plan.protocols.bonnie import BONNIE, BonnieSettings  # noqa: PLC0415
     from serverdyno.plan.protocols.files import FILES, FilesSettings  # noqa: PLC0415
     from serverdyno.store.records import step_figures  # noqa: PLC0415
 
-    size = given.get("size_mib") or "1"
-    if not f"{size}".isdecimal():
-        raise UserError(
-            f"-s {size}: the size must be a whole number of MB",
-            hint="Give 16 GB as -s 16384. For bonnie++'s -s SIZE:CHUNK, use -s SIZE --chunk BYTES.",
-        )
+    if "size_mib" in given:
+        given = given | {"size_mib": _mib(f"{given['size_mib']}")}
     values = one_liner.read(given, _fields(), "dyno bonnie")
     own = {name: values.pop(name) for name in BonnieSettings.model_fields if name in values}
     suite = suites.load(BONNIE).with_settings(FILES, FilesSettings(bonnie=BonnieSettings(**own)))
@@ -144,6 +140,21 @@ def bonnie(
     _tell_bound(records, values.get("max_rate_per_s"))
 
 
+def _mib(size: str) -> str:
+    """Return a size, with a unit as in bonnie++ (k, m or g), in MB (2^20 bytes). Raises UserError."""
+    from serverdyno.errors import UserError  # noqa: PLC0415
+
+    found = re.fullmatch(r"(\d+)(?:([kmgt])(?:i?b)?)?", size, re.IGNORECASE | re.ASCII)
+    kib = int(found[1]) * KIB[(found[2] or "m").lower()] if found else 0
+    if found is None or kib % 1024:
+        raise UserError(
+            f"-s {size}: the size must be a whole number of MB, or end with K, M or G",
+            hint="For example -s 16384 or -s 16G. For bonnie++'s -s SIZE:CHUNK, use -s SIZE --chunk BYTES.",
+        )
+    return f"{kib // 1024}"
+
+
+KIB = {"k": 1, "m": 1 << 10, "g": 1 << 20, "t": 1 << 30}
 TIMES = ("elapsed_s", "user_s", "system_s")
 
 

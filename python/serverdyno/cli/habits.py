@@ -58,6 +58,14 @@ ON_THE_WEB = {
         "PUT a file: --method PUT --data-file FILE. Credentials: export DYNO_AUTHORIZATION=user:password, and give "
         "--auth basic.",
     ),
+    **dict.fromkeys(
+        ("--user", "--username", "--password"),
+        (
+            "every record would contain a password from the command line",
+            "For a web server, export DYNO_AUTHORIZATION=user:password, and give --auth basic. A file server is "
+            "measured by dyno bonnie and dyno scenario, which have --user.",
+        ),
+    ),
     "-v": (
         "dyno prints no answers, and counts failures by kind",
         "Leave it out. The version: dyno --version.",

@@ -73,12 +73,12 @@ def measure(
     """Carry out a plan that was made from options, and show its result."""
     from serverdyno.cli import carry_out, extras  # noqa: PLC0415
     from serverdyno.plan.load import with_fleet  # noqa: PLC0415
-    from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
+    from serverdyno.run.create import create_experiment  # noqa: PLC0415
 
     if report or as_json:
         extras.require("report")
     plan, suite, text = planned()
     if fleet is not None:
         plan = with_fleet(plan, fleet)
-    with create_experiment(into or default_folder(plan.name), text, plan, [suite]) as experiment:
+    with create_experiment(into, text, plan, [suite]) as experiment:
         carry_out.carry_out_and_report(experiment, page=report, new=True, as_json=as_json)

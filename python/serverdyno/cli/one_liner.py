@@ -68,7 +68,7 @@ def url_of(directory: str) -> str:
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import protocols  # noqa: PLC0415
 
-    if "://" in directory:
+    if "://" in directory or re.match("file:/", directory, re.IGNORECASE):
         return protocols.normal_url(directory)
     if not directory:
         raise UserError(
@@ -141,13 +141,12 @@ def run(
     from serverdyno.cli.output import say  # noqa: PLC0415
     from serverdyno.cli.progress import progress_for  # noqa: PLC0415
     from serverdyno.errors import DynoError, ServerError  # noqa: PLC0415
-    from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
+    from serverdyno.run.create import create_experiment  # noqa: PLC0415
     from serverdyno.run.experiment import carry_out  # noqa: PLC0415
 
     plan, console = _plan(suite, place, values), Console(stderr=True)
-    folder = into or default_folder(plan.name)
     text = tomli_w.dumps(plan.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
-    with create_experiment(folder, f"# Made by: dyno {command}\n\n{text}", plan, [suite]) as experiment:
+    with create_experiment(into, f"# Made by: dyno {command}\n\n{text}", plan, [suite]) as experiment:
         say(console, f"experiment: {experiment.folder}")
         try:
             with progress_for(console, tells_failures=False) as progress:

@@ -76,7 +76,7 @@ def run(
     from serverdyno.plan.against import against as merged  # noqa: PLC0415
     from serverdyno.plan.load import load_plan, until_precise, with_fleet, with_testbed  # noqa: PLC0415
     from serverdyno.plan.testbed import of_option  # noqa: PLC0415
-    from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
+    from serverdyno.run.create import create_experiment  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
     loaded = load_plan(plan, settings_types(), scale, suite, clients)
@@ -90,8 +90,7 @@ def run(
     if until is not None:
         loaded = replace(loaded, plan=until_precise(loaded.plan, until, loaded.suites))
     check_published(loaded.plan)
-    folder = into or default_folder(loaded.plan.name)
-    with create_experiment(folder, loaded.text, loaded.plan, loaded.suites) as experiment:
+    with create_experiment(into, loaded.text, loaded.plan, loaded.suites) as experiment:
         carry_out.carry_out_and_report(experiment, new=True, live=live)
 
 

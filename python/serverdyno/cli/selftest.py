@@ -47,14 +47,14 @@ def selftest(
     from serverdyno.plan.suites import load  # noqa: PLC0415
     from serverdyno.probes import noise_floor  # noqa: PLC0415
     from serverdyno.report.selftest import judge  # noqa: PLC0415
-    from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
+    from serverdyno.run.create import create_experiment  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
     noise_floor.prepare()
     text = PLAN.format(repetitions=repetitions, server=server)
     plan = parse_plan(text, "dyno selftest", settings_types(), scale)
     suite = load(plan.suite_names[0])
-    with create_experiment(into or default_folder(plan.name), text, plan, [suite]) as experiment:
+    with create_experiment(into, text, plan, [suite]) as experiment:
         carry_out.carry_out_and_report(experiment)
         judged = judge(report.build(experiment))
     out = standard_output()

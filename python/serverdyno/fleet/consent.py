@@ -22,6 +22,7 @@ from serverdyno.plan.model import Bounds, Mix
 from serverdyno.plan.open_load import MAX_RATE_PER_S
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.look import LOOK_S
 from serverdyno.plan.protocols.model import SectionModel
 
 TOKEN_BYTES = 16
@@ -40,14 +41,18 @@ HINTS: dict[int | None, str] = {
 """Remedies if a target can't be opened, by the error number."""
 
 
-def open_target(
+def open_target(  # noqa: PLR0913 (what a target is opened with)
     protocol: Protocol[Any],
     access: Access,
     settings: SectionModel,
     bounds: Bounds | None = None,
     mixes: Sequence[Mix] = (),
+    *,
+    timeout_s: float = LOOK_S,
 ) -> Target:
     """Return the target of `access` for load within `bounds`. Only a target on loopback needs no bounds.
+
+    `timeout_s` bounds the opening, and each later look.
 
     Raises UserError, ServerError, or ConsentError that says how to give consent.
     """
@@ -63,6 +68,7 @@ def open_target(
             ticket=access.ticket,
             identity=access.identity,
             access_key=access.access_key,
+            timeout_s=timeout_s,
         )
 
     target = _consenting(protocol, access, opened)
@@ -130,7 +136,7 @@ def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str |
         raise UserError(told, hint=f"A URL is, for example, {protocol.example_url}") from error
     except SessionError as error:
         why, advice = error.args
-        raise ServerError(f"{url} did not open a session: {why}", hint=advice) from error
+        raise ServerError(f"{url}: {why}", hint=advice) from error
     except AnswerError as error:
         raise no_answer(url, "the request for consent", error) from error
     except OSError as error:

@@ -17,7 +17,8 @@ from serverdyno.errors import ServerError, WorkloadError, no_answer
 from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Bounds, Mix
-from serverdyno.plan.protocols.http import EMPTY_HINT, HTTP
+from serverdyno.plan.protocols.http import BODILESS, EMPTY_HINT, HTTP
+from serverdyno.plan.protocols.http_request import RequestSettings
 from serverdyno.servers import waiting
 
 PREFLIGHT_S = 0.3
@@ -29,6 +30,8 @@ The pause lets a server with a rate limit recover from a burst.
 """
 PATH_HINT = "Correct this path, or remove it. If its status is right, give all right statuses: --expect-status 200,404."
 """Hint for a path whose status is wrong. Other paths of the same host may be right."""
+WITHOUT_BODY = [204, 205, 304]
+"""Statuses whose answers have no body (RFC 9110, 15.3.5, 15.3.6 and 15.4.5)."""
 FINAL = {
     "connection_refused",
     "connect_timeout",
@@ -60,6 +63,8 @@ class Preflight:
     results: Sequence[Counted]
     server: str | None
     warning: tuple[str, str | None] | None
+    notes: Sequence[str] = ()
+    """Facts for the server's disclosure."""
 
 
 def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
@@ -89,9 +94,15 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
     claims = [result.server for result in results if result.server is not None]
     warning = _failing_path(setup, calm, mix, length_s) or _warning(setup, results, worst)
     if warning is None and operations == 1:
-        warning = _too_slow(setup, mix, results[0].window_s) or _empty(setup, results)
+        warning = _too_slow(setup, mix, results[0].window_s)
+    notes: list[str] = []
+    if warning is None and _is_empty(setup, results):
+        if _has_no_body(calm, mix, length_s):
+            notes.append(BODILESS)
+        else:
+            warning = f"{setup.target.url}: the answer is empty", EMPTY_HINT
     _pause(calm.bounds, 0)
-    return Preflight(results, claims[0] if claims else None, warning)
+    return Preflight(results, claims[0] if claims else None, warning, notes)
 
 
 def _attempt(setup: LoadSetup, mix: Mix, operations: int | None, length_s: float, seed: int = 0) -> Counted:
@@ -215,14 +226,21 @@ def _failing_path(
     return None
 
 
-def _empty(setup: LoadSetup, results: Sequence[Counted]) -> tuple[str, str] | None:
-    """Return a warning if plain GETs of one URL got answers without a body; None: they had one, or need none."""
+def _is_empty(setup: LoadSetup, results: Sequence[Counted]) -> bool:
+    """Return whether plain GETs of one URL got answers without a body."""
     suite = setup.suite
     request = suite.settings(HTTP).request
     is_plain = suite.workload == "url" and not (request is not None and request.says_empty)
-    if not is_plain or any(result.bytes_read for result in results):
-        return None
-    return f"{setup.target.url}: the answer is empty", EMPTY_HINT
+    return is_plain and not any(result.bytes_read for result in results)
+
+
+def _has_no_body(calm: LoadSetup, mix: Mix, length_s: float) -> bool:
+    """Request once more, and return whether the status is one whose answers have no body."""
+    _pause(calm.bounds, 0)
+    http = calm.suite.settings(HTTP)
+    request = (http.request or RequestSettings()).model_copy(update={"status": WITHOUT_BODY})
+    suite = calm.suite.with_settings(HTTP, http.model_copy(update={"request": request}))
+    return not _attempt(replace(calm, suite=suite), mix, 1, length_s).errors
 
 
 def _too_slow(setup: LoadSetup, mix: Mix, answer_s: float) -> tuple[str, str] | None:

@@ -272,7 +272,7 @@ def _stays_here(url: str, connect_to: str | None) -> bool:
 
 def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
     yield from open_problems(texts)
-    if re.search(r"[={@&\"]", texts.get("length", "").lstrip("=")):
+    if re.search(r"[={@&\"/]", texts.get("length", "").lstrip("=")):
         yield "--length: -d sets the length here; for a body, use --data TEXT or --data-file FILE"
     if re.match(r"0?\.\d", texts.get("rate", "")):
         yield "--rate: for less than one request per second, use --clients 1 --think 2s"

@@ -156,6 +156,9 @@ def objects_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
 
 
 def _url_problems(url: str, texts: Mapping[str, Any]) -> Iterator[str]:
+    if found := re.match(r"http(s?)://([^/]*)/*(.*)", url, re.DOTALL):
+        yield f"URL: write the endpoint and the bucket as s3{found[1]}://{found[2]}/{found[3] or 'BUCKET'}"
+        return
     wrong = url_problem(url, S3.schemes) or S3.server_problem(S3Settings(), None, url, {})
     if wrong is not None:
         yield f"URL: {wrong}"

@@ -36,6 +36,7 @@ from serverdyno.plan.model import (
 )
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.escapes import fully_escaped
+from serverdyno.plan.protocols.files import FILES
 from serverdyno.plan.protocols.work import Cut
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
@@ -193,8 +194,15 @@ def _meant(url: str, allowed: Sequence[str]) -> str | None:
             return advice.format(*found.groups())
     written = other_spelling(url) or url
     scheme = written.partition(":")[0].lower()
+    takes_files = "file" in allowed
     if scheme in MOUNTED:
-        return f"dyno does not speak it: mount it ({MOUNTED[scheme]}), and give the directory, file:///MOUNTPOINT"
+        use = (
+            "give the directory, file:///MOUNTPOINT" if takes_files else FILES.usage.format(url="MOUNTPOINT")
+        )
+        return f"dyno does not speak it: mount it ({MOUNTED[scheme]}), and {use}"
+    if found := re.match(r"/|\.{1,2}/|~", written):
+        is_whole = takes_files and found[0] == "/"
+        return f"write it file://{written}" if is_whole else FILES.usage.format(url=url)
     protocol = protocols.of_scheme(scheme)
     if protocol is None:
         return None

@@ -25,6 +25,7 @@ from serverdyno.plan import protocols
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY
+from serverdyno.plan.protocols.look import look_s
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.run.progress import Progress
 from serverdyno.run.site import HERE
@@ -33,7 +34,7 @@ from serverdyno.servers import waiting
 from serverdyno.servers.base import Access
 from serverdyno.store.head import ExperimentHead
 
-AT_ONCE = 8  # servers checked concurrently: one that does not answer takes ten seconds
+AT_ONCE = 8  # servers checked concurrently: one that does not answer takes up to the timeout
 LOOK_S = 0.05  # interval between checks for a signal
 TOLD_AFTER_S = 5  # wait after which the user is told
 MIB = 1 << 20
@@ -78,7 +79,10 @@ def _all_asked(
         questions = [pool.submit(_asked, head, configuration, signals) for configuration in configurations]
         while wait(questions, timeout=LOOK_S).not_done and not signals:
             if time.monotonic() >= told_s:
-                timeout_s = max(suite.timeout_s for suite in head.suites)
+                timeout_s = max(
+                    suite.timeout_s if suite.work.uses_documents else look_s(suite.timeout_s)
+                    for suite in head.suites
+                )
                 progress.stage(
                     f"still waiting for your servers after {TOLD_AFTER_S} s (timeout {timeout_s:g} s)"
                 )

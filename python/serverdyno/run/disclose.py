@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from serverdyno.errors import ServerError, UserError
+from serverdyno.fleet.preflight import Preflight
 from serverdyno.probes import noise_floor
 from serverdyno.probes.host import MOMENTARY, host_facts
 from serverdyno.servers.base import RunningServer
@@ -86,15 +87,18 @@ def _by_name(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]
 
 
 def disclose_server(
-    experiment: Experiment, configuration: str, server: RunningServer, claim: str | None = None
+    experiment: Experiment, configuration: str, server: RunningServer, seen: Preflight | None = None
 ) -> None:
     """Record the facts about a server. Raises ServerError if an earlier run of the configuration had another one.
 
-    `claim`: the name that the server gives itself, recorded as its version if the version is not known otherwise.
+    `seen`: what the check before load found. The name that the server gives itself is recorded as its version if the
+    version is not known otherwise.
     """
     described = dataclasses.asdict(server.describe())
-    if claim is not None and described["version"] == UNKNOWN_VERSION:
-        described["version"] = claim
+    if seen is not None:
+        described["notes"] = [*described["notes"], *seen.notes]
+        if seen.server is not None and described["version"] == UNKNOWN_VERSION:
+            described["version"] = seen.server
     before = experiment.disclosure()["servers"].get(configuration)
     if before is None:
         experiment.write_description(configuration, described)

@@ -134,8 +134,8 @@ class Run:
                 directories = directories_of_shares(configuration, server, setup, self.progress)
                 self.durability = watching.enter_context(watched(server, head.suites, directories))
             served_before = server.requests_served()
-            claim = None if suite.ends_when_done else self._preflight(setup, mixes[0]).server
-            disclose_server(self.experiment, self.key.configuration, server, claim)
+            seen = None if suite.ends_when_done else self._preflight(setup, mixes[0])
+            disclose_server(self.experiment, self.key.configuration, server, seen)
             if not self.done:
                 self.experiment.write_run_note(
                     self.key, RunNote(state="begun", **self.durability.note_before())

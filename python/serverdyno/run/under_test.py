@@ -16,6 +16,7 @@ from serverdyno.fleet.processes import processes
 from serverdyno.fleet.serving import NodeServer, served_by
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.look import look_s
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.plan.validate import is_loopback
 from serverdyno.run.site import HERE, Site
@@ -58,7 +59,9 @@ def opened(
     access = protocol.with_secrets(server.access(), suite.settings(protocol))
     is_ours_elsewhere = access.consent_token is not None and not is_loopback(access.url)
     bounds = bounds_of_ours(mixes) if is_ours_elsewhere else configuration.bounds
-    target = open_target(protocol, access, suite.settings(protocol), bounds, mixes)
+    target = open_target(
+        protocol, access, suite.settings(protocol), bounds, mixes, timeout_s=look_s(suite.timeout_s)
+    )
     server.ask(target)
     setup = LoadSetup(
         suite=suite,

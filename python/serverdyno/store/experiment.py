@@ -69,11 +69,14 @@ class Experiment:
         self._made: list[Path] = []  # folders that `create` created, the deepest first
 
     @classmethod
-    def create(cls, folder: Path, plan_text: str, head: ExperimentHead) -> Self:
-        """Create an experiment in a new or empty folder, open for writing. Raises UserError for other folders."""
+    def create(cls, folder: Path, plan_text: str, head: ExperimentHead, *, is_new: bool = False) -> Self:
+        """Create an experiment in a new or empty folder, open for writing. Raises TakenError for other folders.
+
+        `is_new`: an empty folder is refused, too.
+        """
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=not is_new)
             files = Folder.open(folder)
         except FileExistsError as error:
             raise _taken(folder) from error
@@ -438,8 +441,12 @@ def _remove_empty(folders: Iterable[Path]) -> None:
             folder.rmdir()
 
 
-def _taken(folder: Path) -> UserError:
-    return UserError(
+class TakenError(UserError):
+    """The folder of a new experiment is used for something else."""
+
+
+def _taken(folder: Path) -> TakenError:
+    return TakenError(
         f"{folder} {'exists and is not empty' if folder.is_dir() else 'is a file'}",
         hint="Name another folder, or continue an experiment with `dyno resume`.",
     )

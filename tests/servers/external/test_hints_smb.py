@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from benches.mixes import smb_target
 
+from serverdyno import _native
+from serverdyno.plan.protocols.look import LOOK_S, look_s
+from support.consenting import TOKEN
 from support.dyno_process import PATIENCE_S, Home, wait_until
 from support.file_server import needs_root
 from support.users_smbd import PASSWORD, USER, UsersSmbd, started
@@ -30,6 +34,7 @@ SHARES = {
     "full": "",
     "worm": "vfs objects = worm\n  worm:grace_period = 1",
     "few": "max connections = 2",
+    "slow": "root preexec = /bin/sleep 4",
     "a-command-first": "root preexec = /bin/false\n  root preexec close = yes",
 }
 SUITE = """
@@ -65,8 +70,8 @@ class Asked(NamedTuple):
     user: str = USER
 
 
-def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked) -> str:
-    (folder / "tiny.toml").write_text(SUITE)
+def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked, more: str = "") -> str:
+    (folder / "tiny.toml").write_text(SUITE + more)
     plan = folder / "plan.toml"
     who = f', user = "{asked.user}"' if asked.user else ""
     plan.write_text(
@@ -122,6 +127,51 @@ def test_a_recycle_bin_that_fills_is_told_once_by_its_name(
         "Empty .recycle, and disable the recycle bin for this share (Samba: vfs objects without recycle)."
         in said
     )
+
+
+@pytest.mark.parametrize(
+    ("make", "said", "hint"),
+    [
+        (lambda file: (file.touch(), file.chmod(0o600)), "STATUS_ACCESS_DENIED", "(chmod a+r)"),
+        (lambda file: file.mkdir(), "STATUS_FILE_IS_A_DIRECTORY", "must be a plain file of this name"),
+    ],
+    ids=["unreadable", "directory"],
+)
+def test_a_consent_that_can_not_be_read_is_told_with_its_file(
+    server: UsersSmbd, make: Callable[[Path], Any], said: str, hint: str
+) -> None:
+    make(file := server.at / "few" / f"serverdyno-{TOKEN}.txt")
+    try:
+        with pytest.raises(_native.SessionError) as caught:
+            smb_target(f"{server.url}few", password=PASSWORD, consent_token=TOKEN, user=USER)
+    finally:
+        file.rmdir() if file.is_dir() else file.unlink()
+    why, advice = caught.value.args
+    assert f"the file {file.name} in the root of the share few: " in why and said in why
+    assert hint in advice
+
+
+def test_a_suite_without_signatures_is_told_of_the_suites_section(
+    home: Home, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    running = started(tmp_path_factory.mktemp("signing"), "server signing = mandatory")
+    try:
+        said = run(home, tmp_path, running, Asked("data"), '[smb]\nsigning = "off"\n')
+    finally:
+        running.kill()
+    assert 'In [smb] of the suite, set signing = "auto" or "required".' in said, said
+
+
+def test_a_share_that_is_slow_at_first_has_the_timeout_of_the_load(server: UsersSmbd) -> None:
+    """A disk that wakes up: the share's command takes four seconds."""
+    url = f"{server.url}slow"
+    hurried, patient = (
+        smb_target(url, password=PASSWORD, timeout_s=timeout_s, user=USER) for timeout_s in (1.0, 60.0)
+    )
+    [look] = hurried.look(1)
+    assert "did not end in time" in (look["why"] or "") and "sleeping disk" in (look["advice"] or "")
+    assert patient.look(2)[0]["why"] is None
+    assert look_s(60) == 60 and look_s(0.1) == LOOK_S
 
 
 def test_a_recycle_bin_is_told_of_bonnie_too(home: Home, server: UsersSmbd) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from benches.mixes import nfs_target
+from benches.mixes import files_mix, nfs_target
 
 from serverdyno import _native
 from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
 from serverdyno.servers.running import started
+from support.consenting import TOKEN
+from support.dyno_process import DYNO, PATIENCE_S, Home, wait_until
 from support.file_server import needs_root, skip_unless_installed
 from support.nfs_server import inside, mixed, target
 from support.users_smbd import opened_to_others
@@ -85,10 +88,9 @@ KERBEROS = ("SecType = sys", "SecType = krb5")
         ((), "uid=0&gid=0", "If it maps all users to nobody (all_squash), chown the directory on the server"),
         ((), "uid=4321&gid=4321", "(all_squash), the uid that clients send has no effect: chown"),
         ((READ_ONLY,), "", "The export is read-only"),
-        ((LOW_PORTS,), "", "Ganesha: PrivilegedPort = false)"),
         ((KERBEROS,), "", "Allow sec=sys on the export"),
     ],
-    ids=["root", "another user", "root as all", "another user as all", "read-only", "low ports", "Kerberos"],
+    ids=["root", "another user", "root as all", "another user as all", "read-only", "Kerberos"],
 )
 def test_an_error_has_the_hint_of_its_cause(
     tmp_path: Path, version: str, changes: tuple[tuple[str, str], ...], more: str, hint: str
@@ -99,6 +101,22 @@ def test_an_error_has_the_hint_of_its_cause(
             os.chown(volume, 0, 0)
             volume.chmod(0o755)
         assert hint in first_hint(server, more)
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_an_export_for_low_ports_is_used_by_root_and_explained_to_others(
+    tmp_path: Path, home: Home, version: str
+) -> None:
+    with altered(tmp_path / "g", version, LOW_PORTS) as server:
+        assert first_hint(server) == ""
+        url = f"nfs://127.0.0.1/volume1?vers={version}"
+        bonnie = [*DYNO, "bonnie", "-s", "1", "--seeks", "5", "-d", url]
+        # What a user without this capability may bind, though root in all else.
+        unprivileged = ["setpriv", "--bounding-set", "-net_bind_service", *bonnie]
+        refused = home.run(inside(server, *unprivileged))
+        assert refused.returncode == 1 and "PrivilegedPort = false" in refused.stderr, refused.stderr
+        done = home.run(inside(server, *bonnie))
+        assert done.returncode == 0, done.stderr
 
 
 def test_udp_where_an_export_allows_tcp_alone_is_told(tmp_path: Path) -> None:
@@ -134,6 +152,46 @@ def test_an_export_may_have_any_name(tmp_path: Path, version: str, more: str) ->
         for path in ("my%20%C5%BE", "my ž"):
             to = target(server, url=f"nfs://127.0.0.1/{path}?{more}", shares=[])
             assert mixed(to)["errors"] == []
+
+
+def replace(volume: Path) -> None:
+    """Replace an exported directory by another one, which is made first, so that its inode differs."""
+    (instead := volume.with_name("instead")).mkdir()
+    instead.chmod(0o1777)
+    shutil.rmtree(volume)
+    instead.rename(volume)
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_an_export_that_is_replaced_during_a_run_is_told_as_such(tmp_path: Path, version: str) -> None:
+    with altered(tmp_path / "g", version) as server:
+        [volume] = server.data_directories()
+        to = target(server)
+        shape = {"clients": 1, "threads": 1, "length_s": 3.0, "timeout_s": 20.0}
+        load = files_mix(to, {"workload": "diskmix"}, None, **shape).start()
+        wait_until(lambda: load.snapshot()["operations"] > 0, "the client has begun")
+        replace(volume)
+        assert load.wait(PATIENCE_S)
+        advice = {error["advice"] for error in load.result()["errors"]}
+        assert any("replaced the exported directory" in f"{text}" for text in advice), advice
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_an_export_that_was_replaced_before_the_run_is_told_as_such(tmp_path: Path, version: str) -> None:
+    with altered(tmp_path / "g", version) as server:
+        replace(server.data_directories()[0])
+        [look] = target(server).look(1)
+        assert "STALE" in (look["why"] or "") and "reload or restart it" in (look["advice"] or "")
+
+
+def test_a_consent_that_the_user_may_not_read_is_told_with_its_file(tmp_path: Path) -> None:
+    with altered(tmp_path / "g", "3", SQUASH) as server:
+        file = server.data_directories()[0] / f"serverdyno-{TOKEN}.txt"
+        file.touch(mode=0o600)
+        with pytest.raises(_native.SessionError) as caught:
+            target(server, consent_token=TOKEN)
+    why, advice = caught.value.args
+    assert f"the file {file.name} in the root of the export /volume1: " in why and "(chmod a+r)" in advice
 
 
 def test_an_export_for_other_clients_has_the_hint_of_its_list(tmp_path: Path) -> None:

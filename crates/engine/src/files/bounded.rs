@@ -52,6 +52,11 @@ impl<C> Bounded<C> {
     pub(super) fn inner(&self) -> &C {
         &self.client
     }
+
+    /// Sleeps without a session, which idling would need.
+    pub(super) async fn sleep_until(&self, until_ns: u64) {
+        self.bound.executor.sleep_until(until_ns).await;
+    }
 }
 
 /// Bound of each wait.

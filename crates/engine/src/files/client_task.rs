@@ -31,6 +31,7 @@ const LOOK_NS: u64 = 2_000_000;
 /// Clients of one engine thread that still have to log on, by number.
 pub(crate) struct Queue<S: Sessions> {
     waiting: RefCell<VecDeque<ClientTask<S>>>,
+    begun_ns: u64,
     /// Time at which a client last completed a step.
     step_ns: Cell<u64>,
 }
@@ -39,6 +40,7 @@ impl<S: Sessions> Queue<S> {
     pub(crate) fn new(waiting: VecDeque<ClientTask<S>>) -> Self {
         Self {
             waiting: RefCell::new(waiting),
+            begun_ns: monotonic_ns(),
             step_ns: Cell::new(monotonic_ns()),
         }
     }
@@ -115,6 +117,12 @@ impl<S: Sessions> ClientTask<S> {
     /// Runs the level. Returns whether the workspace is ready for the next one.
     async fn take_part(&mut self, queue: &Rc<Queue<S>>) -> bool {
         let engine = self.engine.clone();
+        if engine.mix.max_rate_per_s.is_some() {
+            let due_ns = queue.begun_ns.saturating_add(engine.mix.log_on_ns(self.number));
+            engine.executor.sleep_until(due_ns).await;
+            // This wait is no stall of the server.
+            queue.note_step();
+        }
         let prepare_until_ns = monotonic_ns().saturating_add(self.preparation_ns());
         let connected = self.log_on(queue, prepare_until_ns).await;
         queue.admit(&engine);

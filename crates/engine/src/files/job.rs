@@ -253,7 +253,15 @@ impl<C: FileClient> JobClient<C> {
 }
 
 impl<C: FileClient> Files for JobClient<C> {
+    /// Logs on when the rate limit permits. A log-on counts as one call.
     async fn connect(&mut self) -> Result<(), Failure> {
+        while monotonic_ns() < self.due_ns {
+            self.go_on()?;
+            let look_ns = monotonic_ns().saturating_add(LOOK_WHILE_BOUND_NS);
+            let bounded = self.files.counted().inner();
+            bounded.sleep_until(self.due_ns.min(look_ns)).await;
+        }
+        self.due_ns = monotonic_ns().saturating_add(self.interval_ns);
         self.files.connect().await
     }
 

@@ -13,9 +13,6 @@ use std::cell::RefCell;
 use std::iter;
 use std::rc::Rc;
 
-/// Time limit for all shares, which are checked concurrently.
-const TIMEOUT_NS: u64 = 10 * NS_PER_S;
-
 /// Default recycle bins of Samba (`vfs_recycle`) and of two appliance makers.
 const RECYCLE_BINS: [&str; 4] = [".recycle", "#recycle", "@Recycle", ".deleted"];
 
@@ -31,13 +28,17 @@ struct Answer {
 const LEAVING_NS: u64 = NS_PER_S;
 
 /// Checks every share, as clients with `identity`. Opens at least `together` sessions at once: those beyond one per
-/// share are on the first share.
-pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64, together: u32) -> Vec<Look> {
+/// share are on the first share. `timeout_ns` is the limit for all shares, which are checked concurrently.
+pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64, together: u32, timeout_ns: u64) -> Vec<Look> {
+    let until_ns = monotonic_ns().saturating_add(timeout_ns);
     let answers = apart(|| {
-        let mut answers = look_from_here(sessions, identity, together)?;
+        let mut answers = look_from_here(sessions, identity, together, until_ns)?;
         // The bin is in the root of the share, above the clients' directory.
         if let Some(roots) = sessions.at_roots() {
-            for (answer, root) in answers.iter_mut().zip(look_from_here(&roots, identity, 0)?) {
+            for (answer, root) in answers
+                .iter_mut()
+                .zip(look_from_here(&roots, identity, 0, until_ns)?)
+            {
                 if let (Ok(answer), Ok(root)) = (answer, root) {
                     answer.recycle_bin = answer.recycle_bin.or(root.recycle_bin);
                 }
@@ -76,13 +77,13 @@ fn look_from_here<S: Sessions>(
     sessions: &S,
     identity: u64,
     together: u32,
+    until_ns: u64,
 ) -> Result<Vec<Result<Answer, Failure>>, Failure> {
     let silent = sessions
         .shares()
         .iter()
         .map(|_| Err(Fault::ResponseTimeout.into()));
     let answers = Rc::new(RefCell::new(silent.collect::<Vec<_>>()));
-    let until_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
     let shares = sessions.shares().len();
     let all = shares.max(together as usize);
     let clients = (0..).zip((0..shares).chain(iter::repeat(0)).take(all));

@@ -31,8 +31,8 @@ impl<S: Sessions + Clone> Target for S {
         json!({"shares": self.shares()})
     }
 
-    fn look(&self, nonce: u64, sessions: u32) -> Vec<Look> {
-        look::look(self, nonce, sessions)
+    fn look(&self, nonce: u64, sessions: u32, timeout_ns: u64) -> Vec<Look> {
+        look::look(self, nonce, sessions, timeout_ns)
     }
 
     fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {

@@ -251,7 +251,6 @@ pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>
         .as_ref()
         .and_then(|section| section.connect_to(&mut problems));
     let section = problems.none_or(section).map_err(OpenError::Section)?;
-    let token = secrets.consent_token.as_deref();
     let opening = Opening {
         trusting: match section.trust {
             TrustSection::System => Trusting::System,
@@ -263,7 +262,8 @@ pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>
         identity: secrets.identity.clone(),
         http2: matches!(section.version, VersionName::Http2),
     };
-    let open = |url: &str| dyno_http::Target::open(url, token, &opening).map_err(OpenError::Target);
+    let open =
+        |url: &str| dyno_http::Target::open(url, secrets.before_load(), &opening).map_err(OpenError::Target);
     let target = open(&section.url)?;
     let secure = section.secure_url.as_deref().map(open).transpose()?;
     let speaks = |target: &dyno_http::Target| target.trust().is_some();

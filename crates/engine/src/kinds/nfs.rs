@@ -63,7 +63,7 @@ pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>
         section.shares,
         options,
         section.network_namespace.as_deref(),
-        secrets.consent_token.as_deref(),
+        secrets.before_load(),
     );
     Ok(Box::new(target.map_err(OpenError::Target)?))
 }

@@ -259,7 +259,7 @@ pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>
     let section = problems.none_or(section).map_err(OpenError::Section)?;
     let url = section.url.clone();
     let options = section.options(secrets);
-    let target = S3Target::open(&url, &options, secrets.consent_token.as_deref());
+    let target = S3Target::open(&url, &options, secrets.before_load());
     Ok(Box::new(ObjectsTarget(target.map_err(OpenError::Target)?)))
 }
 
@@ -280,8 +280,8 @@ impl Target for ObjectsTarget {
         json!({"host": settings.host, "bucket": settings.bucket, "prefix": self.0.prefix()})
     }
 
-    fn look(&self, _nonce: u64, _sessions: u32) -> Vec<Look> {
-        let looked = self.0.look(Workspaces::DIRECTORY);
+    fn look(&self, _nonce: u64, _sessions: u32, timeout_ns: u64) -> Vec<Look> {
+        let looked = self.0.look(Workspaces::DIRECTORY, timeout_ns);
         let failure = looked.as_ref().err();
         vec![Look {
             share: self.0.settings().bucket.clone(),

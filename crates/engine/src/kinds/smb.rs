@@ -80,11 +80,14 @@ fn ticket(hexadecimal: &str) -> Result<Arc<ServiceTicket>, TargetError> {
     let ticket = cache
         .ok_or(TicketError::Malformed)
         .and_then(|cache| ServiceTicket::of_cache(&cache));
-    ticket.map(Arc::new).map_err(|why| TargetError::Session {
+    ticket.map(Arc::new).map_err(|why| {
+        TargetError::Session {
         why: why.to_string(),
-        advice:
+        advice: Some(
             "Let the KDC give tickets of AES for the server: on a domain controller, its account's supported \
-                 encryption types.",
+             encryption types.",
+        ),
+    }
     })
 }
 
@@ -108,7 +111,7 @@ pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>
         section.shares,
         options,
         section.network_namespace.as_deref(),
-        secrets.consent_token.as_deref(),
+        secrets.before_load(),
     );
     Ok(Box::new(target.map_err(OpenError::Target)?))
 }

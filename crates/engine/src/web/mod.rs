@@ -283,7 +283,7 @@ impl WebWork {
         Ok(Self {
             over_tls: catalogue.entries.iter().map(|entry| entry.secure).collect(),
             repeat: shape.is_idempotent(),
-            asking: Asking::of(shape),
+            asking: Asking::of(shape, target.path()),
             asks_coding: asks_coding(&shape.fields),
             target,
             workload,

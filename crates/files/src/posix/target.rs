@@ -5,10 +5,11 @@
 //! that machine must consent: the directory must contain a file whose name has the user's secret token and
 //! whose content proves knowledge of it (`dyno_net::consent_document`).
 
+use crate::posix::failure::failure;
 use crate::posix::options::Options;
 use crate::posix::session::Session;
 use dyno_net::Executor;
-use dyno_net::{unescaped, Consent, TargetError};
+use dyno_net::{unescaped, Consent, Document, TargetError};
 use rustix::fs::{fstatfs, fstatvfs, open, openat2, Mode, OFlags, ResolveFlags};
 use rustix::io::{read, Errno};
 use std::ffi::OsString;
@@ -129,9 +130,10 @@ impl DirectoryTarget {
     }
 
     fn ask_consent(&self, token: Option<&str>) -> Result<(), TargetError> {
-        Consent::ask(&self.shares[0], token, "the directory", |name| {
-            self.beginning_of(name)
-                .map_err(|errno| TargetError::Io(errno.into()))
+        let read = |name: &str| self.beginning_of(name).map_err(failure);
+        let document = Document::file("the directory");
+        Consent::ask(&self.shares[0], token, document, read, |failure| {
+            TargetError::of_session(&self.shares[0], failure, None)
         })
     }
 
@@ -159,8 +161,37 @@ fn path_of(url: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::path_of;
+    use super::{path_of, DirectoryTarget};
+    use crate::posix::Options;
+    use dyno_net::TargetError;
+    use std::os::unix::fs::symlink;
     use std::path::Path;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    /// Returns the reason and the hint with which a directory is refused whose consent was made by `make`.
+    fn refused(make: impl FnOnce(&Path)) -> (String, &'static str) {
+        let place = tempfile::tempdir().expect("a directory");
+        make(&place.path().join(format!("serverdyno-{TOKEN}.txt")));
+        let opened = DirectoryTarget::open(place.path(), Options::default(), None);
+        match opened.expect("a local directory").ask_consent(Some(TOKEN)) {
+            Err(TargetError::Session { why, advice }) => (why, advice.expect("a hint")),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_consent_that_can_not_be_read_is_told_with_its_file() {
+        // Root may read any file, but links are not followed.
+        let (why, advice) = refused(|file| symlink("elsewhere", file).expect("a link"));
+        assert!(
+            why.starts_with(&format!("the file serverdyno-{TOKEN}.txt in the directory: ")),
+            "{why}"
+        );
+        assert!(advice.contains("chmod a+r"), "{advice}");
+        let (_, advice) = refused(|file| std::fs::create_dir(file).expect("a directory"));
+        assert!(advice.contains("must be a plain file"), "{advice}");
+    }
 
     #[test]
     fn a_url_names_a_directory_of_this_machine_alone() {

@@ -84,7 +84,7 @@ impl<B: Body> State<B> {
     /// Ends the streams above the last one that the GOAWAY accepts. Their requests may be sent again on
     /// another connection.
     fn goaway(&mut self, payload: &[u8]) -> Result<(), Violation> {
-        let Some(([last @ .., c1, c2, c3, c4], _debug)) = payload.split_first_chunk::<8>() else {
+        let Some(([last @ .., c1, c2, c3, c4], debug)) = payload.split_first_chunk::<8>() else {
             return Err(Violation::FrameSize);
         };
         let last = u32::from_be_bytes(*last) & 0x7fff_ffff;
@@ -93,7 +93,7 @@ impl<B: Body> State<B> {
         }
         self.peer.goaway = Some(last);
         let code = u32::from_be_bytes([*c1, *c2, *c3, *c4]);
-        let failure = declared(Fault::GoingAway, code);
+        let failure = frame::goaway(code, debug);
         self.peer.declared = (code != ErrorCode::NoError as u32).then_some(failure);
         for place in 0..self.streams.len() {
             if self.stream_at(place).is_some_and(|stream| stream.id > last) {

@@ -1,6 +1,6 @@
 //! Frame layout (RFC 9113, sections 4 and 6) and the frames that a client sends.
 
-use dyno_measure::{named_enum, Failure, Fault, StatusTable};
+use dyno_measure::{named_enum, plain_text, Failure, Fault, KeptTexts, StatusTable};
 
 /// Client connection preface (section 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -69,11 +69,55 @@ named_enum! {
 
 static ERROR_CODES: StatusTable = StatusTable {
     name: "HTTP/2",
-    write: |code, formatter| match ErrorCode::ALL.get(code as usize) {
-        Some(known) => formatter.write_str(known.name()),
-        None => write!(formatter, "error code {code}"),
+    write: |code, formatter| {
+        let (place, code) = (code >> TEXT_SHIFT, error_code(code));
+        match ErrorCode::ALL.get(code as usize) {
+            Some(known) => formatter.write_str(known.name())?,
+            None => write!(formatter, "error code {code}")?,
+        }
+        match place.checked_sub(1).and_then(|place| DEBUG_TEXTS.get(place)) {
+            Some(text) => write!(formatter, ", {text:?}"),
+            None => Ok(()),
+        }
     },
 };
+/// Bit position of the place of a GOAWAY's text, counted from 1, in a failure; the error code is below it.
+const TEXT_SHIFT: u32 = 16;
+/// Debug data of GOAWAY frames (section 6.8).
+static DEBUG_TEXTS: KeptTexts = KeptTexts::new();
+const MOST_TEXT_BYTES: usize = 100;
+
+/// Returns the error code in a failure of `ERROR_CODES`.
+pub(crate) fn error_code(code: u32) -> u32 {
+    code & ((1 << TEXT_SHIFT) - 1)
+}
+
+/// Builds the failure for a GOAWAY with this code and debug data.
+pub(super) fn goaway(code: u32, debug: &[u8]) -> Failure {
+    let text = plain_text(debug, MOST_TEXT_BYTES);
+    let place = match text.trim().is_empty() {
+        true => 0,
+        false => DEBUG_TEXTS.keep(text).saturating_add(1).min(0xffff),
+    };
+    declared(Fault::GoingAway, place << TEXT_SHIFT | code.min(0xffff))
+}
+
+/// Says how a connection on which the server spoke HTTP/2 ended. 1: after a GOAWAY with NO_ERROR.
+static ENDINGS: StatusTable = StatusTable {
+    name: ENDED,
+    write: |code, formatter| {
+        formatter.write_str(match code {
+            0 => "the server spoke HTTP/2, and sent no GOAWAY",
+            _ => "after its GOAWAY with NO_ERROR",
+        })
+    },
+};
+pub(crate) const ENDED: &str = "HTTP/2 end";
+
+/// Adds to a failure how the server ended the connection.
+pub(super) fn ended(failure: Failure, said_goaway: bool) -> Failure {
+    ENDINGS.failure(failure.fault, said_goaway.into())
+}
 
 /// Builds the failure for an error code that the server sent.
 pub(super) fn declared(fault: Fault, code: u32) -> Failure {

@@ -25,6 +25,7 @@ mod window;
 /// ALPN identifier of HTTP/2 over TLS (RFC 9113, section 3.2).
 pub const BY_ALPN: &[u8] = b"h2";
 
+pub(crate) use frame::{error_code, ENDED};
 pub use request::{Request, RequestMaker, Written};
 pub use session::Session;
 pub use violation::Violation;

@@ -149,7 +149,12 @@ impl<B: Body> Conversation for Session<B> {
             failure.fault,
             Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated
         );
-        let failure = self.state.peer.declared.filter(|_| ended).unwrap_or(failure);
+        let peer = &self.state.peer;
+        let failure = match peer.declared {
+            Some(declared) if ended => declared,
+            None if ended && peer.has_spoken => frame::ended(failure, peer.goaway.is_some()),
+            _ => failure,
+        };
         for place in 0..self.state.ids.len() {
             if self.state.ids[place] != 0 {
                 self.state.finish(place, Err(failure), false);

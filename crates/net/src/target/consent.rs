@@ -1,12 +1,72 @@
 //! Consent to load: the document that a host outside loopback must serve, and the check of this document.
 
 use crate::target::{names_loopback, TargetError};
-use dyno_measure::Failure;
+use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use sha2::{Digest, Sha256};
 
 const MIN_TOKEN_CHARACTERS: usize = 16;
 /// Length of a SHA-256 digest in hexadecimal.
 const DIGEST_CHARACTERS: usize = 64;
+
+const FILE: &str = "file";
+/// Default time limit before load.
+const TIMEOUT_NS: u64 = 10 * NS_PER_S;
+
+/// What a target is opened with: the user's token, and a time limit.
+#[derive(Clone)]
+pub struct BeforeLoad {
+    /// The user's consent token.
+    pub token: Option<String>,
+    /// Time limit for name look-up, connections and all answers together.
+    pub timeout_ns: u64,
+}
+
+impl BeforeLoad {
+    /// Returns the end of the time limit on the monotonic clock, if asking begins now.
+    #[must_use]
+    pub fn deadline_ns(&self) -> u64 {
+        monotonic_ns().saturating_add(self.timeout_ns)
+    }
+}
+
+impl From<Option<&str>> for BeforeLoad {
+    fn from(token: Option<&str>) -> Self {
+        Self {
+            token: token.map(str::to_owned),
+            timeout_ns: TIMEOUT_NS,
+        }
+    }
+}
+
+/// Where a protocol keeps the document of a consent, for its name and for messages.
+#[derive(Clone, Copy)]
+pub struct Document<'a> {
+    /// `file`, or `object`.
+    pub kind: &'a str,
+    /// End of the name, after the token.
+    pub extension: &'a str,
+    /// The directory, share, export or bucket: "the root of the share x".
+    pub place: &'a str,
+    /// Whether a failure says that the user may not read the document.
+    pub is_denied: &'a dyn Fn(&Failure) -> bool,
+    /// What to do then.
+    pub how_to_allow: &'static str,
+}
+
+impl<'a> Document<'a> {
+    /// Returns the document of a protocol of files.
+    #[must_use]
+    pub fn file(place: &'a str) -> Self {
+        Self {
+            kind: FILE,
+            extension: ".txt",
+            place,
+            is_denied: &|failure| failure.fault == Fault::AccessDenied,
+            how_to_allow: "This file contains the server's consent to load: allow the user to read it there \
+                           (chmod a+r).",
+        }
+    }
+}
 
 /// One host's consent to one user's load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,25 +95,36 @@ impl<'a> Consent<'a> {
         })
     }
 
-    /// Asks for the consent in a file of a directory, an export or a share, `place`. `read` returns the beginning of the
-    /// file with this name; None: it does not exist.
+    /// Asks for the consent in a document of a directory, an export, a share or a bucket. `read` returns the beginning
+    /// of the document with this name; None: it does not exist. `refused` converts other failures.
+    ///
+    /// # Errors
+    /// No consent; a document that the user may not read, or that is a directory; or `refused`.
     pub fn ask(
         host: &'a str,
         token: Option<&'a str>,
-        place: &str,
-        read: impl FnOnce(&str) -> Result<Option<Vec<u8>>, TargetError>,
+        document: Document<'_>,
+        read: impl FnOnce(&str) -> Result<Option<Vec<u8>>, Failure>,
+        refused: impl FnOnce(&Failure) -> TargetError,
     ) -> Result<(), TargetError> {
         let consent = Self::of(host, token)?;
-        let name = format!("serverdyno-{}.txt", consent.token);
-        consent.judge(read(&name)?.as_deref(), &format!("{name} in {place}"))
-    }
-
-    /// Returns the error for a document that is there, but that the user may not read.
-    pub fn unreadable(name: &str, place: &str, failure: &Failure) -> TargetError {
-        TargetError::Session {
-            why: format!("the file {name} in {place}: {failure}"),
-            advice: "This file contains the server's consent to load: allow the user to read it there (chmod a+r).",
-        }
+        let name = format!("serverdyno-{}{}", consent.token, document.extension);
+        let named = format!("{} {name} in {}", document.kind, document.place);
+        let found = read(&name).map_err(|failure| match failure.fault {
+            _ if (document.is_denied)(&failure) => TargetError::Session {
+                why: format!("the {named}: {failure}"),
+                advice: Some(document.how_to_allow),
+            },
+            Fault::ErrorStatus if document.kind == FILE => TargetError::Session {
+                why: format!("the {named}: {failure}"),
+                advice: Some(
+                    "The server's consent to load must be a plain file of this name: look at what is there, such as a \
+                     directory or a socket.",
+                ),
+            },
+            _ => refused(&failure),
+        })?;
+        consent.judge(found.as_deref(), &named)
     }
 
     /// Returns the token, which is the name of the document.
@@ -62,7 +133,7 @@ impl<'a> Consent<'a> {
     }
 
     /// Checks the content that the host served as the document. It may have a line for each port that
-    /// consents. `place` describes the document's place for the error message: "a file ...".
+    /// consents. `place` describes the document for the error message: "file ... in ...".
     ///
     /// # Errors
     /// `TargetError::Consent`, which says how to consent, if a line is not a digest or no line is the
@@ -93,9 +164,8 @@ impl<'a> Consent<'a> {
             Some(_) => ": what is there has other content",
         };
         Err(TargetError::Consent(format!(
-            "{host}{elsewhere} has not consented to load{other}. To consent, the person who runs it creates a file \
-            {place} \
-             that contains this one line:\n{document}"
+            "{host}{elsewhere} has not consented to load{other}. To consent, the person who runs it creates a {place} that \
+             contains this one line:\n{document}"
         )))
     }
 }
@@ -174,7 +244,8 @@ mod tests {
             Some(&*format!("welcome\n{document}")),
             Some(&*format!("{document}\n\n{document}")),
         ] {
-            let Err(TargetError::Consent(told)) = consent.judge(found.map(str::as_bytes), "FILE in PLACE")
+            let Err(TargetError::Consent(told)) =
+                consent.judge(found.map(str::as_bytes), "file FILE in PLACE")
             else {
                 panic!("{found:?} was taken for consent");
             };

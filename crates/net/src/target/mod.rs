@@ -10,7 +10,7 @@ mod escapes;
 mod namespace;
 
 pub use address::{is_loopback, is_plain_host, name_and_port, names_loopback, resolve};
-pub use consent::{consent_document, Consent};
+pub use consent::{consent_document, BeforeLoad, Consent, Document};
 pub use escapes::unescaped;
 pub use namespace::Namespace;
 
@@ -30,7 +30,7 @@ pub enum TargetError {
     Session {
         /// The failure as text.
         why: String,
-        advice: &'static str,
+        advice: Option<&'static str>,
     },
     /// The host has not consented to load. The text says how it can.
     Consent(String),
@@ -39,12 +39,9 @@ pub enum TargetError {
 impl TargetError {
     /// Returns the error of a session that could not be opened at `place`.
     pub fn of_session(place: &str, failure: &Failure, advice: Option<&'static str>) -> Self {
-        match advice {
-            Some(advice) => Self::Session {
-                why: format!("{place}: {failure}"),
-                advice,
-            },
-            None => Self::Io(io::Error::other(failure.to_string())),
+        Self::Session {
+            why: format!("{place}: {failure}"),
+            advice,
         }
     }
 }

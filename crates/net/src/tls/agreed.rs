@@ -69,6 +69,13 @@ impl Agreed {
     }
 }
 
+impl CertificateKey {
+    /// Returns the size in bits of an RSA key that is not supported.
+    pub(crate) fn unsupported_bits(self) -> Option<u32> {
+        (self.kind == KeyName::Rsa && !(2048..=8192).contains(&self.bits)).then_some(self.bits)
+    }
+}
+
 impl std::fmt::Display for CertificateKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.kind, self.bits) {
@@ -92,6 +99,7 @@ const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const BIT_STRING: u8 = 0x03;
+const EXPLICIT_VERSION: u8 = 0xa0;
 
 /// Returns the key type of a DER-encoded SubjectPublicKeyInfo.
 pub fn certificate_key(public_key_info: &[u8]) -> CertificateKey {
@@ -121,6 +129,21 @@ fn read_key(public_key_info: &[u8]) -> Option<CertificateKey> {
         _ => return None,
     };
     Some(CertificateKey { kind, bits })
+}
+
+/// Returns the DER-encoded SubjectPublicKeyInfo of a certificate of any version (RFC 5280, section 4.1).
+pub(crate) fn public_key_info(certificate: &[u8]) -> Option<&[u8]> {
+    let (whole, _) = element(certificate, SEQUENCE)?;
+    let (fields, _) = element(whole, SEQUENCE)?;
+    // A certificate of version 1 has no version.
+    let rest = element(fields, EXPLICIT_VERSION).map_or(fields, |(_, rest)| rest);
+    let (_, mut rest) = element(rest, INTEGER)?;
+    // Algorithm of the signature, issuer, validity and subject.
+    for _ in 0..4 {
+        (_, rest) = element(rest, SEQUENCE)?;
+    }
+    let (_, after) = element(rest, SEQUENCE)?;
+    rest.get(..rest.len() - after.len())
 }
 
 /// Splits `bytes` after its first DER element. Returns the element's contents and the rest.

@@ -1,6 +1,6 @@
 //! TLS client: offered parameters and session resumption.
 
-use crate::tls::agreed::Agreed;
+use crate::tls::agreed::{public_key_info, Agreed};
 use crate::tls::channel::Channel;
 use crate::tls::sessions::Sessions;
 use crate::tls::side::ClientSide;
@@ -83,8 +83,14 @@ impl Identity {
         }
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes())
             .map_err(|error| format!("the client's key is not PEM, or is encrypted: {error}"))?;
-        CertifiedKey::from_der(chain, key, &default_provider())
-            .map_err(|error| format!("the client's certificate and key don't belong together: {error}"))
+        let key = default_provider().key_provider.load_private_key(key);
+        let key = key.map_err(|error| format!("the client's key is not supported: {error}"))?;
+        // rustls's own comparison refuses certificates of version 1.
+        let theirs = public_key_info(&chain[0]);
+        if key.public_key().is_some_and(|ours| theirs != Some(ours.as_ref())) {
+            return Err("the client's certificate and key don't belong together".to_owned());
+        }
+        Ok(CertifiedKey::new(chain, key))
     }
 }
 

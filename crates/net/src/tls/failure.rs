@@ -1,10 +1,10 @@
 //! Maps rustls's errors to faults.
 
-use dyno_measure::{Detail, Failure, Fault, StatusTable};
+use crate::tls::trust::Unsupported;
+use dyno_measure::{Detail, Failure, Fault, KeptTexts, StatusTable};
 use rustls::pki_types::UnixTime;
-use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
+use rustls::{AlertDescription, CertificateError, Error, OtherError, PeerMisbehaved};
 use std::fmt;
-use std::sync::Mutex;
 use time::OffsetDateTime;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,19 @@ static PURPOSE: StatusTable = StatusTable {
     write: |_, formatter| formatter.write_str("it is not for servers (extendedKeyUsage lacks serverAuth)"),
 };
 
+/// Name of the table in the failure of a certificate of X.509 version 1.
+pub const CERTIFICATE_VERSION: &str = "certificate version";
+static VERSION: StatusTable = StatusTable {
+    name: CERTIFICATE_VERSION,
+    write: |_, formatter| formatter.write_str("it is of X.509 version 1"),
+};
+/// Name of the table in the failure of a certificate whose key is not supported.
+pub const CERTIFICATE_KEY: &str = "certificate key";
+static KEY: StatusTable = StatusTable {
+    name: CERTIFICATE_KEY,
+    write: |code, formatter| write!(formatter, "its key of RSA has {code} bits"),
+};
+
 static NAMES: StatusTable = StatusTable {
     name: "certificate names",
     write: |_, formatter| formatter.write_str("it has no subjectAltName"),
@@ -85,17 +98,13 @@ static NAMES: StatusTable = StatusTable {
 /// Names in certificates for another host. A number is an index into `OTHER_NAMES`.
 static FOR_NAMES: StatusTable = StatusTable {
     name: "certificate for names",
-    write: |code, formatter| {
-        let lists = OTHER_NAMES.lock();
-        match lists.as_ref().ok().and_then(|lists| lists.get(code as usize)) {
-            Some(names) => write!(formatter, "it is for {names}"),
-            None => formatter.write_str("its names are not kept"),
-        }
+    write: |code, formatter| match OTHER_NAMES.get(code) {
+        Some(names) => write!(formatter, "it is for {names}"),
+        None => formatter.write_str("its names are not kept"),
     },
 };
-static OTHER_NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static OTHER_NAMES: KeptTexts = KeptTexts::new();
 /// Limits on the names in certificates that servers send.
-const MOST_LISTS: usize = 100;
 const MOST_NAMES: usize = 5;
 const MOST_NAME_BYTES: usize = 100;
 
@@ -109,19 +118,7 @@ fn keep_names(presented: &[String]) -> u32 {
     if presented.len() > MOST_NAMES {
         names.push(format!("{} more", presented.len() - MOST_NAMES));
     }
-    let names = names.join(", ");
-    let Ok(mut lists) = OTHER_NAMES.lock() else {
-        return u32::MAX;
-    };
-    let place = lists.iter().position(|list| *list == names).unwrap_or_else(|| {
-        if lists.len() < MOST_LISTS {
-            lists.push(names);
-            lists.len() - 1
-        } else {
-            MOST_LISTS
-        }
-    });
-    u32::try_from(place).unwrap_or(u32::MAX)
+    OTHER_NAMES.keep(names.join(", "))
 }
 
 /// Returns the name from webpki's notation, such as `DnsName("server.test")`.
@@ -173,6 +170,11 @@ fn failure_of_certificate(error: &CertificateError) -> Failure {
         CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => (0, &NAMES),
         CertificateError::NotValidForNameContext { presented, .. } => (keep_names(presented), &FOR_NAMES),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => (0, &PURPOSE),
+        CertificateError::Other(OtherError(why)) => match why.downcast_ref() {
+            Some(Unsupported::Version) => (0, &VERSION),
+            Some(Unsupported::Key(bits)) => (*bits, &KEY),
+            None => return fault_of_certificate(error).into(),
+        },
         _ => return fault_of_certificate(error).into(),
     };
     table.failure(fault_of_certificate(error), code)

@@ -21,7 +21,7 @@ pub use client::{
     can_be_certified, key_log_problem, offer_problem, ClientOptions, Connector, Identity, Session, TlsClient,
     Version, Versions,
 };
-pub use failure::IN_PLAIN_HTTP;
+pub use failure::{CERTIFICATE_KEY, CERTIFICATE_VERSION, IN_PLAIN_HTTP};
 pub use server::{ServerOptions, TlsServer};
 pub use side::{ClientSide, ServerSide, Side};
 pub use trust::{Trust, TrustError};

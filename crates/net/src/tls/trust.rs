@@ -4,12 +4,14 @@
 //! most one load level), so only its first copy is checked. A peer that sends the same chain again proves by
 //! its signature that it has the key.
 
-use crate::tls::agreed::{certificate_key, CertificateKey};
+use crate::tls::agreed::{certificate_key, public_key_info, CertificateKey};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_name, WebPkiServerVerifier};
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature, CryptoProvider};
+use rustls::crypto::{
+    verify_tls12_signature, verify_tls13_signature, CryptoProvider, WebPkiSupportedAlgorithms,
+};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 use std::fmt;
@@ -173,10 +175,82 @@ impl Verifier {
 }
 
 fn key_of(certificate: &CertificateDer<'_>) -> CertificateKey {
-    ParsedCertificate::try_from(certificate).map_or_else(
-        |_| CertificateKey::default(),
-        |parsed| certificate_key(parsed.subject_public_key_info().as_ref()),
-    )
+    public_key_info(certificate).map_or_else(CertificateKey::default, certificate_key)
+}
+
+/// A certificate that is not supported, for the text of the failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unsupported {
+    Version,
+    /// An RSA key of this size in bits.
+    Key(u32),
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "not supported: {self:?}")
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+impl Unsupported {
+    /// Returns the error with its cause, if that is a certificate that is not supported.
+    fn explained(certificate: &CertificateDer<'_>, error: Error) -> Error {
+        let is_version =
+            |why: &OtherError| matches!(why.0.downcast_ref(), Some(webpki::Error::UnsupportedCertVersion));
+        let cause = match (&error, key_of(certificate).unsupported_bits()) {
+            (Error::InvalidCertificate(CertificateError::Other(why)), _) if is_version(why) => Self::Version,
+            (Error::InvalidCertificate(_), Some(bits)) => Self::Key(bits),
+            _ => return error,
+        };
+        Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(cause))))
+    }
+}
+
+impl Verifier {
+    /// Verifies a handshake signature. Without authorities only the certificate's key must be readable, so that
+    /// certificates of version 1, or with unknown extensions, do.
+    fn verify_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+        by_certificate: impl FnOnce(&WebPkiSupportedAlgorithms) -> Result<HandshakeSignatureValid, Error>,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        let verified = match self.chains {
+            Some(_) => by_certificate(algorithms),
+            None => verify_by_key(message, certificate, signature, algorithms),
+        };
+        verified.map_err(|error| Unsupported::explained(certificate, error))
+    }
+}
+
+fn verify_by_key(
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, Error> {
+    let unreadable = || Error::InvalidCertificate(CertificateError::BadEncoding);
+    let info = SubjectPublicKeyInfoDer::from(public_key_info(certificate).ok_or_else(unreadable)?);
+    let key = webpki::RawPublicKeyEntity::try_from(&info).map_err(|_| unreadable())?;
+    let mut of_scheme = algorithms
+        .mapping
+        .iter()
+        .filter(|(scheme, _)| *scheme == signature.scheme);
+    let is_signed = of_scheme.any(|(_, algorithms)| {
+        let mut algorithms = algorithms.iter();
+        algorithms.any(|algorithm| {
+            key.verify_signature(*algorithm, message, signature.signature())
+                .is_ok()
+        })
+    });
+    match is_signed {
+        true => Ok(HandshakeSignatureValid::assertion()),
+        false => Err(Error::InvalidCertificate(CertificateError::BadSignature)),
+    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -198,14 +272,14 @@ impl ServerCertVerifier for Verifier {
         }
         match &self.chains {
             Some(chains) => {
-                chains.verify(certificate, intermediates, name, ocsp_response, now)?;
+                let verified = chains.verify(certificate, intermediates, name, ocsp_response, now);
+                verified.map_err(|error| Unsupported::explained(certificate, error))?;
             }
-            // Without authorities, the certificate must still parse, because handshake signatures are
-            // verified with its key.
-            None => drop(
-                ParsedCertificate::try_from(certificate)
-                    .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?,
-            ),
+            // Handshake signatures are verified with the certificate's key.
+            None if public_key_info(certificate).is_none() => {
+                return Err(Error::InvalidCertificate(CertificateError::BadEncoding))
+            }
+            None => {}
         }
         *known = Some(Known {
             certificate: certificate.clone().into_owned(),
@@ -221,8 +295,9 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        self.verify_signature(message, certificate, signature, |algorithms| {
+            verify_tls12_signature(message, certificate, signature, algorithms)
+        })
     }
 
     fn verify_tls13_signature(
@@ -231,8 +306,9 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        self.verify_signature(message, certificate, signature, |algorithms| {
+            verify_tls13_signature(message, certificate, signature, algorithms)
+        })
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -12,7 +12,7 @@ use crate::wire::{
     Program, Reader, Records, Request, Transport, AUTH_NONE, AUTH_SYS, MOUNT, NFS,
 };
 use dyno_files::Traffic;
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_net::{Dialer, Executor, Socket};
 use std::net::SocketAddr;
 
@@ -79,6 +79,16 @@ async fn ask(
     traffic: &mut Traffic,
 ) -> Result<Answer, Failure> {
     let dialer = Dialer::new(executor.clone(), peer, 0);
+    ask_by(&dialer, (executor, transport), message, xid, traffic).await
+}
+
+async fn ask_by(
+    dialer: &Dialer,
+    (executor, transport): (&Executor, Transport),
+    message: &Message,
+    xid: u32,
+    traffic: &mut Traffic,
+) -> Result<Answer, Failure> {
     match transport {
         Transport::Tcp => exchange(&dialer.dial(None)?, message, xid, traffic).await,
         Transport::Udp => {
@@ -184,8 +194,27 @@ async fn ask_port(
 }
 
 impl Session {
-    /// Mounts the export, connects, and negotiates the sizes.
+    /// Mounts the export, connects, and negotiates the sizes. If the server may want a client whose port is below 1024,
+    /// tries again with one.
     pub(super) async fn establish(&mut self) -> Result<(), Failure> {
+        let was_reserved = self.dialer.uses_reserved_ports();
+        let established = self.establish_once().await;
+        let Err(failure) = established else {
+            return Ok(());
+        };
+        if was_reserved || !wants_low_port(&failure) {
+            return Err(failure);
+        }
+        self.drop_session();
+        self.dialer.use_reserved_ports(true);
+        let again = self.establish_once().await;
+        if again.is_err() {
+            self.dialer.use_reserved_ports(false);
+        }
+        again.map_err(|_| failure)
+    }
+
+    async fn establish_once(&mut self) -> Result<(), Failure> {
         if self.options.version.is_four() {
             return self.establish4().await;
         }
@@ -206,9 +235,11 @@ impl Session {
         let xid = self.conversation.number();
         let mut message = Message::default();
         write(self, &mut message, xid);
-        let service = (self.mount_address, self.options.transport);
+        let dialer = Dialer::new(self.executor.clone(), self.mount_address, 0);
+        dialer.use_reserved_ports(self.dialer.uses_reserved_ports());
+        let by = (&self.executor, self.options.transport);
         self.traffic.connections += 1;
-        ask(&self.executor, service, &message, xid, &mut self.traffic).await
+        ask_by(&dialer, by, &message, xid, &mut self.traffic).await
     }
 
     async fn mount(&mut self) -> Result<FileHandle, Failure> {
@@ -267,6 +298,21 @@ impl Session {
             unmount(message, xid, &session.export, &session.options.credential);
         });
         asked.await.map(|_| ())
+    }
+}
+
+/// Returns whether a server may have refused the session because of a port above 1023 (Linux: NFS3ERR_PERM or
+/// MNT3ERR_ACCES; Ganesha: AUTH_TOOWEAK, NFS4ERR_WRONGSEC, or no such name in the pseudo file system).
+fn wants_low_port(failure: &Failure) -> bool {
+    let Detail::Refused { step, status } = failure.detail else {
+        return false;
+    };
+    let status = status.map_or(0, |status| status.code);
+    let denied = [Status::Perm, Status::Access, Status::NoEnt].map(|status| status as u32);
+    match Refusal::of(step) {
+        Some(Refusal::Flavor) => true,
+        Some(Refusal::Export) => denied.contains(&status),
+        _ => false,
     }
 }
 

@@ -30,7 +30,10 @@ class BonnieSettings(Model):
     """
 
     size_mib: Annotated[int, Option(("-s", "--size-mib"))] = Field(
-        default=100, ge=1, le=1 << 22, description="Size of the file in MB (2^20)."
+        default=100,
+        ge=1,
+        le=1 << 22,
+        description="Size of the file in MB (2^20). As an option, K, M or G may follow.",
     )
     chunk_bytes: Annotated[int, Option(("--chunk",))] = Field(
         default=16384,

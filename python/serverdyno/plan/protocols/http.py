@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno import _native, wording
-from serverdyno.plan.protocols import look
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.documents import DOCUMENTS, DocumentsSettings
@@ -28,6 +27,8 @@ HEAD_BYTES, HEAD_FIELDS = 256 * 1024, 1000
 """Upper bounds on the headers of a response; curl allows 300 KB and 5,000 fields."""
 
 
+BODILESS = "The status of its answers, 204, 205 or 304, says that they have no body."
+"""Note of a server whose empty answers need no warning."""
 EMPTY_HINT = (
     "If the server does not know the host (Caddy answers so), give the site's name with -H 'Host: NAME'. Over TLS, use "
     "the name in the URL, and --resolve NAME:PORT:ADDRESS. If empty answers are right, give --expect-bytes 0, or "
@@ -124,7 +125,7 @@ class WebLook:
 
     def ask(self, target: _native.Target) -> None:
         """Connect. Raises AnswerError."""
-        _native.http_connect(target, timeout_s=look.LOOK_S)
+        _native.http_connect(target, timeout_s=target.timeout_s)
 
     def version(self) -> str | None:
         """Return None: the version is not known before the check."""

@@ -11,7 +11,13 @@ from typing import Any, Protocol
 from serverdyno import _native
 from serverdyno.errors import gone, no_answer
 
-LOOK_S = 10.0  # the time limit of an answer
+LOOK_S = 10.0
+"""The least time limit of an answer. A longer timeout of the load applies, too: a disk may have to wake up."""
+
+
+def look_s(timeout_s: float) -> float:
+    """Return the time limit of an answer before a load with this timeout, in seconds."""
+    return max(LOOK_S, timeout_s)
 
 
 class Look(Protocol):

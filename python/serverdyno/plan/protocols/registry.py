@@ -49,6 +49,8 @@ def normal_url(url: str) -> str:
     of files, repeated slashes are merged. In paths of documents they stay, because a web server may distinguish them,
     and letters outside ASCII are percent-encoded.
     """
+    # The shortest form of a file's URL (RFC 8089, 2).
+    url = re.sub(r"^file:/(?!/)", "file:///", url, flags=re.IGNORECASE)
     found = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", url, re.DOTALL)
     if found is None:
         return url

@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 
 from serverdyno import _native
 from serverdyno.errors import refuse_contradictions
-from serverdyno.plan.protocols import look
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY, FILES
@@ -87,7 +86,7 @@ class FileLook:
 
     def ask(self, target: Any) -> None:
         """Ask once. Raises AnswerError."""
-        offer = _native.smb_probe(target.address, timeout_s=look.LOOK_S)
+        offer = _native.smb_probe(target.address, timeout_s=target.timeout_s)
         self._offer = self._offer or offer
 
     def version(self) -> str | None:

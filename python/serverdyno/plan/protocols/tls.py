@@ -50,6 +50,8 @@ class ClientCertificate(Model):
         return certificate, key
 
     def _hint(self, certificate: str, key: str) -> str:
+        if "BEGIN TRUSTED CERTIFICATE" in certificate:
+            return f"Convert it: openssl x509 -in {self.certificate} -out PLAIN"
         if "BEGIN CERTIFICATE" not in certificate:
             return f"{self.certificate} does not contain a certificate (PEM)."
         if "ENCRYPTED" in key:

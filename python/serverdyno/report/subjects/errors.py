@@ -8,7 +8,7 @@ from functools import partial
 
 from serverdyno import clean, units, wording
 from serverdyno.analysis.trust import FAILED_SHARE, Mark
-from serverdyno.plan.protocols.http import EMPTY_HINT, HTTP
+from serverdyno.plan.protocols.http import BODILESS, EMPTY_HINT, HTTP
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.plan.spelling import in_plan, is_of_options
 from serverdyno.report.basis import Over, basis
@@ -322,11 +322,13 @@ def empty(results: Results) -> list[str]:
     request = suite.settings(HTTP).request if suite.workload == "url" else None
     if suite.workload != "url" or (request is not None and request.says_empty):
         return []
+    described = source.disclosure.get("servers", {})
     names = [
         name
         for name in source.configuration_names
         if any(record.operations for record in source.records_of(name))
         and not any(record.bytes_read for record in source.records_of(name))
+        and BODILESS not in described.get(name, {}).get("notes", ())
     ]
     if not names:
         return []

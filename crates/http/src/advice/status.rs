@@ -1,0 +1,239 @@
+//! Hints for the statuses of answers.
+
+use super::Row;
+use crate::circumstances::Challenge;
+use crate::head::{is_redirect, Redirect};
+use dyno_measure::Fault;
+
+pub(super) const STATUS: &[Row] = &[
+    (
+        |case| case.fault == Fault::NoProgram,
+        "Give the server the dynamic page: `dynamic` in its settings in the plan; for a server of your own see \
+         docs/dynamic.md.",
+    ),
+    (
+        |case| case.fault == Fault::ProgramFailed,
+        "Look at the server's log: it could not start the program of the dynamic page, or the program ended early, \
+         or nothing answers at its socket.",
+    ),
+    (
+        |case| {
+            matches!(case.status, 414 | 431 | 494)
+                || case.is.asking.is_large && matches!(case.status, 400 | 413 | 502)
+        },
+        "The URL or the headers are longer than the server takes: raise its bounds (nginx: \
+         large_client_header_buffers; Apache: LimitRequestLine, LimitRequestFieldSize; HAProxy: tune.bufsize; Node: \
+         maxHeaderSize), or shorten them.",
+    ),
+    (
+        |case| case.status == 400 && case.names_no_site() && !case.is.tls && !case.is.http2,
+        "If the port speaks TLS, use https:// in place of http://. If the server does not know the host (IIS: Invalid \
+         Hostname; Django: ALLOWED_HOSTS), use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: \
+         NAME'. Otherwise look at the request: curl -v shows what the server says against it.",
+    ),
+    (
+        |case| case.status == 400 && case.names_no_site(),
+        "If the server does not know the host (IIS: Invalid Hostname; Django: ALLOWED_HOSTS), use the site's name with \
+         --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. Otherwise look at the request: curl -v shows what the \
+         server says against it.",
+    ),
+    (
+        |case| case.status == 400 && !case.is.tls && !case.is.http2,
+        "If the port speaks TLS, use https:// in place of http://. Otherwise look at the request: curl -v shows \
+         what the server says against it, such as an unknown Host or a header that is too long.",
+    ),
+    (
+        |case| case.status == 400,
+        "Look at the request: curl -v shows what the server says against it, such as an unknown host or a header that \
+         is too long.",
+    ),
+    (
+        |case| case.status == 401 && case.is.challenge == Challenge::Foreign,
+        "The server asks for credentials by a scheme that dyno does not speak: dyno speaks basic and bearer alone. \
+         Allow one of them in the server for the test, or log in with curl and give its cookie with --cookie.",
+    ),
+    (
+        |case| {
+            case.status == 401 && case.is.asking.has_credentials && case.is.challenge == Challenge::Basic
+        },
+        "The server does not accept the credentials: check the user and the password, and give --auth basic.",
+    ),
+    (
+        |case| {
+            case.status == 401 && case.is.asking.has_credentials && case.is.challenge == Challenge::Bearer
+        },
+        "The server does not accept the credentials: check the token, which may have expired, and give --auth bearer.",
+    ),
+    (
+        |case| case.status == 401 && case.is.asking.has_credentials,
+        "The server does not accept the credentials: check the user and the password, or the token, and that \
+         --auth names the scheme that curl -i shows in WWW-Authenticate. dyno speaks basic and bearer alone, no \
+         Digest, Negotiate or NTLM.",
+    ),
+    (
+        |case| case.status == 401 && case.is.challenge == Challenge::Basic,
+        "The server asks for credentials: export DYNO_AUTHORIZATION=user:password and give --auth basic.",
+    ),
+    (
+        |case| case.status == 401 && case.is.challenge == Challenge::Bearer,
+        "The server asks for credentials: export a token as DYNO_AUTHORIZATION and give --auth bearer.",
+    ),
+    (
+        |case| case.status == 401,
+        "The server asks for credentials: export DYNO_AUTHORIZATION=user:password and give --auth basic, or export \
+         a token and give --auth bearer. curl -i shows the scheme in WWW-Authenticate; dyno speaks no Digest, \
+         Negotiate or NTLM.",
+    ),
+    (
+        |case| case.status == 403 && case.is.tls && case.is.is_address,
+        "The URL names an address, so no server name (SNI) is sent, which some servers answer with 403: use the \
+         server's name in the URL, and --resolve HOST:PORT:ADDRESS. Otherwise check its access rules.",
+    ),
+    (
+        |case| case.status == 403 && case.is.asking.to_change,
+        "The server may want a log-in or a CSRF token for this method: --session FILE logs in and takes both from \
+         the answers (docs/sessions.md), or give them with --cookie and -H. Otherwise check the server's access \
+         rules. If the status is right, use --expect-status 403.",
+    ),
+    (
+        |case| case.status == 403 && !case.is.asking.like_browser,
+        "If curl gets the same status, check the server's access rules, and that its user may read the file; a \
+         directory without an index page gives 403, too. If curl gets another, the server filters clients by their \
+         headers: dyno sends no Accept, and User-Agent: serverdyno. Try -H 'Accept: */*' and -H 'User-Agent: \
+         Mozilla/5.0'. If the status is right, use --expect-status 403.",
+    ),
+    (
+        |case| case.status == 403,
+        "The server forbids this URL: check its access rules, and that its user may read the file; a directory \
+         without an index page gives 403, too. If the status is right, use --expect-status 403.",
+    ),
+    (
+        |case| case.status == 404 && case.names_no_site(),
+        "Check the URL with curl -i: it names no site, and the server may answer for another one than you mean. Use \
+         the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If the status is right, use \
+         --expect-status 404.",
+    ),
+    (
+        |case| matches!(case.status, 404 | 410),
+        "Check the URL with curl -i. If the status is right, use --expect-status 404 (or 410).",
+    ),
+    (
+        |case| matches!(case.status, 405 | 501),
+        "The server does not take this method for this URL: use another --method.",
+    ),
+    (
+        |case| case.status == 406,
+        "The server has no content of the type in the header Accept: use another one, such as -H 'Accept: \
+        */*'.",
+    ),
+    (
+        |case| case.status == 407,
+        "This is a proxy that asks for credentials: give the URL of the server itself.",
+    ),
+    (
+        |case| case.status == 408,
+        "The server did not get the whole request in time (nginx: client_header_timeout, client_body_timeout; Apache: \
+         RequestReadTimeout; HAProxy: timeout http-request): raise its limit, or send less at once.",
+    ),
+    (
+        |case| case.status == 409 && case.is.asking.to_change,
+        "All requests are equal, and the server may make the same thing only once: --session FILE sends a body of its \
+         own with each (docs/sessions.md). If the status is right, use --expect-status 201,409.",
+    ),
+    (
+        |case| case.status == 411,
+        "The server wants a body with a length: give one with --data, or with --method POST and --data ''.",
+    ),
+    (
+        |case| case.status == 413,
+        "The server does not take a body of this size: raise its bound (nginx: client_max_body_size; Apache: \
+         LimitRequestBody).",
+    ),
+    (
+        |case| case.status == 415,
+        "The server does not take this type of body: name it with --content-type.",
+    ),
+    (
+        |case| case.status == 416,
+        "The header Range begins after the end of the file: remove it, or use a smaller offset.",
+    ),
+    (
+        |case| case.status == 421,
+        "The server does not serve the name of the Host header on this connection: use this name in the URL; \
+         --resolve HOST:PORT:ADDRESS connects to any address.",
+    ),
+    (
+        |case| case.status == 426 && case.is.http2,
+        "The server wants another protocol for this URL: curl -i shows it as Upgrade. Leave out --http2 for HTTP/1.1. WebSocket is not supported.",
+    ),
+    (
+        |case| case.status == 426,
+        "The server wants another protocol: curl -i shows it as Upgrade. For h2c use --http2; for TLS use https:// \
+         in place of http://. WebSocket is not supported.",
+    ),
+    (
+        |case| case.status == 429,
+        "The server limits the rate of requests: send fewer requests with --rate (or --max-rate), or raise its \
+         limit. curl -i shows the limit, if the server tells it (Retry-After, RateLimit).",
+    ),
+    (
+        |case| case.redirect == Redirect::LogIn,
+        "The server asks for a log-in: give the cookie of a session with --cookie NAME=VALUE, or log in with \
+         --session (docs/sessions.md).",
+    ),
+    (
+        |case| case.redirect == Redirect::Cookie,
+        "The server may want the cookie that it sets: give it with --cookie NAME=VALUE, as curl -I shows it as \
+         Set-Cookie, or use --session (docs/sessions.md). Otherwise use the URL of the header Location.",
+    ),
+    (
+        |case| is_redirect(case.status) && case.is.redirects_to_itself,
+        "The server redirects to the URL that was requested. It may want a header that is missing, such as -H \
+         'X-Forwarded-Proto: https' or -H 'Accept-Language: en', or a cookie (--cookie NAME=VALUE). Otherwise this is \
+         a redirect loop of the server.",
+    ),
+    (
+        |case| is_redirect(case.status),
+        "The server redirects, and no redirect is followed: use the URL of the header Location. If that is a log-in \
+         page, give --cookie NAME=VALUE. If the status is right, use --expect-status with it.",
+    ),
+    (
+        |case| case.status == 304,
+        "The server says that nothing has changed, as If-None-Match or If-Modified-Since ask: use --expect-status \
+         304.",
+    ),
+    (
+        |case| case.status == 504,
+        "A proxy waited for its backend server for too long (HAProxy: timeout server; nginx: proxy_read_timeout; \
+         Apache: ProxyTimeout): the backend is slow, hangs or can't be reached. Load the backend directly, or raise \
+         the proxy's limit.",
+    ),
+    (
+        |case| case.status == 511,
+        "A device on the way, such as a captive portal or a proxy, asks for a log-in: log in there, or take another \
+         network. This is not the server's answer.",
+    ),
+    (
+        |case| case.status == 502,
+        "This is a proxy whose backend server does not respond: start that server, and check the proxy's log.",
+    ),
+    (
+        |case| matches!(case.status, 520..=527 | 530),
+        "Cloudflare returns this status if the origin server does not respond, or responds incorrectly. Start the \
+         origin server, check its log, and load it directly with --resolve HOST:PORT:ADDRESS.",
+    ),
+    (
+        |case| case.status == 503,
+        "The server refuses requests: it is overloaded, under maintenance, or limits the rate or the number of \
+         connections, or no server behind it is up. Look at its log, or ask less often (--rate, fewer clients).",
+    ),
+    (
+        |case| case.status == 505,
+        "The server does not speak this version of HTTP: use another --http.",
+    ),
+    (|case| case.status >= 500, "Look at the server's error log: the request fails inside the server."),
+    (
+        |case| case.fault == Fault::ErrorStatus,
+        "curl -i shows the whole answer. If the status is right, use --expect-status with it.",
+    ),
+];

@@ -1,0 +1,120 @@
+//! Hints for TLS: the handshake, and certificates of both sides.
+
+use super::Row;
+use dyno_measure::Fault;
+use dyno_net::tls::{CERTIFICATE_KEY, CERTIFICATE_VERSION, IN_PLAIN_HTTP};
+
+const HTTP2_OVER_TLS: &str =
+    "Switch HTTP/2 on in the server (nginx: `http2 on`, before 1.25.1 `listen ... http2`; Apache: \
+                              `Protocols h2 http/1.1`), or leave out --http2.";
+
+pub(super) const TLS: &[Row] = &[
+    (
+        |case| case.is.http2 && (case.alert == 120 || case.fault == Fault::NotHttp2 && case.is.tls),
+        HTTP2_OVER_TLS,
+    ),
+    (
+        |case| {
+            let refused = case.alert != 0
+                || matches!(case.status, 400 | 403 | 495 | 496)
+                || matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated);
+            case.alert == 116 || refused && case.is.certificate_asked && !case.is.has_certificate
+        },
+        "The server asks for a client certificate: give --cert FILE and --key FILE.",
+    ),
+    (
+        |case| {
+            let refused = matches!(case.alert, 40 | 42..=49 | 51 | 80)
+                || matches!(case.status, 400 | 403 | 495 | 496);
+            refused && case.is.has_certificate && case.is.certificate_asked
+        },
+        "The server does not accept the client certificate of --cert: check that its authority is one that the \
+         server trusts, that it has not expired, and that it may be used for clients (extendedKeyUsage clientAuth). A key of \
+         P-521 works over TLS 1.3 alone (--tls-min 1.3).",
+    ),
+    (
+        |case| {
+            let after = case.status == 403 && case.is.has_certificate && !case.is.certificate_asked;
+            case.is.tls && (after || case.fault == Fault::Renegotiation)
+        },
+        "The server asked for no client certificate in the handshake. It may want one afterwards, for a part of its \
+         URLs (Apache: SSLVerifyClient in <Location> or <Directory>), which dyno does not support: set \
+         SSLVerifyClient for the whole virtual host. Otherwise check the server's access rules.",
+    ),
+    (
+        |case| case.table == "certificate names",
+        "The certificate has no subjectAltName, and its common name (CN) does not count (RFC 9525): issue one with \
+         subjectAltName=DNS:HOST. --insecure accepts any.",
+    ),
+    (
+        |case| case.is.tls && case.is.is_address && matches!(case.alert, 80 | 112),
+        "The URL names an address, so no server name (SNI) is sent, and the server may have no certificate without \
+         one. Use its name in the URL; --resolve HOST:PORT:ADDRESS connects to this address.",
+    ),
+    (
+        |case| matches!(case.alert, 80 | 112),
+        "The server may have no certificate for the host of the URL (SNI): use a name that it serves; --resolve \
+         HOST:PORT:ADDRESS connects to any address. Its log says more.",
+    ),
+    (
+        |case| case.alert == 70,
+        "The server speaks none of the versions of TLS that are offered: 1.2 and 1.3, or those of --tls-min and \
+         --tls-max.",
+    ),
+    (
+        |case| case.fault == Fault::NothingInCommon,
+        "Look at the server's versions of TLS, ciphers and groups: TLS 1.2 and 1.3 are spoken here, with \
+         authenticated encryption alone, and key exchange over X25519, P-256 or P-384 (nginx: ssl_ecdh_curve). The \
+         key of its certificate must be of RSA, P-256, P-384 or Ed25519, not of P-521, RSA-PSS or DSA. Or it has no certificate for the host of the URL: its log \
+         says which.",
+    ),
+    (
+        |case| case.is.proxy_protocol && (case.fault == Fault::MalformedRecord || case.status == 400),
+        "The server may not expect the PROXY protocol: leave out --proxy-protocol, or switch it on in the server.",
+    ),
+    (
+        |case| case.table == IN_PLAIN_HTTP,
+        "The port speaks plain HTTP: use http:// in place of https://.",
+    ),
+    (
+        |case| matches!(case.fault, Fault::HandshakeTimeout | Fault::HandshakeRefused | Fault::MalformedRecord),
+        "Check that the port speaks TLS, and look at the server's log: it does not carry the handshake through. \
+         Where the port speaks no TLS, use http:// in place of https://. A TCP load balancer or tunnel there may have \
+         no backend that runs.",
+    ),
+    (
+        |case| case.fault == Fault::UntrustedCertificate,
+        "Name the authority that signed the server's certificate, or this certificate where it signed itself: \
+         --ca-file FILE. If that is done, the server may not send its intermediate \
+         certificate: its file must hold the whole chain (nginx: ssl_certificate; `openssl s_client -connect \
+         HOST:PORT -showcerts` shows what it sends). --insecure accepts any.",
+    ),
+    (
+        |case| case.fault == Fault::WrongCertificateName,
+        "Use a URL with a name that the server's certificate is for; --resolve HOST:PORT:ADDRESS connects to any \
+         address.",
+    ),
+    (
+        |case| case.table == "certificate begins",
+        "Set this machine's clock if it is wrong. Otherwise give the server a certificate that is valid now. \
+         --insecure accepts any.",
+    ),
+    (
+        |case| case.table == "certificate purpose",
+        "Give the server a certificate whose extendedKeyUsage has serverAuth. --insecure accepts any.",
+    ),
+    (
+        |case| case.table == CERTIFICATE_VERSION,
+        "The server's certificate is of X.509 version 1, which can hold no subjectAltName: issue one of version 3 \
+         (openssl req -x509 -addext subjectAltName=DNS:HOST; openssl x509 -req -extfile). --insecure accepts this one.",
+    ),
+    (
+        |case| case.table == CERTIFICATE_KEY,
+        "Give the server a certificate whose key is of P-256, P-384 or Ed25519, or of RSA with 2,048 to 8,192 bits. \
+         Others are not supported here, with --insecure either, though curl may accept them.",
+    ),
+    (
+        |case| matches!(case.fault, Fault::CertificateExpired | Fault::CertificateInvalid),
+        "Give the server another certificate. --insecure accepts any.",
+    ),
+];
