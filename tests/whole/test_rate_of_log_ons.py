@@ -7,12 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import pairwise
 
 from support.dyno_process import Home
 from support.reference_servers import start_smb
 
-SEEKERS, RATE = 4, 10
+SEEKERS, RATE = 4, 5
 
 
 @contextmanager
@@ -55,5 +54,5 @@ def test_log_ons_keep_the_bound_of_the_rate(home: Home) -> None:
     # The look before the load opens all sessions at once. Those of the seekers come after the sequential phases.
     of_seekers = [moment for moment in came if moment - came[0] > 2 / RATE][1 : SEEKERS + 1]
     assert len(of_seekers) == SEEKERS
-    apart = [later - earlier for earlier, later in pairwise(of_seekers)]
-    assert min(apart) > 0.3 / RATE, apart
+    # The proxy may note one late; without a bound, all come within milliseconds.
+    assert of_seekers[-1] - of_seekers[0] > 0.5 * (SEEKERS - 1) / RATE, of_seekers
