@@ -50,7 +50,7 @@ setup: $(VENV)/.built ## Make the virtual environment and build the native modul
 servers: ## Install Apache, nginx, lighttpd and Samba from Debian's packages, where root and missing.
 	@tools/install-servers.sh
 
-servers-objects: setup ## Install SeaweedFS, rclone and (with Go) versitygw; WITH=minio: MinIO, too.
+servers-objects: setup ## Install SeaweedFS, rclone and (with Go) versitygw; WITH="minio garage": these, too.
 	@tools/install-object-servers.sh $(VENV) $(WITH)
 
 servers-for-tests: # These, and the other clients and tools that tests hold ours against.

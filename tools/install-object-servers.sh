@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs object servers next to the Python of the virtual environment $1, where `dyno` finds them: SeaweedFS and
-# rclone as wheels with hashes, versitygw from the Go module proxy, if Go is there, and with the argument `minio` MinIO
-# likewise, whose build takes half an hour on 2 busy CPUs. Nothing is started, and nothing outside the environment
-# changes but Go's caches.
+# rclone as wheels with hashes, and versitygw from the Go module proxy, if Go is there. With the further argument `minio`,
+# MinIO likewise, whose build takes half an hour on 2 busy CPUs; with `garage`, Garage from crates.io, which took 43
+# minutes on 2 CPUs that others used. Nothing is started, and nothing outside the environment changes but the caches of
+# Go and Cargo.
 set -eu
 
 PATH=$PATH:/usr/local/go/bin
@@ -28,12 +29,34 @@ from_go() {
     GOBIN=$bin go install -ldflags "-X $6=$3" "$5@$3"
 }
 
+# Cargo compares each part of Garage with the hash in its Cargo.lock. Libraries that this machine has are not built.
+garage_from_crates() {
+    if "$bin/garage" --version 2>/dev/null | grep -qF 2.5.0; then
+        say "garage 2.5.0 is installed."
+        return
+    fi
+    cargo info --quiet garage@2.5.0 >/dev/null # downloads it
+    for crate in "${CARGO_HOME:-$HOME/.cargo}"/registry/cache/*/garage-2.5.0.crate; do
+        echo "e1752af176a3cd84e9afd6edf30df594db92b7730cc67bddcd74769841b3f3f5  $crate" | sha256sum --check --quiet
+    done
+    libraries=bundled-libs
+    if pkg-config --exists libsodium libzstd sqlite3 2>/dev/null; then libraries=system-libs; fi
+    say "building garage 2.5.0 with $libraries, which takes 10 to 45 minutes on 2 CPUs."
+    cargo install garage --version 2.5.0 --locked --no-default-features --features "lmdb,sqlite,$libraries" \
+        --root "${bin%/bin}"
+}
+
 bin=$(cd "$1/bin" && pwd)
+shift
 "$bin/pip" install --quiet --no-deps --require-hashes --requirement requirements-objects.lock
 cd / # outside this repository, which is no Go module
 from_go versitygw github.com/versity/versitygw v1.8.0 h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc= \
     github.com/versity/versitygw/cmd/versitygw main.Version
-if [ "${2:-}" = minio ]; then
-    from_go minio github.com/minio/minio v0.0.0-20260212201848-7aac2a2c5b7c \
-        h1:/qdoYujxF5MBLDMVLeiYJ/7fBa1HikX39Dvzb9Ji8pA= github.com/minio/minio github.com/minio/minio/cmd.ReleaseTag
-fi
+for name; do
+    case $name in
+    minio) from_go minio github.com/minio/minio v0.0.0-20260212201848-7aac2a2c5b7c \
+        h1:/qdoYujxF5MBLDMVLeiYJ/7fBa1HikX39Dvzb9Ji8pA= github.com/minio/minio github.com/minio/minio/cmd.ReleaseTag ;;
+    garage) garage_from_crates ;;
+    *) say "WITH=$name: only minio and garage are known." >&2 && exit 2 ;;
+    esac
+done

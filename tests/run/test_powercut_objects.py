@@ -21,7 +21,7 @@ from serverdyno.plan.model import Configuration, Suite
 from serverdyno.run.powercut import guests
 from serverdyno.run.powercut.objects import BEFORE, ObjectJournal, Put
 from serverdyno.run.powercut.rounds import cut_power, said, verdict
-from serverdyno.servers.rclone import Rclone
+from serverdyno.servers.object_server import ObjectServer
 from serverdyno.servers.registry import DRIVERS, create
 from serverdyno.servers.signed_request import ObjectClient
 from serverdyno.store.powercut import Cut, PowerCuts
@@ -209,17 +209,21 @@ def test_refused_puts_that_a_record_does_not_count_are_not_zero() -> None:
     assert [row[place].text for row in found.rows] == ["not counted", "3"]
 
 
-def test_a_guest_gets_the_object_server_that_is_loaded_but_for_its_address() -> None:
-    if Rclone.installed() is None:
-        pytest.skip("rclone is not installed here: run make servers-objects")
-    way = guests.way_of("rclone")
-    server = create("rclone", {"vfs_cache_mode": "writes"} | way.settings, documents=Path(os.devnull))
-    assert isinstance(server, Rclone)
+@pytest.mark.parametrize(("name", "file"), [("rclone", "run.sh"), ("garage", "garage.toml")])
+def test_a_guest_gets_the_object_server_that_is_loaded_but_for_its_address(
+    tmp_path: Path, name: str, file: str
+) -> None:
+    program = tmp_path / name
+    program.write_text("#!/bin/sh\necho 1.0\n")
+    program.chmod(0o755)
+    way = guests.way_of(name)
+    server = create(name, {"program": str(program)} | way.settings, documents=Path(os.devnull))
+    assert isinstance(server, ObjectServer)
     try:
         server.prepare()
-        here = (server.directory / "run.sh").read_text()
+        here = (server.directory / file).read_text()
         guest = way.put(server, {"file_system": "ext4", "mount_options": "nobarrier"})
-        there = (server.directory / "run.sh").read_text()
+        there = (server.directory / file).read_text()
     finally:
         server.stop()
     assert there == here.replace("127.0.0.1", "10.0.2.15") != here

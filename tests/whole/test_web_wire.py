@@ -5,14 +5,6 @@ TLS is decrypted with the keys that the load leaves where SSLKEYLOGFILE asks for
 
 from __future__ import annotations
 
-import signal
-import socket
-import struct
-import subprocess
-import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +15,8 @@ from serverdyno import _native
 from serverdyno.probes.host import tls_keys_logged
 from serverdyno.servers.running import running
 from support.dyno_process import INSTALLED, PATIENCE_S, Home
-from support.file_server import skip_unless_installed
 from support.reference_servers import start_http
+from support.wire import HTTP1, WRONG, captured, dissected, values
 
 KEY_LOG = "SSLKEYLOGFILE"
 MIX: dict[str, Any] = {
@@ -39,7 +31,7 @@ MIX: dict[str, Any] = {
 }
 TWELVE_STREAMS = {"http_version": "2", "threads": 12, "streams": 6}
 ONE_REQUEST_A_CONNECTION = {"keep_alive": False, "threads": 4}
-HTTP2, HTTP1 = "http2", "http"
+HTTP2 = "http2"
 FIELDS = {
     HTTP2: ("http2.headers.method", "http2.headers.status"),
     HTTP1: ("http.request.method", "http.response.code"),
@@ -74,53 +66,6 @@ CASES: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
 }
 
 
-@contextmanager
-def captured(port: int, into: Path) -> Iterator[None]:
-    """Capture every packet of a port of loopback, and fail if one was dropped."""
-    skip_unless_installed("tshark", "dumpcap")
-    command = ["dumpcap", "-q", "-i", "lo", "-B", "64", "-f", f"tcp port {port}", "-w", str(into)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
-        assert process.stderr is not None
-        try:
-            if not any(line.startswith("File:") for line in process.stderr):
-                pytest.skip("capturing is not allowed here")
-            yield
-            await_marker(port, into)
-        finally:
-            process.send_signal(signal.SIGINT)
-            told = process.stderr.read()
-    assert "dropped on interface" in told and "/0 (pcap:0/" in told, told
-
-
-def await_marker(port: int, capture: Path) -> None:
-    """Wait until a new empty connection is in the file, and so everything before it."""
-    with socket.create_connection(("127.0.0.1", port)) as marker:
-        ports = struct.pack("!HH", marker.getsockname()[1], port)
-    deadline = time.monotonic() + PATIENCE_S
-    while ports not in capture.read_bytes():
-        assert time.monotonic() < deadline, "the capture does not go on"
-        time.sleep(0.05)
-
-
-def dissected(capture: Path, port: int, keys: Path, carried: str, *arguments: str) -> list[str]:
-    """Return the lines that tshark prints about a capture."""
-    layers = [f"tcp.port=={port},{'tls' if keys.exists() else carried}"]
-    if carried == HTTP1:
-        layers.append(f"tls.port=={port},http")
-    decoding = [word for layer in layers for word in ("-d", layer)]
-    command = ["tshark", "-r", str(capture), "-2", "-o", f"tls.keylog_file:{keys}", *decoding, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
-    return done.stdout.splitlines()
-
-
-def values(capture: Path, port: int, keys: Path, carried: str, *fields: str) -> list[Counter[str]]:
-    """Return how often each value of each field occurs."""
-    named = [word for field in fields for word in ("-e", field)]
-    lines = dissected(capture, port, keys, carried, "-T", "fields", *named)
-    columns = zip(*(line.split("\t") for line in lines), strict=True)
-    return [Counter(value for cell in column for value in cell.split(",") if value) for column in columns]
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_tshark_finds_every_request_and_handshake_and_nothing_malformed(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -148,8 +93,7 @@ def test_tshark_finds_every_request_and_handshake_and_nothing_malformed(
     assert messages[HELLO] == sum(row["count"] for row in result["handshakes"])
     assert messages[CERTIFICATE] == full
     assert bool(full) == ("tls" in settings)
-    wrong = "_ws.malformed || ((tls || http || http2) && _ws.expert.severity == error)"
-    assert dissected(capture, port, keys, carried, "-Y", wrong) == []
+    assert dissected(capture, port, keys, carried, "-Y", WRONG) == []
 
 
 def test_keys_of_sessions_are_written_only_where_the_environment_asks_and_the_report_says_so(

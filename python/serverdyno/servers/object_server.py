@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pwd
+import re
 import sys
 import time
 from abc import abstractmethod
@@ -38,6 +39,15 @@ def access_key_of(secret: str) -> AccessKey:
     """Return the access key of one start, which reveals nothing of the server's secret."""
     drawn = hashlib.sha256(f"access key {secret}".encode()).hexdigest()
     return f"DYNO{drawn[:16].upper()}", drawn[16:56], None
+
+
+def count_lines(log: Path, pattern: str = "") -> int | None:
+    """Return the number of lines of a log in which `pattern` is found; None if the log can't be read."""
+    try:
+        with log.open(errors="replace") as lines:
+            return sum(1 for line in lines if re.search(pattern, line))
+    except OSError:
+        return None
 
 
 class ObjectSettings(DiskSettings):

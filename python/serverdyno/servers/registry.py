@@ -41,6 +41,7 @@ CLASSES = {
     "rclone": "rclone.Rclone",
     "versitygw": "versitygw.Versitygw",
     "minio": "minio.Minio",
+    "garage": "garage.Garage",
     "reference-s3": "reference_s3.ReferenceS3",
     "external": "external.External",
 }

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from serverdyno.servers.base import Settings
 from serverdyno.servers.local import version_line
-from serverdyno.servers.object_server import ObjectServer, ObjectSettings
+from serverdyno.servers.object_server import ObjectServer, ObjectSettings, count_lines
 
 ACCESS_LOG = "access.log"
 SIDECAR = "sidecar"
@@ -83,13 +83,7 @@ class Versitygw(ObjectServer[VersitygwSettings]):
 
     def requests_served(self) -> int | None:
         """Return the lines of the access log, including the readiness check's; None without a log."""
-        if not self.settings.access_log:
-            return None
-        try:
-            with (self.directory / ACCESS_LOG).open("rb") as log:
-                return sum(1 for _ in log)
-        except OSError:
-            return None
+        return count_lines(self.directory / ACCESS_LOG) if self.settings.access_log else None
 
     def acknowledged(self) -> str:
         return (

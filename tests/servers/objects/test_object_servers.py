@@ -5,11 +5,9 @@ A server that is not installed is skipped: `make servers-objects` installs all.
 
 from __future__ import annotations
 
-import os
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tomllib
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,13 @@ import pytest
 
 from serverdyno.errors import ServerError, UserError
 from serverdyno.probes.durability import FsyncCounter
-from serverdyno.servers.object_server import BUCKET, ObjectServer
-from serverdyno.servers.registry import DRIVERS, create
+from serverdyno.servers.garage import CONFIGURATION, Garage
+from serverdyno.servers.object_server import BUCKET
+from serverdyno.servers.registry import create
 from serverdyno.servers.running import started
 from serverdyno.servers.seaweedfs import IDENTITIES
 from support.file_server import PATIENCE_S, needs_root
+from support.object_servers import running
 
 CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
     ("seaweedfs", {}),
@@ -31,6 +31,8 @@ CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
     ("rclone", {}),
     ("rclone", {"vfs_cache_mode": "writes"}),
     ("minio", {}),
+    ("garage", {"access_log": True}),
+    ("garage", {"db_engine": "sqlite", "data_fsync": True, "metadata_fsync": True, "compression_level": 0}),
     ("versitygw", {"access_log": True}),
     ("versitygw", {"metadata": "sidecar", "disable_otmp": True, "keep_alive": False}),
 ]
@@ -39,16 +41,6 @@ PUTS = 20
 
 def named(case: tuple[str, dict[str, Any]]) -> str:
     return " ".join([case[0], *(f"{key}={value}" for key, value in case[1].items())])
-
-
-@contextmanager
-def running(name: str, settings: dict[str, Any]) -> Iterator[ObjectServer[Any]]:
-    if DRIVERS[name].installed() is None:
-        pytest.skip(f"{name} is not installed here: run make servers-objects")
-    server = create(name, settings, documents=Path(os.devnull))
-    assert isinstance(server, ObjectServer)
-    with started(server):
-        yield server
 
 
 @pytest.mark.parametrize("case", CONFIGURATIONS, ids=named)
@@ -89,6 +81,9 @@ def test_a_server_stores_objects_for_its_own_key_and_leaves_nothing(case: tuple[
         ("rclone", {}, 0),
         ("versitygw", {}, 0),
         ("minio", {}, PUTS),
+        ("garage", {}, 0),
+        ("garage", {"data_fsync": True}, 2 * PUTS),  # block and directory
+        ("garage", {"db_engine": "sqlite", "metadata_fsync": True}, 0),
     ],
 )
 def test_a_server_syncs_each_put_only_if_it_is_told_to(
@@ -99,7 +94,8 @@ def test_a_server_syncs_each_put_only_if_it_is_told_to(
             pytest.skip(counter.reason)
         with server.client(server.key) as client:
             for number in range(PUTS):
-                assert client.ask("PUT", f"/{BUCKET}/{number}", bytes(65_536))[0] == HTTPStatus.OK
+                content = b"%d" % number + bytes(65_536)  # Garage stores equal blocks once
+                assert client.ask("PUT", f"/{BUCKET}/{number}", content)[0] == HTTPStatus.OK
         counted = sum((counter.counts() or {}).values())
     # A server may sync its own files now and then.
     assert syncs <= counted < syncs + PUTS
@@ -110,6 +106,36 @@ def test_the_access_key_of_seaweedfs_is_in_a_private_file() -> None:
         path = server.directory / IDENTITIES
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert server.key[1] in path.read_text()
+
+
+def test_garage_is_configured_as_its_settings_say(tmp_path: Path) -> None:
+    program = tmp_path / "garage"
+    program.write_text("#!/bin/sh\necho 'garage cargo:2.5.0 [features: lmdb, sqlite]'\n")
+    program.chmod(0o755)
+    settings = {"data_fsync": True, "db_engine": "sqlite", "block_size": 65_536, "compression_level": 0}
+    server = create("garage", {"program": str(program), **settings}, documents=tmp_path)
+    assert isinstance(server, Garage)
+    try:
+        server.prepare()
+        text = (server.directory / CONFIGURATION).read_text()
+        described = server.describe()
+        secrets = [server.key[1], server.environment()["GARAGE_RPC_SECRET"]]
+    finally:
+        server.stop()
+    written = tomllib.loads(text)
+    rpc, s3 = written["rpc_bind_addr"], written["s3_api"]["api_bind_addr"]
+    assert s3 == f"127.0.0.1:{server.port}" != rpc and rpc.startswith("127.0.0.1:")
+    for directory in (written["metadata_dir"], written["data_dir"]):
+        assert Path(directory).parent == server.data
+    assert {name: written[name] for name in ("data_fsync", "metadata_fsync", "db_engine", "block_size")} == {
+        "data_fsync": True,
+        "metadata_fsync": False,
+        "db_engine": "sqlite",
+        "block_size": 65_536,
+    }
+    assert (written["compression_level"], written["replication_factor"]) == ("none", 1)
+    assert described.version == "Garage 2.5.0"
+    assert not [secret for secret in secrets if secret in repr(described)]
 
 
 def test_a_server_that_is_killed_keeps_what_it_has_and_answers_again() -> None:

@@ -15,8 +15,9 @@ from serverdyno.plan.protocols.access import AccessKey
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home
 from support.reference_servers import start_s3
-from support.s3_exchanges import EXCHANGES, PART_BYTES, boto3_client, etag_of, got
+from support.s3_exchanges import EXCHANGES, PART_BYTES, boto3_client, etag_of
 from support.s3_proxy import Answer, Asked, s3_proxy
+from support.s3_readers import Readers, read_by_boto3
 
 KEY: AccessKey = ("id", "secret", None)
 BUCKET = "volume1"
@@ -65,48 +66,6 @@ def test_the_checksum_of_boto3_is_a_header_and_over_tls_a_trailer(tmp_path: Path
     assert secure["X-Amz-Content-SHA256"] == b"STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 
 
-def unchunked(body: bytes) -> bytes:
-    """Return the content of a body that is aws-chunked."""
-    content = b""
-    while True:
-        size, _, body = body.partition(b"\r\n")
-        if not (length := int(size.partition(b";")[0], 16)):
-            return content
-        content, body = content + body[:length], body[length + 2 :]
-
-
-class Reader:
-    """A proxy that reads with boto3 each object that a client has put, and compares it with the client's request."""
-
-    def __init__(self, s3: Any) -> None:
-        self._s3, self._parts = s3, dict[str, dict[int, bytes]]()
-        self.equal, self.other = 0, list[str]()
-
-    def answered(self, asked: Asked) -> Answer:
-        answer = asked.passed_on()
-        path, _, query = asked.path.partition("?")
-        headers = {name.lower(): value for name, value in asked.headers.items()}
-        chunked = "aws-chunked" in headers.get("content-encoding", "")
-        if asked.method == "PUT" and answer[0] == 200:
-            content = unchunked(asked.body) if chunked else asked.body
-            if "partNumber=" in query:
-                number = int(dict(each.split("=", 1) for each in query.split("&"))["partNumber"])
-                self._parts.setdefault(path, {})[number] = content
-            else:
-                self._compare(path, content)
-        if asked.method == "POST" and "uploadId=" in query and answer[0] == 200:
-            parts = self._parts.pop(path)
-            self._compare(path, b"".join(parts[number] for number in sorted(parts)))
-        return answer
-
-    def _compare(self, path: str, content: bytes) -> None:
-        key = path.removeprefix(f"/{BUCKET}/")
-        if content and got(self._s3, BUCKET, key) == content:
-            self.equal += 1
-        else:
-            self.other.append(key)
-
-
 @pytest.mark.usefixtures("short_windows")
 @pytest.mark.parametrize("payload", ["unsigned", "signed", "chunked"])
 @pytest.mark.parametrize("size", [("--size", "3000"), PARTS], ids=["small", "parts"])
@@ -114,7 +73,7 @@ def test_boto3_reads_what_our_client_put(
     home: Home, tmp_path: Path, payload: str, size: tuple[str, ...]
 ) -> None:
     server = start_s3()
-    reader = Reader(boto3_client(f"http://127.0.0.1:{server.port}", KEY))
+    reader = Readers(BUCKET, read_by_boto3(boto3_client(f"http://127.0.0.1:{server.port}", KEY), BUCKET))
     try:
         with s3_proxy(server.port, reader.answered) as port:
             url = f"s3://127.0.0.1:{port}/{BUCKET}"

@@ -18,9 +18,10 @@ from serverdyno.run.powercut.machine import FAILED, READY
 from serverdyno.run.powercut.objects import SYNC_PORT
 from serverdyno.servers.base import Access
 from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha
+from serverdyno.servers.garage import Garage
 from serverdyno.servers.local import LocalServer, find_program
 from serverdyno.servers.minio import Minio
-from serverdyno.servers.object_server import SCRIPT, ObjectServer
+from serverdyno.servers.object_server import ObjectServer
 from serverdyno.servers.proof import LOOPBACK, free_port
 from serverdyno.servers.rclone import Rclone
 from serverdyno.servers.samba import CONFIGURATION, Samba
@@ -156,8 +157,8 @@ def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
 def _objects(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
     """Return an object server for a guest, after `prepare`. It binds the guest's address instead of loopback."""
     assert isinstance(server, ObjectServer)
-    path = server.directory / SCRIPT
-    path.write_text(path.read_text().replace(LOOPBACK, ADDRESS))
+    for name, text in server.configuration().items():
+        (server.directory / name).write_text(text.replace(LOOPBACK, ADDRESS))
     contents = Contents(
         programs=[server.program],
         texts={
@@ -211,7 +212,7 @@ WAYS: dict[str, Way] = {
     Ganesha.name: Way(_ganesha),
     **{
         driver.name: Way(_objects, {"network": "loopback"})
-        for driver in (Seaweedfs, Rclone, Versitygw, Minio)
+        for driver in (Seaweedfs, Rclone, Versitygw, Minio, Garage)
     },
 }
 
