@@ -28,7 +28,7 @@ SESSIONS = (10, 100, 1_000)
 SESSION_ROUNDS, COUNT_ROUNDS = 3, 2
 # Both are far longer than a measurement. The level is longer, because a client whose think time ends after the level
 # leaves at once.
-IDLE_S, IDLE_MIX_S = 600.0, 1800.0
+IDLE_S, IDLE_LEVEL_S = 600.0, 1800.0
 OURS, CACHED, UNCHECKED = "dyno", "dyno, with leases", "dyno, with leases, reads not checked"
 TORTURE = "smbtorture"
 COUNT_CLIENTS = 2
@@ -244,7 +244,7 @@ def idle(
             think_time_s=IDLE_S,
             hold=True,
         )
-        waiting = replace(stand, effort=replace(stand.effort, seconds=IDLE_MIX_S, patience_s=0))
+        waiting = replace(stand, effort=replace(stand.effort, seconds=IDLE_LEVEL_S, patience_s=0))
         run = one_run(waiting, tool, lambda: {"server_rss_growth_bytes": (server.rss_bytes() or 0) - before})
         return [run]
 

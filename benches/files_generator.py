@@ -15,14 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benches.mixes import (
-    files_mix,
+from benches.levels import (
+    files_level,
     http_target,
     nfs_target,
-    objects_mix,
+    objects_level,
     s3_target,
     smb_target,
-    web_mix,
+    web_level,
     web_request,
 )
 from serverdyno import _native
@@ -38,16 +38,16 @@ def main() -> None:
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """Run a level. `options` has `target`, `files` and `shape` as in `mixes`, and `load_file`, a path.
+    """Run a level. `options` has `target`, `files` and `shape` as in `levels`, and `load_file`, a path.
 
     Instead of `files`, it may have `objects`, or `web`: plain requests for one URL. With `hold`, the window starts once
     all clients are idle, and the level ends at the next line on standard input. Otherwise the level lasts `length_s`.
     Raises RuntimeError if it doesn't end.
     """
     shape = options["shape"]
-    mix = _prepared(options, shape)
+    level = _prepared(options, shape)
     rss_before = rss_bytes()
-    load = mix.start()
+    load = level.start()
     opens_s, closes_s = max(shape.get("ramp_up_s", 0.0), LOOK_S / 2), shape["length_s"]
     _wait_until(load, opens_s)
     if options["hold"]:
@@ -61,22 +61,22 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         _wait_until(load, closes_s)
         say(moment=CLOSED, cpu_s=cpu_s())
     if not load.wait(DRAIN_S):
-        raise RuntimeError("the mix does not end")
+        raise RuntimeError("the level does not end")
     return told(load.result()) | {"rss_growth_bytes": rss_open - rss_before}
 
 
-def _prepared(options: dict[str, Any], shape: dict[str, Any]) -> _native.PreparedMix:
+def _prepared(options: dict[str, Any], shape: dict[str, Any]) -> _native.PreparedLevel:
     if "objects" in options:
-        return objects_mix(s3_target(**options["target"]), **options["objects"], **shape)
+        return objects_level(s3_target(**options["target"]), **options["objects"], **shape)
     if "web" in options:
         request = web_request(**options["web"])
-        return web_mix(http_target(**options["target"]), workload="url", request=request, **shape)
+        return web_level(http_target(**options["target"]), workload="url", request=request, **shape)
     of_nfs = options["target"]["url"].startswith("nfs:")
     target = (nfs_target if of_nfs else smb_target)(**options["target"])
     files = options["files"] | {"keep_workspace": False}
     if options["load_file"] is not None:
         files["load_file"] = _native.LoadFile.read(options["load_file"])
-    return files_mix(target, files, **shape)
+    return files_level(target, files, **shape)
 
 
 def _wait_until(load: _native.Load, elapsed_s: float) -> None:

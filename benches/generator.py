@@ -11,7 +11,7 @@ import resource
 import sys
 from typing import Any
 
-from benches.mixes import http_target, web_mix
+from benches.levels import http_target, web_level
 from serverdyno import _native
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -24,16 +24,16 @@ def main() -> None:
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """Run a level. `options` are those of `mixes.web_mix`, with `url` instead of `target`.
+    """Run a level. `options` are those of `levels.web_level`, with `url` instead of `target`.
 
     Raises RuntimeError if the level doesn't end. CPU time is that of the whole process during the level.
     """
     target = http_target(options.pop("url"), trust=options.pop("trust", None))
-    mix = web_mix(target, **options)
+    level = web_level(target, **options)
     before = resource.getrusage(resource.RUSAGE_SELF)
-    load = mix.start()
+    load = level.start()
     if not load.wait(options["length_s"] + DRAIN_S):
-        raise RuntimeError("the mix does not end")
+        raise RuntimeError("the level does not end")
     after = resource.getrusage(resource.RUSAGE_SELF)
     return {
         **told(load.result()),

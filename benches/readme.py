@@ -28,7 +28,7 @@ METHOD = """\
   hypervisor (steal), used more than {limit} % of a CPU is repeated, up to {attempts} runs in all; the least disturbed
   is kept and, if it was disturbed all the same, counted as *disturbed* below. `raw.csv` has all of them.
 - Requests are the tool's own count. wrk's and ab's answers other than 2xx are taken off. CPU time is `wait4`'s user
-  and system time of the tool's process; ours is that of its process from just before the mix to just after it, the
+  and system time of the tool's process; ours is that of its process from just before the level to just after it, the
   start of the interpreter left out. The server's is the sum over its processes (ticks of 10 ms).
 - Ratios are of runs of the same round. Intervals are those of the sign test for the median (at least 95 %; six rounds
   or more), and a target counts as met only where the whole interval keeps it.

@@ -59,14 +59,14 @@ class Tool:
 
 
 def dyno(name: str = "dyno", connections: int = CONNECTIONS, **options: Any) -> Tool:
-    """Return our generator, with `options` as in `mixes.web_mix`.
+    """Return our generator, with `options` as in `levels.web_level`.
 
     It checks every response and records every response time.
     """
 
     def command(url: str, seconds: float) -> list[str]:
-        mix = {"workload": "url", "clients": connections, "threads": 1, "length_s": seconds} | options
-        return [sys.executable, "-m", "benches.generator", json.dumps({"url": url} | mix)]
+        level = {"workload": "url", "clients": connections, "threads": 1, "length_s": seconds} | options
+        return [sys.executable, "-m", "benches.generator", json.dumps({"url": url} | level)]
 
     return Tool(name, sys.executable, command, dyno_account, connections)
 

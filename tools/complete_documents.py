@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from generated import write_or_check
 
-from serverdyno.fleet.document import mix_document
+from serverdyno.fleet.document import level_document
 from serverdyno.fleet.load_setup import LoadSetup
-from serverdyno.plan.expand import mixes
+from serverdyno.plan.expand import levels
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.documents import DOCUMENTS, DYNAMIC, DocumentsSettings
@@ -43,11 +43,11 @@ def documents() -> dict[str, dict[str, Any]]:
         "testserver/usual/smb.json": SmbProcess(capacity_mib=CAPACITY_MIB).document(),
         "testserver/usual/nfs.json": NfsProcess(capacity_mib=CAPACITY_MIB).document(),
         "testserver/usual/s3.json": S3Process(capacity_mib=CAPACITY_MIB).document(),
-        "engine/tests/complete.json": _mixes(),
+        "engine/tests/complete.json": _levels(),
     }
 
 
-def _mixes() -> dict[str, Any]:
+def _levels() -> dict[str, Any]:
     """Return the document of a level over HTTP, and the sections that replace its own for other kinds of work."""
     suite = Suite(name="x", source="", workload="url", clients=[2], length_s=0.2, leave_after_errors=None)
     place = SimpleNamespace(protocol=HTTP.name, section=HTTP.target_section(Access(""), HttpSettings()))
@@ -55,14 +55,14 @@ def _mixes() -> dict[str, Any]:
     documents, step = DocumentsSettings(dynamic_share=0), Step(name="", path="")
     work = (WEBBENCH, "url", DYNAMIC)
     return {
-        "mix": mix_document(mixes(suite)[0], setup, seed=0) | {"nonce": 0},
+        "level": level_document(levels(suite)[0], setup, seed=0) | {"nonce": 0},
         "workloads": {name: DOCUMENTS.workload_section(name, documents) for name in work},
         "step": step.section(),
         "smb": SMB.target_section(Access(""), SmbSettings()),
         "s3": S3.target_section(Access(""), S3Settings()),
         "objects": {
             "workload": OBJECTS.workload_section(OBJECTS.name, ObjectsSettings()),
-            "client": OBJECTS.client_section(ObjectsSettings(), last_mix=True),
+            "client": OBJECTS.client_section(ObjectsSettings(), last_level=True),
         },
     }
 

@@ -25,12 +25,12 @@ COMMAND = (
     "run/experiment.py:run_all",
     "run/run.py:Run.carry_out",
     "run/under_test.py:under_test",
-    "run/run.py:Run._run_mix",
-    "fleet/local.py:run_mix",
-    "fleet/document.py:mix_document",
-    "native/src/mix.rs:prepare",
-    "engine/src/spec.rs:MixSpec::parse",
-    "engine/src/prepared.rs:PreparedMix::new",
+    "run/run.py:Run._run_level",
+    "fleet/local.py:run_level",
+    "fleet/document.py:level_document",
+    "native/src/level.rs:prepare",
+    "engine/src/spec.rs:LevelSpec::parse",
+    "engine/src/prepared.rs:PreparedLevel::new",
     "engine/src/load.rs:Load::start",
     "engine/src/load.rs:run_engine_thread",
 )
@@ -40,18 +40,18 @@ COUNT = (
     "engine/src/load.rs:Load::result",
     "native/src/load.rs:Load::result",
     "counted.py:Counted.of",
-    "run/record.py:mix_record",
-    "store/experiment.py:Experiment.write_mix",
+    "run/record.py:level_record",
+    "store/experiment.py:Experiment.write_level",
     "store/table.py:encode",
 )
 REPORT = (
-    "store/experiment.py:Experiment.readable_mixes",
+    "store/experiment.py:Experiment.readable_levels",
     "report/build.py:build",
     "report/build.py:source_of",
     "report/build.py:build_from",
     "report/figures/results.py:compute",
     "report/figures/results.py:_configuration",
-    "report/figures/results.py:_mix",
+    "report/figures/results.py:_level",
 )
 VIEW = ("report/views/text.py:render",)
 PATHS = {

@@ -85,7 +85,7 @@ def _class(name: str, told: Mapping[str, Any], schema: Mapping[str, Any]) -> str
     is_row = told is not schema
     decorator = "frozen=True, slots=True" if is_row else "frozen=True, slots=True, kw_only=True"
     what = _one_line(
-        told.get("description", "All that was counted of a mix, or of the part of it that a node had.")
+        told.get("description", "All that was counted of a level, or of the part of it that a node had.")
     )
     lines = [f"@dataclass({decorator})", f"class {name}:", f'    """{what}"""', ""]
     for figure, of in told["properties"].items():
@@ -140,10 +140,10 @@ def _one_line(text: str) -> str:
 
 def table() -> str:
     """Return the table of the columns of a level's file."""
-    from serverdyno.store.records import MixRecord, column_types  # noqa: PLC0415 (it needs what this makes)
+    from serverdyno.store.records import LevelRecord, column_types  # noqa: PLC0415 (it needs what this makes)
 
     head = ["| column | type | unit, meaning |\n", "|---|---|---|\n"]
-    return "".join([*head, *_rows(MixRecord, "", column_types)])
+    return "".join([*head, *_rows(LevelRecord, "", column_types)])
 
 
 def _rows(row_type: Any, within: str, column_types: Callable[[Any], Mapping[str, Any]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ __all__ = ["__version__", "open"]
 
 
 def open(folder: str | Path) -> Records:
-    """Open the records of an experiment as Arrow tables: mixes, clients, operations, timeline, errors, histograms.
+    """Open the records of an experiment as Arrow tables: levels, clients, operations, timeline, errors, histograms.
 
     Raises UserError if the folder is not an experiment, and DynoError if a record is damaged.
     """

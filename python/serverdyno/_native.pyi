@@ -1,4 +1,4 @@
-"""The data plane as Python sees it. Everything that happens while a mix runs is in Rust, without the GIL."""
+"""The data plane as Python sees it. Everything that happens while a level runs is in Rust, without the GIL."""
 
 from collections.abc import Callable
 from typing import Any, TypedDict, final
@@ -143,26 +143,26 @@ def read_journal(target: Target, spec: str, entries: str, nonce: int) -> list[Le
 
 @final
 class Load:
-    """A mix under way."""
+    """A level under way."""
 
     def snapshot(self) -> Snapshot: ...
     def go(self, start_monotonic_ns: int) -> None:
-        """Start a mix whose document says `"start": "on_command"`, at this time of CLOCK_MONOTONIC."""
+        """Start a level whose document says `"start": "on_command"`, at this time of CLOCK_MONOTONIC."""
 
     def stop(self) -> None:
-        """End the mix early. Its `result` is marked `stopped`."""
+        """End the level early. Its `result` is marked `stopped`."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the end of the mix; true once it has come. Releases the GIL."""
+        """Wait for the end of the level; true once it has come. Releases the GIL."""
 
     def result(self) -> dict[str, Any]:
         """Return what was counted: those fields of `serverdyno.counted.Counted` that the work has.
 
-        Raises RuntimeError while the mix runs.
+        Raises RuntimeError while the level runs.
         """
 
     def tally(self) -> bytes:
-        """Return what was counted as the part of a mix, for `merge`."""
+        """Return what was counted as the part of a level, for `merge`."""
 
 class Snapshot(TypedDict):
     elapsed_s: float  # 0 while clients are being prepared
@@ -175,14 +175,14 @@ class Snapshot(TypedDict):
     p99_ms: float | None  # of the response times so far, at most an eighth too high; None of few
 
 def counted_schema() -> str:
-    """Return the JSON schema of what was counted of a mix, with the text of each figure."""
+    """Return the JSON schema of what was counted of a level, with the text of each figure."""
 
 @final
-class PreparedMix:
-    """A mix that was checked, ready to start."""
+class PreparedLevel:
+    """A level that was checked, ready to start."""
 
     def start(self) -> Load:
-        """Start the mix on its own threads. Raises OSError if this process may not open enough files."""
+        """Start the level on its own threads. Raises OSError if this process may not open enough files."""
 
     def workspace_bytes(self) -> int | None:
         """Return the most bytes that one client's files have at one time, in a first pass; None: it has no files.
@@ -195,22 +195,22 @@ class PreparedMix:
 
 def prepare(
     document: str, target: Target, workspaces: Workspaces | None = None, load_file: LoadFile | None = None
-) -> PreparedMix:
-    """Return the mix of a document (`MixSpec` in `crates/engine/src/spec.rs`, as JSON) for an open target.
+) -> PreparedLevel:
+    """Return the level of a document (`LevelSpec` in `crates/engine/src/spec.rs`, as JSON) for an open target.
 
     Raises ValueError that lists every problem, one per line, with its key's path.
     """
 
 def merge(tallies: list[bytes], *, with_clients: bool = True) -> dict[str, Any]:
-    """Return one mix, as `Load.result` does, from the tallies of its parts in any order.
+    """Return one level, as `Load.result` does, from the tallies of its parts in any order.
 
     `with_clients` includes the rows of single clients; otherwise `by_client` is empty. Raises ValueError if the
-    tallies are not of one mix.
+    tallies are not of one level.
     """
 
 @final
 class Workspaces:
-    """The content of the clients' files, kept from mix to mix so that data of an earlier one can be checked."""
+    """The content of the clients' files, kept from level to level so that data of an earlier one can be checked."""
 
     DIRECTORY: str  # how the name of a load's directory in a share begins
     def __init__(self, name: int | None = None) -> None:
@@ -228,10 +228,10 @@ class Workspaces:
     def diskmix_files(
         self, client: int, *, seed: int, operations: int, workspace_bytes: int = 20971520
     ) -> dict[str, bytes] | None:
-        """Return the files of a client's directory, by path, after this many successful operations of a first mix.
+        """Return the files of a client's directory, by path, after this many successful operations of a first level.
 
-        They are computed in memory. Only the mark by which contents differ from mix to mix comes from the mix. None:
-        no mix has left a workspace of this client.
+        They are computed in memory. Only the mark by which contents differ from level to level comes from the level.
+        None: no level has left a workspace of this client.
         """
 
 @final
@@ -279,7 +279,7 @@ class LeftOver(TypedDict):
 
 @final
 class Removal:
-    """A removal of what the clients of mixes have made and not removed themselves."""
+    """A removal of what the clients of levels have made and not removed themselves."""
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the end; true once it has come. Releases the GIL."""

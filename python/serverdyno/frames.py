@@ -1,4 +1,4 @@
-"""Records as tables for notebooks: `serverdyno.open(FOLDER).mixes.to_pandas()`, or `polars.from_arrow(...)`.
+"""Records as tables for notebooks: `serverdyno.open(FOLDER).levels.to_pandas()`, or `polars.from_arrow(...)`.
 
 Every table is an Arrow table with documented columns (docs/frames.md). Intervals and verdicts are in a report's JSON.
 """
@@ -17,13 +17,13 @@ from serverdyno._native import Histogram
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import ExperimentHead
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from serverdyno.units import NS_PER_MS, percentile_name
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 STEPS = (*(step / 1000 for step in range(0, 1000, 5)), 0.999, 0.9999, 1.0)
 """The shares at which `histograms` reads each distribution."""
-KEYS = ("run", "configuration", "repetition", "mix", "clients", "threads")
+KEYS = ("run", "configuration", "repetition", "level", "clients", "threads")
 FACTOR = "factor_"
 
 
@@ -35,13 +35,13 @@ class Records:
 
     def __init__(self, experiment: Experiment) -> None:
         self.head: ExperimentHead = experiment.head
-        self._records = experiment.mixes()
+        self._records = experiment.levels()
         self._levels = levels_by_configuration(experiment.head.plan)
 
     @cached_property
-    def mixes(self) -> pa.Table:
+    def levels(self) -> pa.Table:
         """One row per run and load level: counts, rates, times and CPU seconds of its window."""
-        return self._table((_mix(record) for record in self._records), self._records)
+        return self._table((_level(record) for record in self._records), self._records)
 
     @cached_property
     def clients(self) -> pa.Table:
@@ -78,13 +78,13 @@ class Records:
         pairs = [(record, row) for record in self._records for row in getattr(record, name)]
         return self._table((_flat(row) for _, row in pairs), [record for record, _ in pairs])
 
-    def _table(self, rows: Any, owners: Sequence[MixRecord]) -> pa.Table:
+    def _table(self, rows: Any, owners: Sequence[LevelRecord]) -> pa.Table:
         factors = list(dict.fromkeys(factor for levels in self._levels.values() for factor in levels))
         return pa.Table.from_pylist(
             [{**self._keys(owner, factors), **row} for owner, row in zip(owners, rows, strict=True)]
         )
 
-    def _keys(self, record: MixRecord, factors: Sequence[str]) -> dict[str, Any]:
+    def _keys(self, record: LevelRecord, factors: Sequence[str]) -> dict[str, Any]:
         levels: Mapping[str, Any] = self._levels.get(record.configuration, {})
         named = {f"{FACTOR}{factor}": _text(levels.get(factor)) for factor in factors}
         keys = {key: getattr(record, key) for key in KEYS}
@@ -99,7 +99,7 @@ def open_experiment(folder: str | Path) -> Records:
     return Records(Experiment.open(Path(folder)))
 
 
-def _mix(record: MixRecord) -> dict[str, Any]:
+def _level(record: LevelRecord) -> dict[str, Any]:
     return {
         "window_s": record.window_s,
         "operations_s": record.operations_s,

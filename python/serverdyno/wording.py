@@ -41,7 +41,7 @@ REFUSALS = {
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
-    """Return `1 mix`, `2 mixes` or `3 points`. `nouns` is an irregular plural."""
+    """Return `1 level` or `2 levels`. `nouns` is an irregular plural."""
     many = nouns or f"{noun}{'es' if noun.endswith('x') else 's'}"
     return f"{count:,} {noun if count == 1 else many}"
 

@@ -117,7 +117,7 @@ def test_a_dip_of_25_percent_is_mostly_found_through_3_percent_of_noise() -> Non
     assert hits >= 195
 
 
-def test_what_differs_between_runs_as_wholes_is_no_noise_of_their_mixes() -> None:
+def test_what_differs_between_runs_as_wholes_is_no_noise_of_their_levels() -> None:
     shape = np.exp(HUMP)
     shape[9] *= 0.8
     wavering = np.exp(np.random.default_rng(3).normal(0, 0.002, (3, 16)))
@@ -144,7 +144,7 @@ def test_what_can_not_be_judged_is_unknown_and_not_nothing() -> None:
     assert seen(np.full((3, 16), np.nan)).findings is None
 
 
-def test_indices_are_those_of_all_mixes_where_some_were_not_finished() -> None:
+def test_indices_are_those_of_all_levels_where_some_were_not_finished() -> None:
     rates = repeated(CURVES["NetWare 5.1", 3, "off"])
     rates[:, 1] = np.nan
     assert places(found(rates), FallKind.DIP) == [16]

@@ -47,7 +47,7 @@ def least_squares(sides: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]
 
 
 @pytest.mark.parametrize("repetitions", [2, 3, 5, 6])
-def test_with_one_mix_the_interval_is_that_of_least_squares_with_a_shift_for_every_two_rounds(
+def test_with_one_level_the_interval_is_that_of_least_squares_with_a_shift_for_every_two_rounds(
     repetitions: int,
 ) -> None:
     base = np.array([1000.0, 1012, 990, 1005, 997, 1009])[:repetitions]
@@ -120,7 +120,7 @@ def test_a_difference_of_10_percent_is_mostly_found_through_3_percent_of_noise()
     assert not any(each.verdict is Verdict.SLOWER for each in found)
 
 
-def test_each_half_of_the_runs_is_read_at_the_mix_that_the_other_half_chose() -> None:
+def test_each_half_of_the_runs_is_read_at_the_level_that_the_other_half_chose() -> None:
     base = np.full((3, 2), 100.0)
     other = np.array([[90.0, 150.0], [120.0, 80.0], [110.0, 100.0]])
     found = improvement(runs(base), runs(other), Metric.PEAK, paired=True)
@@ -178,11 +178,11 @@ def test_rounds_take_out_a_shift_that_both_configurations_saw() -> None:
     assert unpaired.verdict is Verdict.NO_DIFFERENCE_SHOWN
 
 
-def test_a_run_that_was_not_finished_is_left_out_and_so_is_a_mix_that_one_side_lacks() -> None:
+def test_a_run_that_was_not_finished_is_left_out_and_so_is_a_level_that_one_side_lacks() -> None:
     base = Runs((1, 2, 3), np.array([[10.0, 20, 30], [10, 20, 30], [10, np.nan, np.nan]]))
     other = Runs((1, 2, 3), np.array([[10.0, 40, np.nan], [10, 40, np.nan], [10, 40, np.nan]]))
     found = improvement(base, other, Metric.PEAK, paired=True)
-    assert found.mixes == (0, 1)
+    assert found.levels == (0, 1)
     assert found.repetitions == 2
     assert (found.base, found.other) == (20, 40)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from serverdyno.analysis.durability import InMix, judged
+from serverdyno.analysis.durability import InLevel, judged
 from serverdyno.analysis.medium import FASTEST_FLUSH_MS, TOO_FAST, Device, Layer, Media
 
 DISK_MS, NVME_MS, NOTHING_MS = 0.11, 0.02, 0.0005
@@ -127,7 +127,7 @@ STACKS: dict[str, tuple[tuple[Layer, ...], float | None, str]] = {
 
 def verdict(media: Media) -> str:
     """Return the verdict on a server that made one sync for each of its flushes."""
-    return str(judged([InMix(flushes=10, syncs=10, border=0)], media, syncs_known=True))
+    return str(judged([InLevel(flushes=10, syncs=10, border=0)], media, syncs_known=True))
 
 
 @pytest.mark.parametrize("stack", STACKS)

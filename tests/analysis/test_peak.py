@@ -26,9 +26,9 @@ def peak_of(throughput: ArrayLike) -> Peak:
     return found
 
 
-def test_where_all_runs_agree_the_peak_is_the_highest_mean_at_one_mix() -> None:
+def test_where_all_runs_agree_the_peak_is_the_highest_mean_at_one_level() -> None:
     found = peak_of([[100, 300, 200], [101, 306, 202], [99, 303, 198]])
-    assert (found.mix, found.highest_mean) == (1, 303)
+    assert (found.index, found.highest_mean) == (1, 303)
     assert found.value == pytest.approx(303)
     assert found.candidates == (1,)
     assert found.low is not None
@@ -36,7 +36,7 @@ def test_where_all_runs_agree_the_peak_is_the_highest_mean_at_one_mix() -> None:
     assert found.low < 303 < found.high
 
 
-def test_with_one_mix_the_interval_is_the_textbook_t_interval_of_the_geometric_kind() -> None:
+def test_with_one_level_the_interval_is_the_textbook_t_interval_of_the_geometric_kind() -> None:
     runs = np.array([1000.0, 1012, 990, 1005, 997, 1009])
     found = peak_of(runs[:, None])
     expected = stats.ttest_1samp(np.log(runs), 0).confidence_interval(0.95)
@@ -44,45 +44,45 @@ def test_with_one_mix_the_interval_is_the_textbook_t_interval_of_the_geometric_k
     assert found.high == pytest.approx(np.exp(expected.high), rel=1e-3)
 
 
-def test_two_mixes_that_noise_mingles_are_both_candidates() -> None:
+def test_two_levels_that_noise_mingles_are_both_candidates() -> None:
     found = peak_of([[100, 510, 500, 300], [100, 490, 505, 300], [100, 505, 495, 301]])
     assert found.candidates == (1, 2)
     assert found.value < found.highest_mean
 
 
-def test_the_noise_of_mixes_that_can_not_be_told_from_the_peak_counts_twice() -> None:
+def test_the_noise_of_levels_that_can_not_be_told_from_the_peak_counts_twice() -> None:
     base = np.array([[100.0, 98, 50], [97, 100, 51], [99, 101, 49], [101, 99, 50]])
     other = base[::-1] * 1.1
     read = np.log(of_runs(base)), np.log(of_runs(other))
     assert list(chosen(base)) == [1, 0, 1, 0]
     rest = np.log(base[:, :2])
     rest = rest - rest.mean(axis=1, keepdims=True) - rest.mean(axis=0) + rest.mean()
-    of_a_mix = (rest**2).sum() / 3
+    of_a_level = (rest**2).sum() / 3
     alone = of_two(read[0], read[1], (1, 2, 3, 4))
     found = contrast(base, other, (1, 2, 3, 4))
-    assert found.variance == pytest.approx(alone.variance + 2 * of_a_mix / 4)
-    assert found.added == pytest.approx(2 * of_a_mix / 4)
+    assert found.variance == pytest.approx(alone.variance + 2 * of_a_level / 4)
+    assert found.added == pytest.approx(2 * of_a_level / 4)
     assert found.estimate == pytest.approx(read[1].mean() - read[0].mean())
 
 
-def test_where_one_mix_alone_can_be_the_peak_nothing_was_chosen() -> None:
+def test_where_one_level_alone_can_be_the_peak_nothing_was_chosen() -> None:
     base = np.array([[50.0, 100], [55, 101], [45, 99]])
     assert contrast(base, base * 1.1, None).added == 0
 
 
 def test_one_run_has_a_peak_and_says_nothing_of_its_uncertainty() -> None:
     found = peak_of([[1, 3, 2]])
-    assert (found.mix, found.highest_mean) == (1, 3)
+    assert (found.index, found.highest_mean) == (1, 3)
     assert (found.value, found.low, found.candidates) == (3, None, None)
 
 
-def test_mixes_that_no_run_finished_keep_their_place_and_runs_that_lack_one_are_left_out() -> None:
+def test_levels_that_no_run_finished_keep_their_place_and_runs_that_lack_one_are_left_out() -> None:
     found = peak_of([[10, np.nan, 30, 20], [10, np.nan, 31, 20], [99, np.nan, np.nan, 20]])
-    assert (found.mix, found.repetitions) == (2, 2)
+    assert (found.index, found.repetitions) == (2, 2)
     assert peak(np.full((2, 3), np.nan)) is None
 
 
-def test_a_mix_without_throughput_leaves_the_candidates_unknown() -> None:
+def test_a_level_without_throughput_leaves_the_candidates_unknown() -> None:
     assert peak_of([[0, 10], [0, 11], [0, 12]]).candidates is None
 
 
@@ -110,7 +110,7 @@ def test_the_critical_value_is_that_of_scipys_multivariate_t(others: int, degree
     assert inside == pytest.approx(0.95, abs=0.003)
 
 
-def test_of_1000_plateaus_each_of_eight_equal_mixes_is_a_candidate_in_95_percent() -> None:
+def test_of_1000_plateaus_each_of_eight_equal_levels_is_a_candidate_in_95_percent() -> None:
     random = np.random.default_rng(31)
     # All are equal, so that each may be called the true peak: the least favourable case, in which the bound is reached.
     included = np.zeros(8)
@@ -120,7 +120,7 @@ def test_of_1000_plateaus_each_of_eight_equal_mixes_is_a_candidate_in_95_percent
     assert included.mean() / 1000 == pytest.approx(0.95, abs=0.01)
 
 
-def test_a_mix_five_standard_errors_below_the_peak_is_no_candidate() -> None:
+def test_a_level_five_standard_errors_below_the_peak_is_no_candidate() -> None:
     random = np.random.default_rng(37)
     shape = np.array([0.5, 1.0, 0.9])
     found = [candidates(1000 * shape * np.exp(random.normal(0, 0.02, (4, 3)))) for _ in range(100)]
@@ -129,7 +129,7 @@ def test_a_mix_five_standard_errors_below_the_peak_is_no_candidate() -> None:
 
 @settings(max_examples=25)
 @given(MATRICES)
-def test_the_estimate_is_never_above_the_highest_mean_and_the_peaks_mix_is_a_candidate(
+def test_the_estimate_is_never_above_the_highest_mean_and_the_peaks_level_is_a_candidate(
     matrix: Throughput,
 ) -> None:
     found = peak_of(matrix)

@@ -30,7 +30,7 @@ def test_the_hidden_speed_is_bound_by_the_generators_wait_and_by_the_servers_cpu
     assert found == (None if hidden is None else pytest.approx(hidden))
 
 
-def test_a_mix_is_generator_limited_from_a_hidden_speed_of_10_percent() -> None:
+def test_a_level_is_generator_limited_from_a_hidden_speed_of_10_percent() -> None:
     marked = [trust.generator_marks(hidden) for hidden in (None, 0.0, 0.1, 0.101)]
     assert marked == [frozenset(), frozenset(), frozenset(), {Mark.GENERATOR_LIMITED}]
 
@@ -108,7 +108,7 @@ def test_a_server_is_never_faster_than_run_delay_bounds_it(
         (set(), None, 0.3, 0.5, True, ()),
     ],
 )
-def test_what_limited_a_mix_is_said_as_far_as_it_can_be_seen(
+def test_what_limited_a_level_is_said_as_far_as_it_can_be_seen(
     case: tuple[set[Mark], float | None, float | None, float | None, bool | None, tuple[Limit, ...]],
 ) -> None:
     marks, waiting, server_share, io_wait_share, rises, limits = case
@@ -120,7 +120,7 @@ def test_what_limited_a_mix_is_said_as_far_as_it_can_be_seen(
     ("attempts_s", "bound", "marks"),
     [(89.9, 100.0, set()), (90.0, 100.0, {Mark.RATE_BOUND}), (1e6, None, set())],
 )
-def test_a_mix_is_rate_bound_from_90_percent_of_the_rate_that_its_plan_allows(
+def test_a_level_is_rate_bound_from_90_percent_of_the_rate_that_its_plan_allows(
     attempts_s: float, bound: float | None, marks: set[Mark]
 ) -> None:
     assert trust.rate_marks(attempts_s, bound) == marks
@@ -136,7 +136,7 @@ def test_a_mix_is_rate_bound_from_90_percent_of_the_rate_that_its_plan_allows(
         (None, None, set()),
     ],
 )
-def test_a_mix_is_noisy_where_2_percent_of_two_cpus_or_of_the_generators_time_were_taken(
+def test_a_level_is_noisy_where_2_percent_of_two_cpus_or_of_the_generators_time_were_taken(
     taken_cpus: float | None, run_delay: float | None, marks: set[Mark]
 ) -> None:
     assert trust.machine_marks(trust.taken_share(taken_cpus, 2), run_delay) == marks

@@ -260,9 +260,9 @@ def loaded(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
 def test_load_measures_a_url_with_path_and_query(loaded: Loaded) -> None:
     assert loaded.done.returncode == 0, loaded.done.stderr
     opened = Experiment.open(loaded.folder)
-    assert [(record.clients, record.errors) for record in opened.mixes()] == [(1, []), (2, [])]
-    assert all(record.bytes_read == 735 * record.operations > 0 for record in opened.mixes())
-    assert all(record.window_s == pytest.approx(1.2) for record in opened.mixes())
+    assert [(record.clients, record.errors) for record in opened.levels()] == [(1, []), (2, [])]
+    assert all(record.bytes_read == 735 * record.operations > 0 for record in opened.levels())
+    assert all(record.window_s == pytest.approx(1.2) for record in opened.levels())
     assert opened.head.configurations[0].url == loaded.url
     # The command can be repeated as printed.
     assert opened.plan_text.startswith(f"# Made by: dyno load '{loaded.url}' --clients 1,2 --length 1.5s")
@@ -275,7 +275,7 @@ def test_load_prints_its_table_on_standard_output_and_where_the_report_is(loaded
     assert page.is_file()
 
 
-def test_progress_in_a_pipe_is_a_line_a_mix_without_control_characters(loaded: Loaded) -> None:
+def test_progress_in_a_pipe_is_a_line_a_level_without_control_characters(loaded: Loaded) -> None:
     lines = loaded.done.stderr.splitlines()
     assert lines[0] == f"experiment: {loaded.folder}"
     told = [line for line in lines if line.startswith("target r1")]
@@ -293,7 +293,7 @@ def test_a_report_is_written_anew_and_says_the_same(home: Home, loaded: Loaded) 
 
 def test_a_report_of_nothing_is_refused(home: Home, tmp_path: Path) -> None:
     folder = experiment(tmp_path / "e", [ServerPlan(server="reference")])
-    only = folder / "runs" / "001-reference-r1" / "mix-01.parquet"
+    only = folder / "runs" / "001-reference-r1" / "level-01.parquet"
     only.parent.mkdir(parents=True)
     only.touch()
     done = home.here("report", folder)
@@ -358,7 +358,7 @@ def test_load_without_keep_alive_opens_a_connection_a_request(
             "load", url, "--clients", "2", "--length", "0.5s", "--no-keep-alive", "--into", folder
         )
     assert done.returncode == 0, done.stderr
-    [record] = Experiment.open(folder).mixes()
+    [record] = Experiment.open(folder).levels()
     assert record.errors == []
     assert record.connections == record.operations_total > 0
     assert record.bytes_read == 4321 * record.operations
@@ -406,7 +406,9 @@ def screen(output: str) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
-def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: Home, tmp_path: Path) -> None:
+def test_a_terminal_shows_the_level_in_progress_and_ctrl_c_ends_it_cleanly(
+    home: Home, tmp_path: Path
+) -> None:
     folder = experiment(tmp_path / "e", [ServerPlan(server="reference")], clients=range(1, 41))
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))

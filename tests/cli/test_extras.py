@@ -55,7 +55,7 @@ def test_load_is_made_and_kept_and_the_report_is_left_for_later(
     assert done.returncode == 0, done.stderr
     assert "no report: jinja2, numpy, scipy not installed" in done.stderr
     assert f"dyno report {folder}" in done.stderr
-    assert len(list(folder.glob("runs/*/mix-*.parquet"))) == 1
+    assert len(list(folder.glob("runs/*/level-*.parquet"))) == 1
 
 
 @pytest.mark.parametrize("option", ["--json", "--report"])

@@ -22,7 +22,7 @@ def test_a_plan_runs_with_other_clients_and_its_report_says_so(home: Home, tmp_p
     done = home.here("run", plan, "--clients", "1,2", "--into", folder)
     assert done.returncode == 0, done.stderr
     opened = Experiment.open(folder)
-    assert [record.clients for record in opened.mixes()] == [1, 2]
+    assert [record.clients for record in opened.levels()] == [1, 2]
     assert (opened.head.suite.name, opened.head.plan.suite) == ("quick-static-other-clients",) * 2
     page = (folder / "report" / "report.html").read_text()
     assert "with the clients of --clients (quick-static-other-clients)" in page

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import directory_target, files_mix, smb_target
+from benches.levels import directory_target, files_level, smb_target
 
 from serverdyno import _native
 from serverdyno.plan import suites
 from serverdyno.plan.check_suite import suite_problems
-from serverdyno.plan.model import Mix, Suite
+from serverdyno.plan.model import Level, Suite
 from serverdyno.plan.protocols.work import Cut
 from serverdyno.report.build import build_from, source_of
 from serverdyno.report.figures.invariants import contradictions
@@ -44,11 +44,11 @@ KEPT = {
 
 
 def test_an_outage_begins_after_its_share_of_the_window_whatever_the_ramps() -> None:
-    mix = Mix(
+    level = Level(
         1, "1_client", 1, 1, length_s=10.0, ramp_up_s=1.0, ramp_down_s=3.0, delay_s=0.0, think_time_s=0.0
     )
     server: Any = None  # clients cut their own connections
-    outage = Outage(Cut("connections", percent=50, away_s=0.0), server, mix)
+    outage = Outage(Cut("connections", percent=50, away_s=0.0), server, level)
     outage.look(3.9)
     assert outage.at_s() is None
     outage.look(4.1)
@@ -63,7 +63,7 @@ def mixed(
     It is then stopped, so nothing is read back.
     """
     shape = {"clients": clients, "threads": 1, "length_s": LENGTH_S, "timeout_s": PATIENCE_S}
-    load = files_mix(to, KEPT | files, None, leave_after_errors=None, **shape).start()
+    load = files_level(to, KEPT | files, None, leave_after_errors=None, **shape).start()
 
     def until(operations: int) -> None:
         while load.snapshot()["operations"] < operations:
@@ -78,18 +78,18 @@ def mixed(
     # Too many for one client to have done them all while the others were away.
     until(load.snapshot()["operations"] + 20 * OPERATIONS)
     load.stop()
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 
 def mixed_to_the_end(to: _native.Target, cut: Callable[[], object]) -> dict[str, Any]:
     """Run a level in whose middle `cut` is called, to its end, after which everything is read back."""
     shape = {"clients": CLIENTS, "threads": 1, "length_s": WHOLE_S, "timeout_s": PATIENCE_S}
-    load = files_mix(to, KEPT, None, leave_after_errors=None, **shape).start()
+    load = files_level(to, KEPT, None, leave_after_errors=None, **shape).start()
     while load.snapshot()["operations"] < OPERATIONS:
         assert not load.wait(0.02), load.result()["errors"]
     cut()
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 
@@ -237,7 +237,7 @@ def test_an_experiment_runs_from_plan_to_report_and_says_what_the_outage_cost(tm
     listener = Listener()
     assert carried_out_plan(plan, tmp_path / "e", listener), listener.failures
     with Experiment.open(tmp_path / "e") as kept:
-        records = kept.mixes()
+        records = kept.levels()
         made = build_from(source_of(kept))
     assert len(records) == 2
     for record in records:
@@ -252,7 +252,7 @@ def test_an_experiment_runs_from_plan_to_report_and_says_what_the_outage_cost(tm
     assert [row[5].text for row in tables["handles"].rows] == ["2", "4"]
 
 
-def test_connections_are_cut_in_mixes_and_not_at_the_look_before_them(tmp_path: Path) -> None:
+def test_connections_are_cut_in_levels_and_not_at_the_look_before_them(tmp_path: Path) -> None:
     (tmp_path / "short.toml").write_text(
         SUITE.replace("away_s = 0.2", 'cut = "connections"').replace("[2, 4]", "[2]")
     )
@@ -261,7 +261,7 @@ def test_connections_are_cut_in_mixes_and_not_at_the_look_before_them(tmp_path: 
     listener = Listener()
     assert carried_out_plan(plan, tmp_path / "e", listener), listener.failures
     with Experiment.open(tmp_path / "e") as kept:
-        records = kept.mixes()
+        records = kept.levels()
     assert [(len(back_s(record)), went_on(record)) for record in records] == [(2, 0)]
 
 

@@ -23,7 +23,7 @@ from serverdyno import _native
 from serverdyno.errors import ServerError
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.preflight import preflight
-from serverdyno.plan.expand import mixes
+from serverdyno.plan.expand import levels
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.servers.samba import Samba
 from support.disk_mix import PATIENCE_S, begun, clients_directory, ended, mixed, served, target, whole
@@ -58,8 +58,8 @@ def test_a_workspace_is_used_again_and_its_contents_are_still_known() -> None:
             before = served(server)["write"]
             result = mixed(server, workspaces=known)
             assert whole(result)
-            in_mix = sum(each["count"] for each in result["requests"] if each["request"] == "WRITE")
-            making.append(served(server)["write"] - before - in_mix)
+            in_level = sum(each["count"] for each in result["requests"] if each["request"] == "WRITE")
+            making.append(served(server)["write"] - before - in_level)
     first, again, anew = making
     assert first > 0
     assert again <= first / 10  # writes that a cache had not sent when the level ended
@@ -68,7 +68,7 @@ def test_a_workspace_is_used_again_and_its_contents_are_still_known() -> None:
 
 @needs_root
 @pytest.mark.parametrize("cache", ["none", "leases"])
-def test_a_server_that_is_killed_costs_counted_errors_and_the_mix_ends(cache: str) -> None:
+def test_a_server_that_is_killed_costs_counted_errors_and_the_level_ends(cache: str) -> None:
     with samba() as server:
         load = begun(target(server), files={"cache": cache}, clients=4, length_s=60.0, leave_after_errors=1)
         while load.snapshot()["operations"] == 0:
@@ -123,7 +123,7 @@ def test_who_is_not_let_in_is_told_before_any_load(wrong: dict[str, object], sai
             suite=SUITE, target=target(server, **wrong), generator=GeneratorPlan(), cpus=(), bounds=None
         )
         with pytest.raises(ServerError, match="refused") as raised:
-            preflight(setup, mixes(SUITE)[0])
+            preflight(setup, levels(SUITE)[0])
         assert said in str(raised.value)
         assert raised.value.hint
 
@@ -160,7 +160,7 @@ def take_all_room(filler: Path) -> None:
 
 
 @needs_root
-def test_a_disk_that_becomes_full_in_the_mix_is_left_as_it_was() -> None:
+def test_a_disk_that_becomes_full_in_the_level_is_left_as_it_was() -> None:
     # Clients that meet the full disk do not remove their files while others are measured, so all of them meet it.
     with samba({"file_system": "ext4", "image_mib": 64}) as server:
         volume = server.data_directories()[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import http_target
+from benches.levels import http_target
 
 from serverdyno.fleet import cluster
 from serverdyno.fleet.membership import fleet_at
@@ -19,7 +19,7 @@ from serverdyno.probes.noise import process_cpu_s
 from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home, wait_for_line, wait_until
-from support.fleet_mix import carried, mix
+from support.fleet_level import carried, level
 from support.fleet_nodes import RunningFleet, running_fleet
 from support.reference_servers import start_http
 
@@ -112,7 +112,7 @@ def test_a_controller_that_comes_back_while_another_has_its_nodes_ends_in_words_
             ):
                 dyno.send_signal(signal.SIGCONT)
                 _, said = dyno.communicate(timeout=PATIENCE_S)
-                assert carried(nodes, mix(target))["errors"] == []
+                assert carried(nodes, level(target))["errors"] == []
             assert "Traceback" not in said
             assert "is lost: it is in use by another controller" in said, said
             assert Experiment.open(folder).finished() == {(1, 1)}

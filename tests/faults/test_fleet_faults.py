@@ -39,13 +39,13 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "SILENT_S", 10.0)
 
 
-def planned(folder: Path, fleet: Path, *servers: str, mixes: int = 1, length_s: float = 1.0) -> Path:
+def planned(folder: Path, fleet: Path, *servers: str, levels: int = 1, length_s: float = 1.0) -> Path:
     """Create an experiment with a run per server, without starting it."""
     suite = Suite(
         name="tiny",
         source="a test",
         workload="webbench-static",
-        clients=list(range(2, 2 + mixes)),
+        clients=list(range(2, 2 + levels)),
         length_s=length_s,
         think_time_s=0.01,
     )
@@ -79,19 +79,19 @@ def back_after_stop(fleet: RunningFleet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("breaks", "mix", "comes_back", "words"),
+    ("breaks", "level", "comes_back", "words"),
     [
         (killed, 2, back_after_kill, "node b is lost: it has ended"),
         (stopped, 1, back_after_stop, "node b is lost: its machine answers, but the node does not run"),
     ],
     ids=["killed", "stopped"],
 )
-def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(  # noqa: PLR0917
+def test_a_lost_node_loses_its_level_alone_and_the_experiment_is_resumed(  # noqa: PLR0917
     fleet: RunningFleet,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     breaks: Callable[[RunningFleet], None],
-    mix: int,
+    level: int,
     comes_back: Callable[[RunningFleet], None],
     words: str,
 ) -> None:
@@ -101,8 +101,8 @@ def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(  # noqa:
         impatient.setattr(membership, "FACTS_S", 1.0)
 
     # On a busy machine the node may be stopped late, and the level must still be under way then.
-    folder = planned(tmp_path / "e", fleet.path, "first", "second", mixes=mix, length_s=2.0)
-    breaker = Breaker(broken, mix)
+    folder = planned(tmp_path / "e", fleet.path, "first", "second", levels=level, length_s=2.0)
+    breaker = Breaker(broken, level)
     # The rest of the experiment needs the node, too, so it stops with the error of its last check.
     with (
         monkeypatch.context() as impatient,
@@ -114,21 +114,21 @@ def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(  # noqa:
         carried_out(folder, breaker)
         pytest.fail(f"not missed: {breaker.broken}, {breaker.failures}, {breaker.notices}, {breaker.stages}")
     assert words in breaker.failures[0]
-    assert Experiment.open(folder).finished() == {(1, kept) for kept in range(1, mix)}
+    assert Experiment.open(folder).finished() == {(1, kept) for kept in range(1, level)}
     assert not [child for child in psutil.Process().children() if "keeper" in " ".join(child.cmdline())]
     comes_back(fleet)
     last = Listener()
     assert carried_out(folder, last), last.failures
-    assert len(Experiment.open(folder).finished()) == 2 * mix
+    assert len(Experiment.open(folder).finished()) == 2 * level
 
 
-def test_without_its_scheduler_a_mix_is_lost_in_words_and_the_nodes_join_the_next_one(
+def test_without_its_scheduler_a_level_is_lost_in_words_and_the_nodes_join_the_next_one(
     fleet: RunningFleet, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = planned(tmp_path / "e", fleet.path, "first", "second")
     process = scheduler_process(fleet.folder)
     assert process is not None
-    breaker = Breaker(process.kill, mix=1)
+    breaker = Breaker(process.kill, level=1)
     with pytest.raises(DynoError, match="no answer from the fleet's scheduler at"):
         carried_out(folder, breaker)
     assert "The fleet's scheduler at" in breaker.failures[0]
@@ -144,7 +144,7 @@ def test_without_its_scheduler_a_mix_is_lost_in_words_and_the_nodes_join_the_nex
 def test_when_the_controller_is_killed_its_nodes_end_the_load_and_serve_the_next(
     fleet: RunningFleet, home: Home, tmp_path: Path
 ) -> None:
-    folder = planned(tmp_path / "e", fleet.path, "first", mixes=8)
+    folder = planned(tmp_path / "e", fleet.path, "first", levels=8)
     with home.started("resume", folder) as dyno:
         wait_for_line(dyno, "2 clients")
         dyno.kill()

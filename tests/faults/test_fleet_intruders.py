@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from benches.mixes import http_target
+from benches.levels import http_target
 
 from serverdyno import _native
 from serverdyno.errors import DynoError
@@ -33,7 +33,7 @@ from support import fleet_intruder
 from support.dyno_process import PATIENCE_S, Home, wait_for_line
 from support.experiments import Listener, carried_out
 from support.file_server import needs_root
-from support.fleet_mix import carried, mix
+from support.fleet_level import carried, level
 from support.fleet_nodes import RunningFleet, ended, running_fleet
 from support.reference_servers import start_http
 
@@ -100,7 +100,7 @@ def hostile(how: str, fleet: RunningFleet, marker: Path, last: str) -> Iterator[
 
 def assert_node_a_still_works(fleet: RunningFleet, target: _native.Target) -> None:
     with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS, apart=["b"]) as nodes:
-        assert carried(nodes, mix(target, length_s=1.0))["operations_total"] > 0
+        assert carried(nodes, level(target, length_s=1.0))["operations_total"] > 0
 
 
 def test_dasks_own_client_runs_nothing_with_a_nodes_certificate(
@@ -162,7 +162,7 @@ def test_what_a_hostile_node_answers_is_not_run_and_ends_in_words(
 ) -> None:
     with hostile("node", fleet, marker, kind), pytest.raises(DynoError, match=words):  # noqa: SIM117
         with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes:
-            carried(nodes, mix(target))
+            carried(nodes, level(target))
     assert not marker.exists()
     assert_node_a_still_works(fleet, target)
 

@@ -54,7 +54,7 @@ def test_a_killed_generator_process_fails_its_run_and_nothing_of_its_clients_is_
     listener = Listener()
     assert carried_out(folder, listener), listener.failures  # a resume does the rest
     assert len(Experiment.open(folder).finished()) == 2
-    assert all(not record.errors for record in Experiment.open(folder).mixes())
+    assert all(not record.errors for record in Experiment.open(folder).levels())
     assert keys(server.port) == ["mine"]
 
 
@@ -77,5 +77,5 @@ def test_a_resume_after_kill_names_what_is_left_and_leaves_it_and_nothing_else(
     assert "already exists on bucket volume1, from a load that was killed" in notice
     assert "s3 rm --recursive s3://volume1/" in notice and "abort-multipart-upload" in notice
     assert keys(server.port) == left
-    [record] = Experiment.open(folder).mixes()
+    [record] = Experiment.open(folder).levels()
     assert record.operations and not record.errors

@@ -17,7 +17,7 @@ from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet.load_setup import REMOVAL_TIMEOUTS
 from serverdyno.fleet.preflight import PREFLIGHT_S
-from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.model import Level, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.protocols.files import FilesSettings
 from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
@@ -55,10 +55,10 @@ class Stopper(Listener):
         self.stopped: Sequence[psutil.Process] = []
         self.stopped_at = self.took_s = 0.0
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        self.clients, self.number = mix.clients, run.number
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
+        self.clients, self.number = level.clients, run.number
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         if self.stopped or (self.number, self.clients) != (1, 2) or not snapshot["operations"]:
             return
         self.stopped = self.processes()
@@ -99,12 +99,14 @@ def created(folder: Path, first: ServerPlan) -> Path:
 def check(folder: Path, stopper: Stopper) -> None:
     """Check that the stopped server's run fails with a message and in time, and that everything else is kept."""
     assert not carried_out(folder, stopper)
-    assert stopper.stopped, "no mix of two clients was under way"
+    assert stopper.stopped, "no level of two clients was under way"
     [failure] = stopper.failures
     assert "response" in failure or "answer" in failure, failure
     assert stopper.took_s < BOUND_S
     assert any("still answers" in stage for stage in stopper.stages)
-    cut_short = next(mix for mix in Experiment.open(folder).mixes() if (mix.run, mix.mix) == (1, 1))
+    cut_short = next(
+        level for level in Experiment.open(folder).levels() if (level.run, level.level) == (1, 1)
+    )
     assert (cut_short.failures, cut_short.unanswered) == (0, 2)
     assert Experiment.open(folder).finished() == {(1, 1), (2, 1), (2, 2)}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from benches.mixes import files_mix, http_target, nfs_target, smb_target
+from benches.levels import files_level, http_target, nfs_target, smb_target
 
 from serverdyno import _native
 from serverdyno.errors import ServerEndedError
@@ -32,7 +32,7 @@ from support.suites_of_steps import bonnie_suite
 
 PROGRAMS = {"ganesha": "ganesha.nfsd", "samba": "smbd", "nginx": "nginx"}
 LENGTH_S = 120.0
-"""Of a mix, most of which a server that was killed at its beginning does not see."""
+"""Of a level, most of which a server that was killed at its beginning does not see."""
 MISSING_WORDS = "does not answer"
 
 
@@ -109,7 +109,7 @@ def test_a_plan_of_steps_goes_on_with_the_next_server(home: Home, tmp_path: Path
         kill_once(home, tool.pid, "ganesha", "Bonnie.*")
         _, told = tool.communicate(timeout=PATIENCE_S)
     assert "FAILED 001-killed-r1: ganesha exited under load" in told, told
-    assert len(list((folder / "runs" / "002-other-r1").glob("mix-*.parquet"))) == 6, told
+    assert len(list((folder / "runs" / "002-other-r1").glob("level-*.parquet"))) == 6, told
     noted = json.loads((folder / "runs" / "001-killed-r1" / "run.json").read_text())
     assert noted["state"] == "failed"
     check_told(noted["reason"], "ganesha")
@@ -120,7 +120,7 @@ class Killer(Breaker):
     """Kills the server's first process in the first level, and remembers how far that level came."""
 
     def __init__(self, server: str) -> None:
-        super().__init__(self.kill, mix=1)
+        super().__init__(self.kill, level=1)
         self.server, self.elapsed_s = server, 0.0
 
     def kill(self) -> None:
@@ -128,15 +128,15 @@ class Killer(Breaker):
         assert process is not None
         process.kill()
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
-        super().mix_tick(snapshot)
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
+        super().level_tick(snapshot)
         self.elapsed_s = snapshot["elapsed_s"]
 
 
 @needs_root
 @pytest.mark.parametrize("server", PROGRAMS)
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_mix_ends_with_its_server(tmp_path: Path, server: str, processes: int) -> None:
+def test_a_level_ends_with_its_server(tmp_path: Path, server: str, processes: int) -> None:
     skip_unless_installed(PROGRAMS[server])
     shape = {"name": "long", "title": "Long", "source": "a test", "clients": [2], "length_s": LENGTH_S}
     files = {"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)}
@@ -287,7 +287,7 @@ def test_calls_of_durable_handles_that_meet_no_listener_say_so_and_not_that_nobo
     url = f"smb://127.0.0.1:{server.port}/"
     target = smb_target(url, shares=["volume1"], durable_handles=True)
     shape = {"clients": 2, "threads": 1, "length_s": PATIENCE_S, "timeout_s": 0.5, "leave_after_errors": 1}
-    load = files_mix(target, workload, None, **shape).start()
+    load = files_level(target, workload, None, **shape).start()
     while not load.snapshot()["operations"]:
         assert not load.wait(0.02), load.result()["errors"]
     server.stop()

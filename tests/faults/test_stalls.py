@@ -17,9 +17,9 @@ import pytest
 
 from serverdyno import _native, report, wording
 from serverdyno.analysis.trust import Mark
-from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.model import Level, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.protocols.files import FilesSettings
-from serverdyno.report.figures.results import MixFigures
+from serverdyno.report.figures.results import LevelFigures
 from serverdyno.report.model import Report
 from serverdyno.run.create import create_experiment
 from serverdyno.run.experiment import carry_out
@@ -34,13 +34,13 @@ STOPPED_S = 2.2
 """Long enough for a whole second, wherever in a second it begins."""
 
 
-def reported(folder: Path, listener: Listener) -> tuple[Report, MixFigures]:
+def reported(folder: Path, listener: Listener) -> tuple[Report, LevelFigures]:
     """Carry out an experiment of one level in this process, and return its report."""
     with Experiment.open(folder, writable=True) as opened:
         assert carry_out(opened, listener)
         made = report.build(opened)
-    [[mix]] = [result.finished for result in made.results.configurations]
-    return made, mix
+    [[level]] = [result.finished for result in made.results.configurations]
+    return made, level
 
 
 @pytest.mark.skipif("apache" not in INSTALLED, reason="Apache is not installed")
@@ -48,12 +48,12 @@ def test_clients_that_no_worker_is_left_for_are_counted(home: Home, tmp_path: Pa
     settings = {"mpm": "prefork", "workers": WORKERS, "max_keep_alive_requests": 0}
     server = ServerPlan(server="apache", settings=settings)
     folder = experiment(tmp_path / "few-workers", [server], clients=[CLIENTS], length_s=1.2)
-    made, mix = reported(folder, Listener())
-    assert mix.clients_starved == CLIENTS - WORKERS
-    assert Mark.STARVED in mix.marks
+    made, level = reported(folder, Listener())
+    assert level.clients_starved == CLIENTS - WORKERS
+    assert Mark.STARVED in level.marks
     assert any(f"({CLIENTS - WORKERS} of {CLIENTS})" in warning for warning in made.warnings)
-    assert mix.fairness is not None
-    assert mix.fairness.mean < 1.5 * WORKERS / CLIENTS
+    assert level.fairness is not None
+    assert level.fairness.mean < 1.5 * WORKERS / CLIENTS
 
 
 class Stopper(Listener):
@@ -64,7 +64,7 @@ class Stopper(Listener):
         self.begun = threading.Event()
         self.stopped_s = 0.0
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         if self.begun.is_set():
             return
         self.begun.set()
@@ -88,11 +88,11 @@ def test_seconds_in_which_a_server_was_stopped_are_found(home: Home, tmp_path: P
         tmp_path / "stopped", [ServerPlan(server="nginx")], clients=[4], length_s=4.0, think_time_s=0.005
     )
     stopper = Stopper()
-    made, mix = reported(folder, stopper)
-    [seconds] = mix.stalls.values()
+    made, level = reported(folder, stopper)
+    [seconds] = level.stalls.values()
     # At most as many as fit into the time; afterwards a busy machine may take a moment to answer again.
     assert 1 <= len(seconds) <= stopper.stopped_s + 2
-    assert Mark.STALLED in mix.marks
+    assert Mark.STALLED in level.marks
     [finding] = [finding for finding in made.findings if finding.topic == "Stall"]
     assert f"(repetition 1: {wording.numbers(seconds)})" in finding.claim
 
@@ -109,10 +109,10 @@ class StopperAcrossTheEnd(Listener):
         self.servers: list[psutil.Process] = []
         self.length_s = 0.0
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        self.length_s = mix.length_s
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
+        self.length_s = level.length_s
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         if not self.servers and snapshot["operations"]:
             self.servers = servers_of_ours()
             for process in self.servers:
@@ -141,7 +141,7 @@ class StopperUntilAsked(StopperAcrossTheEnd):
             self.go_on()
 
 
-def level(folder: Path, server: str, **shape: Any) -> Path:
+def planned_level(folder: Path, server: str, **shape: Any) -> Path:
     """Create an experiment of one level, without starting it."""
     settings = {"network": "loopback"} if server == "reference-smb" else {}
     wanted: dict[str, Any] = {"workload": "webbench-static"}
@@ -162,18 +162,18 @@ def test_a_server_that_was_stopped_across_the_end_of_a_level_keeps_its_figures_a
 ) -> None:
     if DRIVERS[server].installed() is None:
         pytest.skip(f"{server} is not installed here")
-    folder, stopper = level(tmp_path / "e", server, clients=[2], length_s=3.0), StopperAcrossTheEnd()
+    folder, stopper = planned_level(tmp_path / "e", server, clients=[2], length_s=3.0), StopperAcrossTheEnd()
     try:
-        made, mix = reported(folder, stopper)
+        made, level = reported(folder, stopper)
     finally:
         stopper.go_on()
     [record] = made.results.used
     assert stopper.servers
     assert record.operations > 0
-    assert mix.throughput.mean == made.results.terms.throughput(record) > 0
-    assert (mix.clients_left, sum(mix.errors.values()), mix.unanswered) == (0, 0, 0)
-    assert mix.stalls[1][-1] == 2, "up to the last whole second of the window"
-    assert mix.under_way_at_close == 2
+    assert level.throughput.mean == made.results.terms.throughput(record) > 0
+    assert (level.clients_left, sum(level.errors.values()), level.unanswered) == (0, 0, 0)
+    assert level.stalls[1][-1] == 2, "up to the last whole second of the window"
+    assert level.under_way_at_close == 2
     [stall] = [finding.claim for finding in made.findings if finding.topic == "Stall"]
     operations = "2 requests" if server == "reference" else "2 operations"
     assert f"), with {operations} in flight when the window closed, the longest for " in stall
@@ -183,7 +183,7 @@ def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_nex
     home: Home, tmp_path: Path
 ) -> None:
     # A busy machine stops it late: the window must be open then, and no request may time out before its end.
-    folder = level(tmp_path / "e", "reference-smb", clients=[2, 3], length_s=1.5, timeout_s=1.5)
+    folder = planned_level(tmp_path / "e", "reference-smb", clients=[2, 3], length_s=1.5, timeout_s=1.5)
     stopper = StopperUntilAsked()
     try:
         assert not carried_out(folder, stopper)
@@ -192,11 +192,11 @@ def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_nex
         stopper.go_on()
     with Experiment.open(folder) as opened:
         made = report.build(opened)
-    [[mix]] = [result.finished for result in made.results.configurations]
-    assert mix.clients == 2
-    assert mix.throughput.mean > 0
-    assert (mix.clients_left, sum(mix.errors.values())) == (0, 0)
-    assert mix.unanswered == mix.under_way_at_close == 2
+    [[level]] = [result.finished for result in made.results.configurations]
+    assert level.clients == 2
+    assert level.throughput.mean > 0
+    assert (level.clients_left, sum(level.errors.values())) == (0, 0)
+    assert level.unanswered == level.under_way_at_close == 2
     [errors] = [finding.claim for finding in made.findings if finding.topic == "Errors"]
     assert errors == (
         "No operation failed and no client left. In flight when the window closed, without an answer in time: "

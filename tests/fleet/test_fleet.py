@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches.mixes import http_target
+from benches.levels import http_target
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +24,7 @@ from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home
 from support.experiments import Listener, carried_out
-from support.fleet_mix import CLIENTS, carried, mix
+from support.fleet_level import CLIENTS, carried, level
 from support.fleet_nodes import NAMES, RunningFleet
 from support.records import NODE, PLAN_TEXT, make_head, make_record
 from support.reference_servers import start_http
@@ -60,11 +60,11 @@ def test_three_nodes_do_what_one_process_does_and_the_server_counts_their_sum(
     fleet: RunningFleet, server: _native.ReferenceServer
 ) -> None:
     target = target_of(server)
-    load = _native.prepare(json.dumps(mix(target)), target).start()
+    load = _native.prepare(json.dumps(level(target)), target).start()
     assert load.wait(PATIENCE_S)
     alone, before = load.result(), server.requests
     with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes:
-        together = carried(nodes, mix(target))
+        together = carried(nodes, level(target))
         figures = nodes.figures
     assert together["errors"] == []
     assert together["digests"] == alone["digests"]
@@ -81,7 +81,7 @@ def test_three_nodes_do_what_one_process_does_and_the_server_counts_their_sum(
 def test_a_bound_is_of_all_nodes_together(fleet: RunningFleet, server: _native.ReferenceServer) -> None:
     target = target_of(server)
     with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes:
-        bounded = carried(nodes, mix(target, max_rate_per_s=40.0))
+        bounded = carried(nodes, level(target, max_rate_per_s=40.0))
     assert 1 <= bounded["operations_total"] <= 40
 
 
@@ -91,7 +91,7 @@ def test_clients_are_dealt_out_by_stated_weights(
     target = target_of(server)
     stated = GeneratorPlan(weights={"a": 1, "b": 2, "c": 4})
     with fleet_at(fleet.path, stated, target, NO_SECRETS) as nodes:
-        carried(nodes, mix(target, clients=14))
+        carried(nodes, level(target, clients=14))
         assert [each.result.clients_planned for each in nodes.figures] == [2, 4, 8]
     with (
         pytest.raises(UserError, match="weights names a, but a, b, c generate the load"),
@@ -139,7 +139,7 @@ def test_a_plan_keeps_what_each_node_did_and_which_nodes_there_were(
         pass
     assert carried_out(folder, listener), listener.failures
     experiment = Experiment.open(folder)
-    for record in experiment.mixes():
+    for record in experiment.levels():
         # Two clients are on two nodes.
         assert len(record.nodes) == min(record.clients, len(NAMES))
         assert sum(row.operations_total for row in record.nodes) == record.operations_total
@@ -189,7 +189,7 @@ def test_the_load_of_a_command_is_made_by_the_nodes_of_a_fleet(
     options = ("--clients", "6", "--length", "2", "--into", folder, "--fleet", fleet.path)
     done = home.here("load", url, *options)
     assert done.returncode == 0, done.stderr
-    [record] = Experiment.open(folder).mixes()
+    [record] = Experiment.open(folder).levels()
     assert [(row.node, row.clients) for row in record.nodes] == [(f"node {name}", 2) for name in NAMES]
     assert sum(row.operations_total for row in record.nodes) == record.operations_total > 0
 
@@ -213,5 +213,5 @@ def test_another_build_or_other_settings_keep_a_node_out() -> None:
 def test_a_record_of_a_node_whose_clock_is_behind_is_kept_as_it_is(tmp_path: Path) -> None:
     row = replace(NODE, clock_offset_s=-180.0)
     with Experiment.create(tmp_path / "e", PLAN_TEXT, make_head()) as experiment:
-        experiment.write_mix(make_record(experiment.head.order[0], 1, nodes=[row]))
-        assert [found.nodes for found in experiment.mixes()] == [[row]]
+        experiment.write_level(make_record(experiment.head.order[0], 1, nodes=[row]))
+        assert [found.nodes for found in experiment.levels()] == [[row]]

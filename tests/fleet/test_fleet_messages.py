@@ -7,7 +7,7 @@ import tracemalloc
 import zlib
 
 import pytest
-from benches.mixes import http_target
+from benches.levels import http_target
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ from serverdyno.fleet.processes import processes
 from serverdyno.plan.model import MAX_CLIENTS, MAX_LENGTH_S
 from serverdyno.plan.protocols import load_file
 from support.dyno_process import PATIENCE_S
-from support.fleet_mix import carried, mix
+from support.fleet_level import carried, level
 from support.fleet_nodes import RunningFleet
 from support.reference_servers import start_http
 
@@ -106,23 +106,23 @@ def test_node_and_controller_tell_each_other_what_they_can_not_read(
 
 def test_a_result_of_few_clients_is_less_than_a_third_of_its_size() -> None:
     target = _native.Target.open("null", '{"url": "null:"}')
-    told = mix(target, clients=1, length_s=1.0) | {"workload": {"name": "null", "delay_s": 0.1}}
+    told = level(target, clients=1, length_s=1.0) | {"workload": {"name": "null", "delay_s": 0.1}}
     load = _native.prepare(json.dumps(told), target).start()
     assert load.wait(PATIENCE_S)
     tally = load.tally()
     assert len(packed({"told": None}, tally)) < len(tally) / 3
 
 
-def test_a_mix_that_says_only_what_has_changed_is_the_one_that_says_all() -> None:
+def test_a_level_that_says_only_what_has_changed_is_the_one_that_says_all() -> None:
     server = start_http()
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")
         few = {"digest_operations": 2}
         documents = [
-            mix(target, clients=3, length_s=0.3, **few),
-            mix(target, clients=7, length_s=0.4, seed=8, threads=2, think_time_s=0.01, **few),
-            mix(target, clients=1, length_s=0.3, **few),
-            mix(target, clients=5, length_s=0.3, max_rate_per_s=1000.0, **few),
+            level(target, clients=3, length_s=0.3, **few),
+            level(target, clients=7, length_s=0.4, seed=8, threads=2, think_time_s=0.01, **few),
+            level(target, clients=1, length_s=0.3, **few),
+            level(target, clients=5, length_s=0.3, max_rate_per_s=1000.0, **few),
         ]
         with processes(2, target, NO_SECRETS) as fleet:
             together = [carried(fleet, told) for told in documents]

@@ -61,7 +61,7 @@ class Witness(Listener):
         super().__init__()
         self.fleet, self.seen = fleet, set[str]()
 
-    def mix_tick(self, snapshot: Any) -> None:
+    def level_tick(self, snapshot: Any) -> None:
         self.seen |= {name for name in NAMES if below(self.fleet, name)}
 
 
@@ -74,7 +74,7 @@ def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_
     assert witness.seen == {"c"}
     assert below(fleet, "c") == []
     experiment = Experiment.open(folder)
-    for record in experiment.mixes():
+    for record in experiment.levels():
         assert {row.node for row in record.nodes} == {"node a", "node b"}
         assert record.errors == []
         assert record.server_cpu_s is not None and record.server_cpu_s > 0
@@ -136,7 +136,7 @@ def test_a_lost_server_node_fails_the_run_takes_the_server_with_it_and_is_resume
     assert carried_out(folder, last), last.failures
 
 
-def test_a_server_that_is_killed_on_its_node_ends_its_mix(fleet: RunningFleet, tmp_path: Path) -> None:
+def test_a_server_that_is_killed_on_its_node_ends_its_level(fleet: RunningFleet, tmp_path: Path) -> None:
     name, length_s = SERVERS[0].server, 60.0
     folder = planned(tmp_path / "e", fleet.path, SERVERS[:1], length_s=length_s)
 
@@ -145,8 +145,8 @@ def test_a_server_that_is_killed_on_its_node_ends_its_mix(fleet: RunningFleet, t
 
         elapsed_s = 0.0
 
-        def mix_tick(self, snapshot: Any) -> None:
-            super().mix_tick(snapshot)
+        def level_tick(self, snapshot: Any) -> None:
+            super().level_tick(snapshot)
             self.elapsed_s = snapshot["elapsed_s"]
 
     def kill() -> None:
@@ -154,7 +154,7 @@ def test_a_server_that_is_killed_on_its_node_ends_its_mix(fleet: RunningFleet, t
         [server] = keeper.children()
         server.kill()
 
-    killer = Killer(kill, mix=1)
+    killer = Killer(kill, level=1)
     assert not carried_out(folder, killer)
     [failure] = killer.failures
     assert f"node c: {name} exited under load.\nThe server ended by signal 9." in failure

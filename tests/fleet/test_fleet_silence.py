@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from benches.mixes import http_target
+from benches.levels import http_target
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +16,7 @@ from serverdyno.fleet.membership import all_nodes, fleet_at
 from serverdyno.fleet.silence import LATE_FOR_S, LISTENER_LOOK_S, LONGEST_S, LOOKS, Lateness, Silence
 from serverdyno.plan.model import GeneratorPlan
 from support.dyno_process import PATIENCE_S
-from support.fleet_mix import carried, mix
+from support.fleet_level import carried, level
 from support.fleet_nodes import RunningFleet
 from support.reference_servers import start_http
 
@@ -117,7 +117,7 @@ STALLS_S = (2.0, 5.0)
 """The first is short; after it the node says how late it was, and a longer one is borne."""
 
 
-def test_a_node_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end(fleet: RunningFleet) -> None:
+def test_a_node_that_gets_cpu_time_in_bursts_alone_carries_its_level_to_the_end(fleet: RunningFleet) -> None:
     def starve() -> None:
         for stall_s in STALLS_S:
             fleet.nodes["b"].send_signal(signal.SIGSTOP)
@@ -133,7 +133,7 @@ def test_a_node_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end(fl
             starving = threading.Thread(target=starve)
             starving.start()
             try:
-                together = carried(nodes, mix(target, length_s=sum(STALLS_S), think_time_s=0.01))
+                together = carried(nodes, level(target, length_s=sum(STALLS_S), think_time_s=0.01))
             finally:
                 starving.join(PATIENCE_S)
             assert ended.is_set()

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from benches.mixes import http_target
+from benches.levels import http_target
 
 from serverdyno.fleet.folder import create
 from serverdyno.fleet.membership import fleet_at
@@ -25,7 +25,7 @@ from serverdyno.fleet.up import start_scheduler
 from serverdyno.plan.model import GeneratorPlan
 from serverdyno.servers.proof import free_port
 from support.dyno_process import DYNO, PATIENCE_S
-from support.fleet_mix import carried, mix
+from support.fleet_level import carried, level
 from support.fleet_nodes import end_scheduler, ended
 from support.reference_servers import start_http
 
@@ -117,7 +117,7 @@ def test_nodes_that_slurm_starts_make_the_load_and_their_job_ends_with_the_fleet
         monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", PATIENCE_S)
         with fleet_at(folder.path, GeneratorPlan(), target, secret) as nodes:
             before = server.requests
-            result = carried(nodes, mix(target, length_s=1.0))
+            result = carried(nodes, level(target, length_s=1.0))
             assert [each.node for each in nodes.figures] == [f"node {name}" for name in NODES]
             assert server.requests - before == result["operations_total"] > 0
         down = subprocess.run(

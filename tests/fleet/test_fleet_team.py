@@ -81,7 +81,7 @@ def test_members_on_several_hosts_are_proven_measured_disclosed_and_stopped_wher
     folder = planned(tmp_path / "e", testbed.fleet.path, settings, [4])
     assert carried_out(folder, listener), listener.failures
     experiment = Experiment.open(folder)
-    [record] = experiment.mixes()
+    [record] = experiment.levels()
     assert record.errors == []
     assert {row.node for row in record.nodes} == LOAD
     [note] = experiment.run_notes().values()

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from serverdyno import _native
-from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.model import GeneratorPlan, Level, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.protocols.files import FilesSettings
 from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
@@ -61,7 +61,7 @@ def test_records_are_equal_in_form_however_many_processes_made_them(tmp_path: Pa
         folder = created(tmp_path / str(processes), servers, processes, files=files)
         assert carried_out(folder, listener), listener.failures
         assert workers() == []
-        kept.append(Experiment.open(folder).mixes())
+        kept.append(Experiment.open(folder).levels())
     for one, two in zip(*kept, strict=True):
         assert (one.errors, two.errors) == ([], [])
         assert one.clients_participating == two.clients_participating == one.clients
@@ -81,10 +81,10 @@ class Killer(Listener):
         super().__init__()
         self.run, self.seen = 0, list[psutil.Process]()
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
         self.run = run.number
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         if self.run == 1 and not self.seen and snapshot["operations"]:
             self.seen = workers()
             os.kill(self.seen[1].pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from benches.mixes import http_target
+from benches.levels import http_target
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S
 from support.experiments import Breaker, Listener, carried_out
-from support.fleet_mix import CLIENTS, carried, mix
+from support.fleet_level import CLIENTS, carried, level
 from support.reference_servers import start_http
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
@@ -87,10 +87,10 @@ def test_time_in_which_nobody_looked_is_not_counted(away_s: float) -> None:
     assert not standstill.is_over(STOPPED[0], away_s + LOOK_S)
 
 
-def test_a_stopped_process_fails_the_mix_in_words_and_nothing_stays(target: _native.Target) -> None:
+def test_a_stopped_process_fails_the_level_in_words_and_nothing_stays(target: _native.Target) -> None:
     with processes(2, target, NO_SECRETS) as running:
         pids = pids_of(running)
-        load = running.start(mix(target, length_s=PATIENCE_S))
+        load = running.start(level(target, length_s=PATIENCE_S))
         while not load.snapshot()["operations"]:
             load.wait(0.05)
         os.kill(pids[1], signal.SIGSTOP)
@@ -101,12 +101,12 @@ def test_a_stopped_process_fails_the_mix_in_words_and_nothing_stays(target: _nat
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def test_a_process_that_is_stopped_between_two_mixes_fails_the_next(target: _native.Target) -> None:
+def test_a_process_that_is_stopped_between_two_levels_fails_the_next(target: _native.Target) -> None:
     with processes(2, target, NO_SECRETS) as running:
-        carried(running, mix(target, length_s=0.3))
+        carried(running, level(target, length_s=0.3))
         os.kill(pids_of(running)[0], signal.SIGSTOP)
         with pytest.raises(DynoError, match=r"generator process 1 of 2 is lost: it was stopped \(SIGSTOP\)"):
-            carried(running, mix(target))
+            carried(running, level(target))
 
 
 def test_a_process_that_is_stopped_while_it_receives_a_large_load_file_is_lost_in_words() -> None:
@@ -146,7 +146,7 @@ def test_a_large_request_and_its_large_answer_arrive_whole() -> None:
         worker.end()
 
 
-def test_a_process_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end(
+def test_a_process_that_gets_cpu_time_in_bursts_alone_carries_its_level_to_the_end(
     target: _native.Target,
 ) -> None:
     ended = threading.Event()
@@ -164,7 +164,7 @@ def test_a_process_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end
         starving = threading.Thread(target=starve)
         starving.start()
         try:
-            together = carried(running, mix(target, length_s=4.0))
+            together = carried(running, level(target, length_s=4.0))
         finally:
             starving.join(PATIENCE_S)
         assert ended.is_set()

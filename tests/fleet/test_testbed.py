@@ -120,7 +120,7 @@ def test_links_carry_their_rates_clocks_are_hours_apart_and_the_server_counts_th
     assert carried_out(folder, listener), listener.failures
     assert links_here() == before
     experiment = Experiment.open(folder)
-    [record] = experiment.mixes()
+    [record] = experiment.levels()
     assert record.errors == []
 
     def rate(name: str) -> float:
@@ -158,7 +158,7 @@ class Puller(Listener):
         self.pulled_s: float | None = None
         self.told_after_s: float | None = None
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         if self.pulled_s is None and snapshot["operations"]:
             self.made[-1].pull("lan-2", *self.interfaces)
             self.pulled_s = time.monotonic()
@@ -194,7 +194,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[standing.StandingTestbed]:
     ],
     ids=["lan", "all"],
 )
-def test_a_cut_link_loses_the_mix_in_words_and_resume_does_it_on_a_new_testbed(
+def test_a_cut_link_loses_the_level_in_words_and_resume_does_it_on_a_new_testbed(
     tmp_path: Path,
     made: list[standing.StandingTestbed],
     interfaces: tuple[str, ...],

@@ -115,13 +115,13 @@ def test_a_run_is_shown_while_it_goes_on(home: Home, browser: webdriver.Chrome, 
     assert browser.execute_script("return levels.length") == 6
 
 
-def test_each_look_at_a_mix_replaces_what_was_true_of_it_before(tmp_path: Path) -> None:
+def test_each_look_at_a_level_replaces_what_was_true_of_it_before(tmp_path: Path) -> None:
     told: list[Event] = []
 
     class Page(PlainLines):
         """Reads the current state again after each wait."""
 
-        def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        def level_tick(self, snapshot: _native.Snapshot) -> None:
             if snapshot["operations"]:
                 told.append(feed.since(0)[1])
 
@@ -143,7 +143,7 @@ def test_a_port_that_is_taken_refuses_before_anything_is_measured(home: Home, tm
         "error: the page can't listen on 127.0.0.1:" in done.stderr
         and "hint: Use another port" in done.stderr
     )
-    assert Experiment.open(folder).mixes() == []
+    assert Experiment.open(folder).levels() == []
 
 
 @needs_browser
@@ -184,7 +184,7 @@ def test_experiments_are_shown_side_by_side(home: Home, browser: webdriver.Chrom
 def test_the_means_are_those_of_the_records(measured: Path) -> None:
     from serverdyno.live.browse import summary  # noqa: PLC0415
 
-    records = Experiment.open(measured / "e").mixes()
+    records = Experiment.open(measured / "e").levels()
     points = {
         (curve["configuration"], point["level"]): point
         for curve in summary(measured / "e")["curves"]

@@ -83,10 +83,10 @@ def test_what_s3_or_the_work_does_not_allow_is_refused(table: str, expected: str
 
 
 def test_objects_stay_from_level_to_level_but_not_after_the_last() -> None:
-    keeps = [OBJECTS.client_section(ObjectsSettings(), last_mix=last)["keep"] for last in (False, True)]
+    keeps = [OBJECTS.client_section(ObjectsSettings(), last_level=last)["keep"] for last in (False, True)]
     assert keeps == [True, False]
     without = ObjectsSettings(save_objects=False)
-    assert OBJECTS.client_section(without, last_mix=False)["keep"] is False
+    assert OBJECTS.client_section(without, last_level=False)["keep"] is False
 
 
 def test_the_target_has_everything_but_the_key() -> None:

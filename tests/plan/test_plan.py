@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serverdyno.errors import PlanError, UserError
-from serverdyno.plan.expand import configurations, mixes, suite_shortened
+from serverdyno.plan.expand import configurations, levels, suite_shortened
 from serverdyno.plan.load import load_plan, parse_plan
 from serverdyno.plan.locate import key_lines
 from serverdyno.plan.model import Plan, Suite
@@ -222,7 +222,7 @@ def test_bounds_that_the_suite_would_leave_are_refused() -> None:
     check_refused(
         '[[servers]]\nserver = "external"\nurl = "http://10.0.0.1/"\n' + bounds,
         "line 7: servers[0].bounds.max_clients: 100, but the suite has up to 120 clients",
-        "line 7: servers[0].bounds.max_length_s: 4 s, but a mix takes 5 s",
+        "line 7: servers[0].bounds.max_length_s: 4 s, but a level takes 5 s",
     )
 
 
@@ -342,22 +342,28 @@ def suite(**changes: Any) -> Suite:
 
 
 def test_scale_shortens_times_in_proportion_and_leaves_the_load_alone() -> None:
-    mix = mixes(suite(), 0.02)[1]
-    assert (mix.length_s, mix.ramp_up_s, mix.ramp_down_s, mix.delay_s) == (6.0, 0.6, 0.4, 0.1)
-    assert (mix.index, mix.name, mix.clients, mix.threads, mix.think_time_s) == (2, "8_client", 8, 1, 2)
-    assert mix.window_s == pytest.approx(5.0)
+    level = levels(suite(), 0.02)[1]
+    assert (level.length_s, level.ramp_up_s, level.ramp_down_s, level.delay_s) == (6.0, 0.6, 0.4, 0.1)
+    assert (level.index, level.name, level.clients, level.threads, level.think_time_s) == (
+        2,
+        "8_client",
+        8,
+        1,
+        2,
+    )
+    assert level.window_s == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize(("scale", "delay_s"), [(1.0, 20.0), (0.02, 6.0)])
-def test_thinking_clients_start_over_their_think_time_and_within_the_mix(
+def test_thinking_clients_start_over_their_think_time_and_within_the_level(
     scale: float, delay_s: float
 ) -> None:
-    assert mixes(suite(delay_s=0, think_time_s=20), scale)[0].delay_s == delay_s
+    assert levels(suite(delay_s=0, think_time_s=20), scale)[0].delay_s == delay_s
 
 
 @given(st.floats(min_value=0.01, max_value=1))
-def test_the_window_stays_the_same_share_of_the_mix_at_any_scale(scale: float) -> None:
-    full, short = mixes(suite())[0], mixes(suite(), scale)[0]
+def test_the_window_stays_the_same_share_of_the_level_at_any_scale(scale: float) -> None:
+    full, short = levels(suite())[0], levels(suite(), scale)[0]
     assert short.window_s / short.length_s == pytest.approx(full.window_s / full.length_s, rel=1e-4)
 
 

@@ -10,7 +10,7 @@ import pytest
 from serverdyno.errors import PlanError, UserError
 from serverdyno.plan import suites
 from serverdyno.plan.check_suite import check_suite
-from serverdyno.plan.expand import mixes
+from serverdyno.plan.expand import levels
 from serverdyno.plan.model import Suite
 from serverdyno.plan.protocols.files import FILES
 from serverdyno.plan.protocols.http import HTTP
@@ -23,8 +23,8 @@ BY_FOUR_TO_60 = [1, *range(4, 61, 4)]
 def check_loads(name: str, clients: list[int], threads: list[int]) -> Suite:
     """Check the clients and threads of every level, and HTTP/1.0 with one connection per request."""
     suite = suites.load(name)
-    assert [mix.clients for mix in mixes(suite)] == clients
-    assert [mix.threads for mix in mixes(suite)] == threads
+    assert [level.clients for level in levels(suite)] == clients
+    assert [level.threads for level in levels(suite)] == threads
     assert (suite.settings(HTTP).version, suite.settings(HTTP).keep_alive) == ("1.0", False)
     return suite
 
@@ -34,7 +34,7 @@ def test_the_open_benchmark_suite_has_its_published_parameters() -> None:
     assert (suite.length_s, suite.ramp_up_s, suite.ramp_down_s) == (300, 30, 30)
     assert (suite.delay_s, suite.think_time_s) == (0, 0)
     assert suite.settings(HTTP).receive_buffer_bytes == 4096
-    assert mixes(suite)[0].window_s == 240
+    assert levels(suite)[0].window_s == 240
 
 
 def test_the_second_benchmark_suite_ends_at_288_threads() -> None:
@@ -61,7 +61,7 @@ def test_the_multi_threaded_suites_are_those_of_figure_12() -> None:
 
 def test_the_quick_suite_is_quick_and_says_that_it_is_our_own() -> None:
     suite = suites.load("quick-static")
-    assert sum(mix.length_s for mix in mixes(suite)) <= 30
+    assert sum(level.length_s for level in levels(suite)) <= 30
     assert "own" in suite.description
     assert not any(known.startswith(("seen", "derived")) for known in suite.certainty.values())
 

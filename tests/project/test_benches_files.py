@@ -100,8 +100,8 @@ def test_smbclients_rates_are_kibibytes_and_a_failed_transfer_is_an_error() -> N
 def test_ours_has_no_account_without_a_result() -> None:
     listener = DynoListener()
     assert listener.hear(json.dumps({"moment": "open", "cpu_s": 1.0}), 0.0) is Mark.OPEN
-    assert listener.hear("RuntimeError: the mix does not end", 0.0) is None
-    with pytest.raises(BenchError, match="the mix does not end"):
+    assert listener.hear("RuntimeError: the level does not end", 0.0) is None
+    with pytest.raises(BenchError, match="the level does not end"):
         listener.account()
 
 

@@ -17,7 +17,7 @@ from serverdyno.analysis.pairs import Pair, Side
 from serverdyno.plan.model import Bounds, Configuration
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.synthetic_experiment import Shape, experiment, with_error
 
 
@@ -133,7 +133,7 @@ def test_the_bars_of_the_answer_are_sorted_and_in_the_colours_of_all_charts() ->
 def crossed(
     rates: dict[tuple[bool, int], float],
     *,
-    change: Callable[[MixRecord], MixRecord] = lambda record: record,
+    change: Callable[[LevelRecord], LevelRecord] = lambda record: record,
 ) -> Report:
     """Report on nginx with two factors, given the rate of each combination; `change` alters each record."""
     names = {(on, workers): f"nginx-{'on' if on else 'off'}-{workers}" for on, workers in rates}
@@ -160,14 +160,14 @@ def test_main_effects_that_depend_on_each_other_say_so() -> None:
 TWICE_WITHOUT_SENDFILE = {(True, 1): 2000.0, (True, 2): 2000.0, (False, 1): 4000.0, (False, 2): 4000.0}
 
 
-def hidden_of_the_slower(record: MixRecord) -> MixRecord:
+def hidden_of_the_slower(record: LevelRecord) -> LevelRecord:
     """Let the generator hide up to 150 % of the speed with sendfile and one worker, and nothing of the others."""
     if record.configuration != "nginx-on-1" or record.outstanding_s is None:
         return record
     return replace(record, ready_work_s=0.6 * record.outstanding_s, server_cpu_s=0.0)
 
 
-def throws_clients_out(record: MixRecord) -> MixRecord:
+def throws_clients_out(record: LevelRecord) -> LevelRecord:
     if record.configuration != "nginx-off-2" or record.clients == 1:
         return record
     return with_error(record, "server", record.clients // 2, left=record.clients // 2)
@@ -181,7 +181,7 @@ def throws_clients_out(record: MixRecord) -> MixRecord:
     ],
 )
 def test_a_main_effect_is_not_claimed_where_its_cells_are_not_comparable(
-    change: Callable[[MixRecord], MixRecord], said: str
+    change: Callable[[LevelRecord], LevelRecord], said: str
 ) -> None:
     assert "sendfile off instead of on: +99" in crossed(TWICE_WITHOUT_SENDFILE).answer.verdict
     report = crossed(TWICE_WITHOUT_SENDFILE, change=change)

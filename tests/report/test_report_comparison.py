@@ -171,7 +171,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         source = experiment({"old": Shape(2000), "new": Shape(2000 * factor)})
         with Experiment.create(folders[name], "name = 'x'\n", source.head) as kept:
             for record in source.records:
-                kept.write_mix(record)
+                kept.write_level(record)
     return folders
 
 

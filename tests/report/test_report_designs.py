@@ -14,7 +14,7 @@ from serverdyno.report.build import build_from
 from serverdyno.report.model import Figure, Report, Section
 from serverdyno.report.source import Source
 from serverdyno.report.views import charts
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.synthetic_experiment import Shape, experiment
 
 
@@ -257,11 +257,11 @@ def words_of(figure: Figure) -> list[str]:
     return ["".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")]
 
 
-def test_a_second_in_which_a_server_stood_still_is_drawn_in_the_panel_of_its_mix() -> None:
+def test_a_second_in_which_a_server_stood_still_is_drawn_in_the_panel_of_its_level() -> None:
     source = experiment({"apache": Shape(2000)}, scale=0.1)
 
-    def stopped(record: MixRecord) -> MixRecord:
-        kept = [row for row in record.by_second if row.second != 11 or record.mix != 2]
+    def stopped(record: LevelRecord) -> LevelRecord:
+        kept = [row for row in record.by_second if row.second != 11 or record.level != 2]
         return replace(record, by_second=kept)
 
     report = build_from(replace(source, records=[stopped(record) for record in source.records]))
@@ -276,9 +276,9 @@ def test_a_second_in_which_a_server_stood_still_is_drawn_in_the_panel_of_its_mix
     lines = [panel.series[0] for panel in figure.panels]
     assert {line.name for line in lines} == {"apache"}
     assert {len(line.points) for line in lines} == {30}
-    for mix, line in enumerate(lines, start=1):  # the mean of the repetitions
+    for level, line in enumerate(lines, start=1):  # the mean of the repetitions
         totals = [
-            sum(row.operations for row in each.by_second) for each in report.results.records("apache", mix)
+            sum(row.operations for row in each.by_second) for each in report.results.records("apache", level)
         ]
         assert sum(point.y for point in line.points) == pytest.approx(sum(totals) / len(totals))
     assert [[point.x for point in line.points if point.y == 0] for line in lines] == [[], [11.5], [], [], []]

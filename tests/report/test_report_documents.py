@@ -85,7 +85,7 @@ def test_figures_for_programs_are_unrounded_and_those_of_the_records(report: Rep
     found = loaded(report)
     apache = found["configurations"][0]
     runs = report.results.configurations[0].runs.throughput
-    assert [point["throughput"]["mean"] for point in apache["points"]] == runs.mean(axis=0).tolist()
+    assert [point["throughput"]["mean"] for point in apache["levels"]] == runs.mean(axis=0).tolist()
     assert apache["peak"]["clients"] == 16
     assert apache["peak"]["highest_mean"] == runs.mean(axis=0).max()
     [average, peak] = found["comparisons"]
@@ -113,7 +113,7 @@ def test_each_figure_of_a_table_has_its_number_beside_its_text(report: Report) -
                 elif cell["text"] == wording.NOTHING:
                     assert cell["value"] is None
     throughput = next(each for each in reversed(tables) if each["key"] == "throughput")
-    assert throughput["rows"][0][2]["value"] == found["configurations"][0]["points"][0]["throughput"]["mean"]
+    assert throughput["rows"][0][2]["value"] == found["configurations"][0]["levels"][0]["throughput"]["mean"]
 
 
 ONE_NUMBER = re.compile("[-+\u2212]?[0-9][0-9,]*([.][0-9]+)?(\u00a0%)?")
@@ -252,7 +252,7 @@ def test_the_command_writes_what_is_asked_and_says_where(tmp_path: Path) -> None
     folder = tmp_path / "experiment"
     with Experiment.create(folder, "name = 'x'\n", head) as kept:
         for record in source.records:
-            kept.write_mix(record)
+            kept.write_level(record)
     done = subprocess.run(
         [sys.executable, "-m", "serverdyno", "report", str(folder), "--pdf", "--markdown", "--json"],
         capture_output=True,

@@ -16,7 +16,7 @@ from serverdyno.report.subjects.durability import Promise
 from serverdyno.report.views import document
 from serverdyno.store.note import FsyncTimes, RunNote
 from serverdyno.store.powercut import Cut, PowerCuts
-from serverdyno.store.records import MixRecord, SyncRow
+from serverdyno.store.records import LevelRecord, SyncRow
 from support.report_tables import STRICT, column, report_of, table
 from support.synthetic_files import FileShape, experiment
 
@@ -314,11 +314,11 @@ def test_servers_on_unlike_mounts_are_not_called_alike() -> None:
     assert any(f"b: {MEMORY}" in said for said in report.warnings)
 
 
-def few(flushes: int, syncs: int, clients: int) -> Callable[[MixRecord], MixRecord]:
+def few(flushes: int, syncs: int, clients: int) -> Callable[[LevelRecord], LevelRecord]:
     """Return a change that gives all of a run's flushes and syncs to its first level."""
 
-    def changed(row: MixRecord) -> MixRecord:
-        count, made = (flushes, syncs) if row.mix == 1 else (0, 0)
+    def changed(row: LevelRecord) -> LevelRecord:
+        count, made = (flushes, syncs) if row.level == 1 else (0, 0)
         operations = [
             replace(each, count=count) if each.operation == "flush" else each for each in row.by_operation
         ]
@@ -365,9 +365,9 @@ def test_syncs_may_be_short_by_what_was_under_way_at_the_opening_and_no_more(
 def shifted(source: Source, by: dict[int, int]) -> tuple[Promise, ...]:
     """Return the promises if each level has a sync per flush, plus the surplus in `by`."""
 
-    def changed(row: MixRecord) -> MixRecord:
+    def changed(row: LevelRecord) -> LevelRecord:
         flushes = sum(each.count for each in row.by_operation if each.operation == "flush")
-        return replace(row, syncs=[SyncRow("fsync", flushes + by.get(row.mix, 0))])
+        return replace(row, syncs=[SyncRow("fsync", flushes + by.get(row.level, 0))])
 
     changed_source = replace(source, records=[changed(row) for row in source.records])
     return build_from(changed_source).results.promises
@@ -381,7 +381,7 @@ def test_of_syncs_that_one_run_does_not_know_no_sum_is_told() -> None:
     assert durability.flush_summaries(found)["samba"].syncs is None
 
 
-def test_syncs_to_spare_in_one_mix_are_not_those_that_another_lacks() -> None:
+def test_syncs_to_spare_in_one_level_are_not_those_that_another_lacks() -> None:
     source = experiment({"samba": FileShape(100)}, repetitions=1)
     for by, verdict in (({1: -3}, FEWER), ({1: -3, 5: 3}, FEWER), ({1: -3, 5: 300}, FEWER), ({1: -2}, EACH)):
         [promise] = shifted(source, by)
@@ -392,11 +392,11 @@ def test_syncs_to_spare_in_one_mix_are_not_those_that_another_lacks() -> None:
     assert "; 3 missing in 2 load levels; up to " in found.claim
 
 
-def test_a_mix_of_few_flushes_may_lack_one_and_a_run_of_such_mixes_may_not_lack_all() -> None:
+def test_a_level_of_few_flushes_may_lack_one_and_a_run_of_such_levels_may_not_lack_all() -> None:
     assert border(3, clients=8, window_s=4.0) == 1
     source = experiment({"samba": FileShape(100)}, repetitions=1)
 
-    def changed(row: MixRecord) -> MixRecord:
+    def changed(row: LevelRecord) -> LevelRecord:
         kept = [each for each in row.by_operation if each.operation != "flush"]
         flush = next(each for each in row.by_operation if each.operation == "flush")
         return replace(row, by_operation=[*kept, replace(flush, count=1)], syncs=[])
@@ -408,8 +408,8 @@ def test_a_mix_of_few_flushes_may_lack_one_and_a_run_of_such_mixes_may_not_lack_
 def test_where_no_client_sent_a_flush_durability_is_no_finding() -> None:
     source = experiment(STRICT, repetitions=1)
 
-    def without(names: set[str]) -> Callable[[MixRecord], MixRecord]:
-        def changed(row: MixRecord) -> MixRecord:
+    def without(names: set[str]) -> Callable[[LevelRecord], LevelRecord]:
+        def changed(row: LevelRecord) -> LevelRecord:
             if row.configuration not in names:
                 return row
             kept = [each for each in row.by_operation if each.operation != "flush"]

@@ -12,7 +12,7 @@ from serverdyno.report.model import Report
 from serverdyno.report.source import Source
 from serverdyno.report.views import charts, document, html, markdown, text
 from serverdyno.store.note import RunNote
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.report_tables import STRICT, check_golden, column, report_of, table
 from support.synthetic_files import FileShape, experiment, without_clients
 
@@ -88,39 +88,39 @@ def test_when_all_clients_left_that_is_said_and_not_that_nothing_succeeded() -> 
     assert f"together: {hit.configuration} with 16 clients (3 of 32). These" in head
 
 
-def test_what_passed_below_the_cache_stands_beside_each_mix_in_every_form(report: Report) -> None:
+def test_what_passed_below_the_cache_stands_beside_each_level_in_every_form(report: Report) -> None:
     shown = table(report, "throughput")
     assert [(head.label, head.unit) for head in shown.columns[2:]] == [
         (name, unit) for name in STRICT for unit in ("Mbit/s", "Mbit/s below the cache")
     ]
-    rows = [row for row in report.source.records if row.configuration == "samba-lax" and row.mix == 3]
+    rows = [row for row in report.source.records if row.configuration == "samba-lax" and row.level == 3]
     passed = [(row.bytes_in + row.bytes_out) * 8 / 1e6 / row.window_s for row in rows]
     mean = sum(passed) / len(passed)
     assert shown.rows[2][5].text == f"{mean:,.0f}"
-    [points] = [raw for raw in report.raw if raw.name == "points"]
-    at = points.columns.index("below_cache_mbit_s_mean")
-    [kept] = [row[at] for row in points.rows if row[:2] == ("samba-lax", rows[0].clients)]
+    [curves] = [raw for raw in report.raw if raw.name == "curves"]
+    at = curves.columns.index("below_cache_mbit_s_mean")
+    [kept] = [row[at] for row in curves.rows if row[:2] == ("samba-lax", rows[0].clients)]
     assert kept == pytest.approx(mean)
-    point = document.ReportDocument(report).configurations[1].points[2]
+    point = document.ReportDocument(report).configurations[1].levels[2]
     assert point.below_cache_mbit_s is not None and point.below_cache_mbit_s.mean == pytest.approx(mean)
     for view in (markdown.text(report), html.page(report, {key.key: "" for key in report.figures})):
         assert "Mbit/s below the cache" in view
 
 
-def few_passes(source: Source, mixes: set[int], configuration: str) -> Report:
+def few_passes(source: Source, levels: set[int], configuration: str) -> Report:
     """Report clients that made less than a pass in some levels of a configuration, and at least one in all others."""
     return report_of(
         source,
         lambda row: replace(
             row,
             passes=row.clients // 2
-            if (row.mix in mixes and row.configuration == configuration)
+            if (row.level in levels and row.configuration == configuration)
             else 2 * row.clients,
         ),
     )
 
 
-def test_a_mix_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it() -> None:
+def test_a_level_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it() -> None:
     source = experiment(STRICT)
     aside = few_passes(source, {1}, "samba-lax")  # at another level than the peak, but in the average
     marks = [[cell.marks for cell in row[2::2]] for row in table(aside, "throughput").rows]
@@ -143,9 +143,9 @@ def test_a_mix_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it() 
 def test_passes_of_the_ramps_are_none_of_the_window() -> None:
     source = experiment({"samba": FileShape(120)}, repetitions=2)
 
-    def half_outside(record: MixRecord) -> MixRecord:
+    def half_outside(record: LevelRecord) -> LevelRecord:
         # 1.5 passes per client in the level, 0.75 in the window; 3 and 1.5 in the first level.
-        passes = record.clients * (3 if record.mix == 1 else 1.5)
+        passes = record.clients * (3 if record.level == 1 else 1.5)
         return replace(record, passes=int(passes), operations_total=2 * record.operations)
 
     report = report_of(source, half_outside)
@@ -166,15 +166,15 @@ def test_passes_of_the_ramps_are_none_of_the_window() -> None:
 
 
 @pytest.mark.parametrize("repetitions", [2, 3])
-def test_a_peak_is_marked_p_only_for_the_mixes_at_which_it_was_read(repetitions: int) -> None:
+def test_a_peak_is_marked_p_only_for_the_levels_at_which_it_was_read(repetitions: int) -> None:
     # Noise at the other levels makes all of them candidates for the peak; every run is highest at the third.
     source = experiment(
         {"a": FileShape(120, noise=0.0), "b": FileShape(120, noise=0.0)}, repetitions=repetitions
     )
     scatter = {1: 1.0, 2: 0.5, 3: 0.9}
 
-    def scattered(record: MixRecord) -> MixRecord:
-        share = 1.0 if record.mix == 3 else 0.98 * scatter[record.repetition]
+    def scattered(record: LevelRecord) -> LevelRecord:
+        share = 1.0 if record.level == 3 else 0.98 * scatter[record.repetition]
         moved = [
             replace(row, bytes_read=int(share * 8_000_000 / record.clients), bytes_written=0)
             for row in record.by_client
@@ -184,7 +184,7 @@ def test_a_peak_is_marked_p_only_for_the_mixes_at_which_it_was_read(repetitions:
     noisy = replace(source, records=[scattered(row) for row in source.records])
     aside = few_passes(noisy, {2}, "a")
     peak = aside.results.configurations[0].shape.peak
-    assert peak is not None and peak.mix == 2 and 1 in (peak.candidates or ())
+    assert peak is not None and peak.index == 2 and 1 in (peak.candidates or ())
     assert [row[3].marks for row in table(aside, "improvements").rows] == ["P", ""]
     assert [row[3].marks for row in table(few_passes(noisy, {3}, "a"), "improvements").rows] == ["P", "P"]
 
@@ -207,7 +207,7 @@ def test_single_clients_are_those_that_stayed_with_how_even_they_were_served() -
 def test_what_differs_between_runs_is_not_sold_as_unfairness_to_clients() -> None:
     source = experiment({"samba": FileShape(120)}, repetitions=2)
 
-    def slower(record: MixRecord) -> MixRecord:
+    def slower(record: LevelRecord) -> LevelRecord:
         share = 4 if record.repetition == 2 else 1
         moved = [replace(row, bytes_read=4_000_000 // share, bytes_written=0) for row in record.by_client]
         return replace(record, by_client=moved)
@@ -220,7 +220,7 @@ def test_what_differs_between_runs_is_not_sold_as_unfairness_to_clients() -> Non
 
 
 def test_calls_below_the_cache_are_counted_by_operation_at_the_peak(report: Report) -> None:
-    peak = [row for row in report.source.records if row.configuration == "samba-lax" and row.mix == 3]
+    peak = [row for row in report.source.records if row.configuration == "samba-lax" and row.level == 3]
     calls = [call for row in peak for call in row.calls if call.call == "create"]
     creates = sum(call.done + call.not_there + call.failed for call in calls)
     operations = sum(row.operations_total for row in peak)
@@ -252,11 +252,11 @@ def test_a_run_of_a_file_server_is_counted_in_requests_of_the_protocol_and_none_
     assert not any("the generator counted" in said for said in report.warnings)
 
 
-def test_times_are_given_for_each_operation_at_the_peak_and_at_the_last_mix(report: Report) -> None:
+def test_times_are_given_for_each_operation_at_the_peak_and_at_the_last_level(report: Report) -> None:
     times = table(report, "times")
     rows = [row for row in times.rows if row[0].text == "samba-strict" and row[1].text == "flush"]
     assert [(row[2].text, row[2].detail) for row in rows] == [("4", "peak"), ("16", "last")]
-    peak = [row for row in report.source.records if row.configuration == "samba-strict" and row.mix == 3]
+    peak = [row for row in report.source.records if row.configuration == "samba-strict" and row.level == 3]
     count = sum(row.count for record in peak for row in record.by_operation if row.operation == "flush")
     assert rows[0][3].text == f"{count:,}"
     labels = [head.label for head in times.columns[3:]]

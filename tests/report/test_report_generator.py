@@ -18,7 +18,7 @@ from serverdyno.report.figures.generator import noise_marks
 from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.results import compute
 from serverdyno.report.model import Report
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support import synthetic_files as files
 from support.records import NODE
 from support.synthetic_experiment import Shape, experiment, histogram, with_error
@@ -59,7 +59,7 @@ def test_the_disk_is_named_only_where_the_server_may_need_it(
     [result] = compute(
         replace(source, records=records, disclosure={**source.disclosure, "host": host})
     ).configurations
-    assert {Limit.DISK in result.limits_of(mix) for mix in result.finished} == {named}
+    assert {Limit.DISK in result.limits_of(level) for level in result.finished} == {named}
 
 
 def found(verdict: Verdict, low: float, high: float, minimum: float = 0.0) -> Improvement:
@@ -75,7 +75,7 @@ def found(verdict: Verdict, low: float, high: float, minimum: float = 0.0) -> Im
         observed_high_percent=high,
         repetitions=3,
         paired=True,
-        mixes=(0,),
+        levels=(0,),
         verdict=verdict,
         minimum_percent=minimum,
         equivalence_percent=minimum,
@@ -153,17 +153,17 @@ def test_servers_that_the_generator_held_back_are_ranked_only_beyond_what_it_hid
     assert verdict(report) is Verdict.NOT_COMPARABLE
     assert any("may be up to 43" in found.claim for found in report.findings)
     assert report.summary.text[1].startswith("The peaks can't be ranked")
-    assert all(Mark.GENERATOR_LIMITED in mix.marks for mix in report.results.mixes)
+    assert all(Mark.GENERATOR_LIMITED in level.marks for level in report.results.levels)
     apart = build_from(experiment(held | {"b": Shape(4000, waiting=0.3)}))
     assert verdict(apart) is Verdict.FASTER
     old = build_from(experiment({"a": Shape(2000, waiting=None), "b": Shape(2500, waiting=None)}))
     assert verdict(old) is Verdict.FASTER  # older experiments did not measure the generator's share
-    assert {mix.hidden_speed for mix in old.results.mixes} == {None}
+    assert {level.hidden_speed for level in old.results.levels} == {None}
 
 
 def test_a_busy_server_hides_nothing_behind_a_slow_generator() -> None:
     report = build_from(experiment({"a": Shape(2000, waiting=0.6, server_cpu_us=600)}))
-    at_peak = max(report.results.mixes, key=lambda mix: mix.throughput.mean)
+    at_peak = max(report.results.levels, key=lambda level: level.throughput.mean)
     assert at_peak.hidden_speed is not None and at_peak.hidden_speed <= 0.0
     assert Mark.GENERATOR_LIMITED not in at_peak.marks
 
@@ -181,12 +181,12 @@ def test_timeouts_count_above_every_success() -> None:
 def test_an_experiment_with_timeouts_says_so_in_its_percentiles() -> None:
     source = experiment({"a": Shape(2000)}, clients=(8,), repetitions=1)
     half = [with_error(record, "server", record.operations) for record in source.records]
-    [mix] = compute(replace(source, records=half)).mixes
-    assert mix.response is not None
-    assert mix.response.percentiles_ms[1] == source.head.suite.timeout_s * 1000
+    [level] = compute(replace(source, records=half)).levels
+    assert level.response is not None
+    assert level.response.percentiles_ms[1] == source.head.suite.timeout_s * 1000
 
 
-def record_of(source_waiting: float = 0.02) -> MixRecord:
+def record_of(source_waiting: float = 0.02) -> LevelRecord:
     return experiment({"a": Shape(2000, waiting=source_waiting)}, repetitions=1).records[2]
 
 
@@ -229,7 +229,7 @@ def test_a_client_that_fails_after_the_window_closed_keeps_its_share_of_it() -> 
     )
     assert mbit_moved_per_s(after) == mbit_moved_per_s(record) > mbit_moved_per_s(before)
     marks = [
-        {mix.mix: mix.marks for mix in compute(replace(source, records=[each])).mixes}[record.mix]
+        {level.index: level.marks for level in compute(replace(source, records=[each])).levels}[record.level]
         for each in (before, after)
     ]
     assert [Mark.CLIENTS_LEFT in each for each in marks] == [True, False]
@@ -268,9 +268,9 @@ def test_think_time_is_a_limit_of_its_own_and_hides_no_speed_of_the_server() -> 
     ]
     report = build_from(replace(source, records=records))
     [result] = report.results.configurations
-    for mix in result.finished:
-        assert mix.hidden_speed == pytest.approx(1 / 0.99 - 1)
-        assert result.limits_of(mix) == (Limit.THINKING,)
+    for level in result.finished:
+        assert level.hidden_speed == pytest.approx(1 / 0.99 - 1)
+        assert result.limits_of(level) == (Limit.THINKING,)
     assert report.answer.limit == "the clients' think time or pace."
 
 
@@ -289,5 +289,5 @@ def test_a_bound_that_run_delay_loosens_is_not_stated() -> None:
     assert claim.startswith("In 5 of 5 load levels, marked G, the generator waited for a CPU for up to 40")
     assert "faster than shown" not in claim
     [result] = report.results.configurations
-    assert {mix.stated_hidden_speed for mix in result.finished} == {None}
-    assert all(Mark.GENERATOR_LIMITED in mix.marks for mix in result.finished)
+    assert {level.stated_hidden_speed for level in result.finished} == {None}
+    assert all(Mark.GENERATOR_LIMITED in level.marks for level in result.finished)

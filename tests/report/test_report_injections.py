@@ -113,7 +113,7 @@ def hostile() -> Source:
         },
         run_notes={1: note, 2: note.model_copy(update={"reason": INJECTIONS[-1]})},
         damaged=tuple(INJECTIONS),
-        set_aside=(f"runs/001/mix-01.parquet {all_of_it}",),
+        set_aside=(f"runs/001/level-01.parquet {all_of_it}",),
     )
 
 

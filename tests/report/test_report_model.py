@@ -13,7 +13,7 @@ from serverdyno.report.build import build_from
 from serverdyno.report.figures import histograms
 from serverdyno.report.model import Report, Table
 from serverdyno.store.note import RunNote
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.report_tables import report_of, table
 from support.synthetic_experiment import Shape, experiment, histogram, with_error, without_success
 
@@ -148,7 +148,7 @@ def test_an_unfinished_experiment_reports_what_is_there_and_says_what_is_not() -
     assert "M" in table(report, "throughput").rows[0][2].marks
 
 
-def test_an_experiment_without_a_single_mix_is_a_report_without_figures() -> None:
+def test_an_experiment_without_a_single_level_is_a_report_without_figures() -> None:
     report = build_from(replace(experiment(TWO), records=[]))
     assert any("No load level was finished" in warning for warning in report.warnings)
     assert [figure.key for figure in report.figures] == ["testbed"]
@@ -163,23 +163,23 @@ def test_a_server_on_which_every_client_failed_has_no_peak_to_boast_of() -> None
     assert "apache peaked at" in claims(report)
 
 
-def test_a_single_mix_is_no_curve() -> None:
+def test_a_single_level_is_no_curve() -> None:
     report = report_of(experiment({"apache": Shape(2000)}, clients=(16,)))
     assert "Only one load level was tested" in claims(report)
 
 
-def test_a_peak_at_the_last_mix_is_a_lower_bound() -> None:
+def test_a_peak_at_the_last_level_is_a_lower_bound() -> None:
     report = report_of(experiment({"apache": Shape(2000, knee=32, fall=0)}))
     assert "may lie higher" in claims(report)
     assert table(report, "peaks").rows[0][1].text.startswith("≥\u00a0")
 
 
-def test_a_mix_that_was_ended_early_is_left_out_and_named() -> None:
+def test_a_level_that_was_ended_early_is_left_out_and_named() -> None:
     source = experiment(TWO)
     early = source.records[0]
     report = report_of(source, lambda row: replace(row, stopped=True, operations=0) if row is early else row)
     assert "Left out: run 1, apache, load level 1_client (ended early)." in report.warnings
-    first = report.results.configurations[0].mixes[0]
+    first = report.results.configurations[0].levels[0]
     assert first is not None
     assert first.repetitions == 2
 
@@ -298,12 +298,12 @@ def test_a_comparison_of_rate_bound_servers_says_that_it_compares_the_bound() ->
     assert any(note.startswith("R rate-bound") for note in table(report, "improvements").notes)
 
 
-def test_a_machine_that_others_used_is_said_at_the_top_and_marked_at_each_mix() -> None:
+def test_a_machine_that_others_used_is_said_at_the_top_and_marked_at_each_level() -> None:
     source = experiment(TWO)
     busy = {(1, 2), (2, 2), (4, 5)}
     report = report_of(
         source,
-        lambda row: replace(row, others_cpu_s=0.4 * row.window_s) if (row.run, row.mix) in busy else row,
+        lambda row: replace(row, others_cpu_s=0.4 * row.window_s) if (row.run, row.level) in busy else row,
     )
     [warning] = [warning for warning in report.warnings if "noisy" in warning]
     assert warning.startswith(
@@ -328,10 +328,10 @@ def test_the_cpus_of_generator_and_servers_are_named_and_sharing_one_is_a_warnin
     assert "on CPUs that its user chose" in {f.label: f.text for f in own.methodology}["Configuration apache"]
 
 
-def test_what_a_stopped_mix_did_not_measure_is_no_zero_anywhere() -> None:
+def test_what_a_stopped_level_did_not_measure_is_no_zero_anywhere() -> None:
     source = experiment({"apache": Shape(2000)}, clients=(8,), repetitions=2)
 
-    def stopped(row: MixRecord) -> MixRecord:
+    def stopped(row: LevelRecord) -> LevelRecord:
         row = replace(row, stopped=True, loop_lag_hdr=histogram([]))
         return replace(row, generator_cpu_user_s=0.0, generator_cpu_system_s=0.0)
 
@@ -339,7 +339,7 @@ def test_what_a_stopped_mix_did_not_measure_is_no_zero_anywhere() -> None:
     [row] = table(report, "costs").rows
     assert row[5].text == "17.0"
     assert row[9].text == "0.0200"
-    assert [len(raw.rows) for raw in report.raw if raw.name == "mixes"] == [1]
+    assert [len(raw.rows) for raw in report.raw if raw.name == "levels"] == [1]
     assert table(report_of(source, stopped), "costs").rows == ()
 
 
@@ -382,11 +382,11 @@ def test_a_failed_run_and_a_count_that_the_server_does_not_share_are_warnings() 
 
 def test_the_generators_own_queue_is_connections_times_its_cpu_time_of_a_request() -> None:
     report = of_two()
-    for mix in report.results.mixes:
-        assert mix.own_queue_ms == pytest.approx(mix.clients * mix.threads * 17 / 1000)
+    for level in report.results.levels:
+        assert level.own_queue_ms == pytest.approx(level.clients * level.threads * 17 / 1000)
 
 
-def test_what_limited_a_mix_is_named_only_where_something_ran_at_its_limit() -> None:
+def test_what_limited_a_level_is_named_only_where_something_ran_at_its_limit() -> None:
     free = texts(table(report_of(experiment({"apache": Shape(2000, waiting=0.07)})), "costs"))
     assert {row[-1] for row in free} == {"nothing found"}
     held = texts(table(report_of(experiment({"apache": Shape(2000, waiting=0.5)})), "costs"))

@@ -20,14 +20,14 @@ from serverdyno.report.model import Report
 from serverdyno.report.source import Source
 from serverdyno.report.subjects.outages import figures
 from serverdyno.report.views import comparison, document, text
-from serverdyno.store.records import ErrorRow, MixRecord, OutageRow
+from serverdyno.store.records import ErrorRow, LevelRecord, OutageRow
 from support.places import ROOT
 from support.synthetic_files import FileShape, experiment
 
 SCHEMA = ROOT / "docs" / "report.schema.json"
 CUT_S = 4.0
 SUITE = suites.load("quick-failover").model_copy(update={"clients": [8, 16]})
-MIXES = expand.mixes(SUITE, 1.0)
+LEVELS = expand.levels(SUITE, 1.0)
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ def source(shapes: Mapping[str, Shape], repetitions: int = 3) -> Source:
     made = experiment(
         {name: FileShape(shape.mbit_s) for name, shape in shapes.items()}, repetitions=repetitions
     )
-    head = made.head.model_copy(update={"suites": [SUITE], "mixes": MIXES})
-    stand_for = dict(zip((4, 5), MIXES, strict=True))  # of 8 and 16 clients
+    head = made.head.model_copy(update={"suites": [SUITE], "levels": LEVELS})
+    stand_for = dict(zip((4, 5), LEVELS, strict=True))  # of 8 and 16 clients
     records = [
-        _with_outages(replace(record, mix=mix.index, name=mix.name), shapes)
+        _with_outages(replace(record, level=level.index, name=level.name), shapes)
         for record in made.records
-        if (mix := stand_for.get(record.mix)) is not None
+        if (level := stand_for.get(record.level)) is not None
     ]
     return replace(made, head=head, records=records)
 
 
-def _with_outages(record: MixRecord, shapes: Mapping[str, Shape]) -> MixRecord:
+def _with_outages(record: LevelRecord, shapes: Mapping[str, Shape]) -> LevelRecord:
     shape = shapes[record.configuration]
     late_s = 0.001 * record.repetition
     back = range(record.clients - shape.never_back)

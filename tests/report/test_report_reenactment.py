@@ -46,8 +46,8 @@ def as_of_2003(shapes: Mapping[str, Shape], *, suite: str = "webbench-4.1-static
     configurations = [
         replace(one, settings=dict(SETTINGS.get(one.name, PREFORK))) for one in head.configurations
     ]
-    mixes = [replace(mix, suite=suite) for mix in head.mixes]
-    changed = {"suites": own, "configurations": configurations, "mixes": mixes}
+    levels = [replace(level, suite=suite) for level in head.levels]
+    changed = {"suites": own, "configurations": configurations, "levels": levels}
     return replace(source, head=head.model_copy(update=changed))
 
 
@@ -180,7 +180,7 @@ def test_a_recorded_experiment_becomes_the_page_of_2002(home: Home, tmp_path: Pa
     page = (tmp_path / "steps" / "report" / "as-2002-etesting-sfu.html").read_text()
     text = text_of(page)
     assert "12 of 15 published figures have one of ours below them" in text
-    records, _ = Stored.open(tmp_path / "steps").readable_mixes()
+    records, _ = Stored.open(tmp_path / "steps").readable_levels()
     times: dict[str, list[float]] = {}
     for record in records:
         if record.figure == 13:

@@ -11,13 +11,13 @@ from serverdyno.analysis.trust import Mark
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.views import document
-from serverdyno.store.records import UNANSWERED, ErrorRow, MixRecord
+from serverdyno.store.records import UNANSWERED, ErrorRow, LevelRecord
 from support.synthetic_experiment import Shape, experiment, without_success
 
 TWO = {"apache": Shape(2000), "nginx": Shape(3000)}
 
 
-def starved(record: MixRecord, clients: int) -> MixRecord:
+def starved(record: LevelRecord, clients: int) -> LevelRecord:
     """Return the record with all operations done by the clients after the first `clients`."""
     served = record.clients - clients
     rows = [
@@ -28,12 +28,12 @@ def starved(record: MixRecord, clients: int) -> MixRecord:
     return replace(record, by_client=[*rows[:-1], replace(rows[-1], operations=rows[-1].operations + rest)])
 
 
-def idle(record: MixRecord, seconds: range) -> MixRecord:
+def idle(record: LevelRecord, seconds: range) -> LevelRecord:
     """Return the record without a completed operation in these seconds, as if all clients were thinking."""
     return replace(record, by_second=[row for row in record.by_second if row.second not in seconds])
 
 
-def stopped(record: MixRecord, seconds: range) -> MixRecord:
+def stopped(record: LevelRecord, seconds: range) -> LevelRecord:
     """Return the record without a completed operation in these seconds, as if all clients waited for an answer."""
     longest_s = record.under_way_longest_s or float(len(seconds))
     return replace(idle(record, seconds), under_way_longest_s=longest_s)
@@ -44,7 +44,7 @@ def report() -> Report:
     """Report on Apache, which serves 2 of 16 clients, and nginx, which stalls for ten seconds in repetition 2."""
     source = experiment(TWO, scale=0.1)
 
-    def changed(record: MixRecord) -> MixRecord:
+    def changed(record: LevelRecord) -> LevelRecord:
         if record.configuration == "apache" and record.clients == 16:
             return starved(record, 14)
         if record.configuration == "nginx" and record.clients == 24 and record.repetition == 2:
@@ -56,10 +56,10 @@ def report() -> Report:
 
 def marked(report: Report, mark: Mark) -> set[tuple[str, int]]:
     return {
-        (result.name, mix.clients)
+        (result.name, level.clients)
         for result in report.results.configurations
-        for mix in result.finished
-        if mark in mix.marks
+        for level in result.finished
+        if mark in level.marks
     }
 
 
@@ -100,11 +100,11 @@ def test_fairness_to_clients_stands_in_the_summary_of_web_suites(report: Report)
 
 def test_programs_read_the_same_in_the_document(report: Report) -> None:
     apache, nginx = document.ReportDocument(report).configurations
-    assert [point.clients_starved for point in apache.points] == [0, 0, 14, 0, 0]
-    assert [point.stalled_seconds for point in nginx.points] == [{}, {}, {}, {2: tuple(range(12, 22))}, {}]
-    points = next(table for table in report.raw if table.name == "points")
-    place = points.columns.index("seconds_without_completion")
-    assert sum(int(row[place] or 0) for row in points.rows) == 10
+    assert [point.clients_starved for point in apache.levels] == [0, 0, 14, 0, 0]
+    assert [point.stalled_seconds for point in nginx.levels] == [{}, {}, {}, {2: tuple(range(12, 22))}, {}]
+    curves = next(table for table in report.raw if table.name == "curves")
+    place = curves.columns.index("seconds_without_completion")
+    assert sum(int(row[place] or 0) for row in curves.rows) == 10
 
 
 def test_a_whole_experiment_is_said_to_have_served_all() -> None:
@@ -120,7 +120,7 @@ def test_clients_that_left_are_not_said_to_have_waited() -> None:
     assert not marked(report, Mark.STARVED)
 
 
-def never_began(record: MixRecord, clients: int) -> MixRecord:
+def never_began(record: LevelRecord, clients: int) -> LevelRecord:
     """Return the record without operations of the first clients, which the server did not admit."""
     rows = [
         replace(row, operations=0, left_at_s=0.0, errors=1) if row.client < clients else row
@@ -154,7 +154,7 @@ def test_a_level_in_which_no_client_could_be_made_ready_has_no_figures() -> None
         for record in source.records
     ]
     report = build_from(replace(source, records=records))
-    assert [mix.clients for mix in report.results.configurations[1].finished] == [1, 8, 24, 32]
+    assert [level.clients for level in report.results.configurations[1].finished] == [1, 8, 24, 32]
     [warning] = [each for each in report.warnings if each.startswith("Left out")]
     assert "no client could be prepared: the server let no client log on or create its workspace" in warning
 
@@ -162,7 +162,7 @@ def test_a_level_in_which_no_client_could_be_made_ready_has_no_figures() -> None
 def test_operations_in_flight_at_the_end_of_a_window_are_named_as_such_and_not_as_errors() -> None:
     source = experiment(TWO, scale=0.1)
 
-    def changed(record: MixRecord) -> MixRecord:
+    def changed(record: LevelRecord) -> LevelRecord:
         if (record.configuration, record.clients, record.repetition) != ("nginx", 24, 2):
             return record
         last = round(record.window_closes_s)
@@ -197,7 +197,7 @@ def test_only_whole_seconds_of_the_window_count(completed: dict[int, int], found
     assert stalls.stalled(completed, ramp_up_s=0.5, window_s=4.9) == found
 
 
-def slower_later(record: MixRecord) -> MixRecord:
+def slower_later(record: LevelRecord) -> LevelRecord:
     """Return the record of a server that is a third slower in the second half."""
     middle_s = record.ramp_up_s + record.window_s / 2
     rows = [

@@ -15,7 +15,7 @@ from serverdyno.report.views import charts
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import FORMAT_VERSION
 from serverdyno.store.note import RunNote
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.report_tables import report_of, table
 from support.synthetic_experiment import Shape, experiment, scaled, with_error, without_success
 
@@ -31,7 +31,7 @@ def claims(report: Report, topic: str | None = None) -> list[str]:
     return [found.claim for found in report.findings if topic in (None, found.topic)]
 
 
-def test_mixes_that_noise_hides_are_not_told_apart_from_the_peak() -> None:
+def test_levels_that_noise_hides_are_not_told_apart_from_the_peak() -> None:
     flat = report_of(experiment({"flat": Shape(2000, knee=1, fall=0, noise=0.05)}))
     [row] = table(flat, "shape").rows
     assert row[5].text == "1, 8, 16, 24, 32"
@@ -46,7 +46,7 @@ def test_mixes_that_noise_hides_are_not_told_apart_from_the_peak() -> None:
 def test_a_dip_is_a_finding_with_its_size_and_a_smooth_curve_has_none() -> None:
     source = experiment({"smooth": Shape(2000, knee=12), "dented": Shape(2000, knee=12)}, clients=TEN)
     report = report_of(
-        source, lambda row: scaled(row, 0.6) if (row.configuration, row.mix) == ("dented", 7) else row
+        source, lambda row: scaled(row, 0.6) if (row.configuration, row.level) == ("dented", 7) else row
     )
     assert table(report, "shape").rows[0][9].text == "none found"
     [claim] = claims(report, "Dip")
@@ -54,8 +54,8 @@ def test_a_dip_is_a_finding_with_its_size_and_a_smooth_curve_has_none() -> None:
 
 
 def test_a_collapse_is_told_with_three_repetitions_and_not_judged_with_two() -> None:
-    def collapsing(row: MixRecord) -> MixRecord:
-        return scaled(row, 0.3) if row.mix >= 7 else row
+    def collapsing(row: LevelRecord) -> LevelRecord:
+        return scaled(row, 0.3) if row.level >= 7 else row
 
     three, two = (
         report_of(experiment({"apache": Shape(2000, knee=12)}, clients=TEN, repetitions=count), collapsing)
@@ -70,14 +70,14 @@ def test_a_collapse_is_told_with_three_repetitions_and_not_judged_with_two() -> 
 def test_what_disturbed_a_dip_is_said_with_it() -> None:
     source = experiment({"apache": Shape(2000, knee=12)}, clients=TEN)
 
-    def change(row: MixRecord) -> MixRecord:
-        return with_error(scaled(row, 0.5), "server", 3, left=1) if row.mix == 7 else row
+    def change(row: LevelRecord) -> LevelRecord:
+        return with_error(scaled(row, 0.5), "server", 3, left=1) if row.level == 7 else row
 
     [claim] = claims(report_of(source, change), "Dip")
     assert claim.endswith("There, there were errors and clients left.")
 
 
-def test_too_few_mixes_are_not_judged_and_that_is_not_none_found() -> None:
+def test_too_few_levels_are_not_judged_and_that_is_not_none_found() -> None:
     report = report_of(experiment({"apache": Shape(2000)}, repetitions=1))
     assert table(report, "shape").rows[0][9].text == "–"  # noqa: RUF001
     assert claims(report, "Dip") == []
@@ -181,8 +181,10 @@ def test_points_whose_repetitions_disagree_are_named_at_the_head_the_farthest_fi
     # The range over the mean is 2 (1 - share) / (1 + share).
     shares = {"a": [1.0, 0.85, 0.79, 0.5, 0.7], "b": [0.82, 0.75, 0.6, 1.0, 1.0]}
 
-    def second_lower(record: MixRecord) -> MixRecord:
-        return scaled(record, shares[record.configuration][record.mix - 1] if record.repetition == 2 else 1.0)
+    def second_lower(record: LevelRecord) -> LevelRecord:
+        return scaled(
+            record, shares[record.configuration][record.level - 1] if record.repetition == 2 else 1.0
+        )
 
     [said] = [warning for warning in report_of(source, second_lower).warnings if "disagree" in warning]
     said = said.replace("\N{NO-BREAK SPACE}", " ")
@@ -230,7 +232,7 @@ def test_a_correction_is_said_only_where_a_verdict_was_corrected_and_for_so_many
 def stored(folder: Path, source: Source) -> Experiment:
     with Experiment.create(folder, "name = 'x'\n", source.head) as kept:
         for record in source.records:
-            kept.write_mix(record)
+            kept.write_level(record)
         kept.write_host({"kernel": "6.1"})
     return Experiment.open(folder)
 
@@ -238,16 +240,16 @@ def stored(folder: Path, source: Source) -> Experiment:
 def test_a_damaged_file_is_named_at_the_head_and_all_others_are_reported(tmp_path: Path) -> None:
     source = experiment({"apache": Shape(300)}, clients=(1, 8, 16), repetitions=2)
     kept = stored(tmp_path / "experiment", source)
-    hit = kept.folder / "runs" / "001-apache-r1" / "mix-02.parquet"
+    hit = kept.folder / "runs" / "001-apache-r1" / "level-02.parquet"
     hit.write_bytes(hit.read_bytes()[:-9])
     (kept.folder / "disclosure" / "host.json").write_text("{", encoding="utf-8")
     report = build(kept)
     said = [warning for warning in report.warnings if warning.startswith("Left out because it can't be read")]
-    assert [name in warning for name, warning in zip(["mix-02.parquet", "host.json"], said, strict=True)] == [
-        True
-    ] * 2
-    mixes = report.results.configurations[0].finished
-    assert [mix.repetitions for mix in mixes] == [2, 1, 2]
+    assert [
+        name in warning for name, warning in zip(["level-02.parquet", "host.json"], said, strict=True)
+    ] == [True] * 2
+    levels = report.results.configurations[0].finished
+    assert [level.repetitions for level in levels] == [2, 1, 2]
     assert any("Unfinished: 5 of 6 planned load levels" in warning for warning in report.warnings)
 
 
@@ -268,19 +270,19 @@ def test_a_damaged_note_of_a_run_is_named_with_its_problem_and_the_other_notes_c
 def test_what_was_set_aside_is_named_at_the_head(tmp_path: Path) -> None:
     source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=2)
     stored(tmp_path / "experiment", source).close()
-    hit = tmp_path / "experiment" / "runs" / "001-apache-r1" / "mix-02.parquet"
+    hit = tmp_path / "experiment" / "runs" / "001-apache-r1" / "level-02.parquet"
     hit.write_bytes(hit.read_bytes()[:-9])
     with Experiment.open(tmp_path / "experiment", writable=True) as kept:
         kept.set_aside_damaged()
         [said] = [warning for warning in build(kept).warnings if "renamed by a resume" in warning]
         assert (
-            "runs/001-apache-r1/mix-02.parquet.damaged. If the figures include such a load level" in said
+            "runs/001-apache-r1/level-02.parquet.damaged. If the figures include such a load level" in said
             and "note" not in said
         )
         assert not any("can't be read" in warning for warning in build(kept).warnings)
 
 
-def test_of_a_note_that_was_set_aside_no_mix_is_said_to_be_measured_again(tmp_path: Path) -> None:
+def test_of_a_note_that_was_set_aside_no_level_is_said_to_be_measured_again(tmp_path: Path) -> None:
     source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=2)
     stored(tmp_path / "experiment", source).close()
     with Experiment.open(tmp_path / "experiment", writable=True) as kept:
@@ -288,7 +290,7 @@ def test_of_a_note_that_was_set_aside_no_mix_is_said_to_be_measured_again(tmp_pa
         (kept.folder / "runs" / "001-apache-r1" / "run.json").write_text("")
         kept.set_aside_damaged()
         [said] = [warning for warning in build(kept).warnings if "renamed by a resume" in warning]
-    assert "run.json.damaged. The run's note was damaged." in said and "A mix of that" not in said
+    assert "run.json.damaged. The run's note was damaged." in said and "A level of that" not in said
 
 
 def test_a_newer_format_is_refused_in_a_sentence(tmp_path: Path) -> None:

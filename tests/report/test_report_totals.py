@@ -52,13 +52,13 @@ def values(found: RawTable, name: str) -> list[float]:
     return [float(row[place] or 0) for row in found.rows]
 
 
-def by_mix(found: RawTable, name: str, keep: Iterable[int] | None = None) -> Counter[tuple[object, object]]:
+def by_level(found: RawTable, name: str, keep: Iterable[int] | None = None) -> Counter[tuple[object, object]]:
     """Return the sums of a column by run and level, over the rows in `keep` if it is given."""
-    run, mix, value = (found.columns.index(each) for each in ("run", "mix", name))
+    run, level, value = (found.columns.index(each) for each in ("run", "level", name))
     sums: Counter[tuple[object, object]] = Counter()
     for place, row in enumerate(found.rows):
         if keep is None or place in keep:
-            sums[row[run], row[mix]] += int(float(str(row[value])))
+            sums[row[run], row[level]] += int(float(str(row[value])))
     return sums
 
 
@@ -78,22 +78,24 @@ def test_clients_that_left_are_the_same_in_every_table(report: Report) -> None:
     left = sum(row.left_at_s is not None for record in report.results.used for row in record.by_client)
     assert left == 1
     assert sum(column(table(report, "errors"), "Clients left")) == left
-    assert sum(values(raw(report, "points"), "clients_left")) == left
+    assert sum(values(raw(report, "curves"), "clients_left")) == left
 
 
-def test_operations_of_a_mix_are_those_of_its_classes_its_clients_and_its_histogram(report: Report) -> None:
-    mixes, classes = raw(report, "mixes"), raw(report, "operations")
-    assert by_mix(classes, "count") == by_mix(mixes, "operations")
+def test_operations_of_a_level_are_those_of_its_classes_its_clients_and_its_histogram(report: Report) -> None:
+    levels, classes = raw(report, "levels"), raw(report, "operations")
+    assert by_level(classes, "count") == by_level(levels, "operations")
     for record in report.results.used:
         assert sum(row.operations for row in record.by_client) == record.operations
     recorded = sum(record.operations for record in report.results.used)
-    assert sum(column(table(report, "response"), "Responses")) == recorded == sum(values(mixes, "operations"))
+    assert (
+        sum(column(table(report, "response"), "Responses")) == recorded == sum(values(levels, "operations"))
+    )
 
 
-def test_seconds_add_up_to_all_operations_of_the_mix_ramps_included(report: Report) -> None:
-    seconds = by_mix(raw(report, "seconds"), "operations")
+def test_seconds_add_up_to_all_operations_of_the_level_ramps_included(report: Report) -> None:
+    seconds = by_level(raw(report, "seconds"), "operations")
     recorded = {
-        (record.run, record.mix): sum(row.operations for row in record.by_second)
+        (record.run, record.level): sum(row.operations for row in record.by_second)
         for record in report.results.used
     }
     assert dict(seconds) == {key: count for key, count in recorded.items() if count}
@@ -126,12 +128,14 @@ def test_tests_that_finished_are_the_same_in_the_table_of_runs_the_summary_and_t
     assert f"all {count} load levels completed" in report.answer.sure
 
 
-def test_the_histograms_of_the_tables_hold_as_many_samples_as_the_mix_has_operations(report: Report) -> None:
+def test_the_histograms_of_the_tables_hold_as_many_samples_as_the_level_has_operations(
+    report: Report,
+) -> None:
     found = raw(report, "histograms")
-    run, mix, samples = (found.columns.index(each) for each in ("run", "mix", "samples"))
-    counted = {(row[run], row[mix]): row[samples] for row in found.rows}
+    run, level, samples = (found.columns.index(each) for each in ("run", "level", "samples"))
+    counted = {(row[run], row[level]): row[samples] for row in found.rows}
     assert counted == {
-        (record.run, record.mix): record.operations for record in report.results.used if record.operations
+        (record.run, record.level): record.operations for record in report.results.used if record.operations
     }
 
 
@@ -147,7 +151,7 @@ def test_flushes_are_the_same_in_durability_and_in_the_classes_of_operation(repo
 def test_cpu_time_per_operation_is_all_time_over_all_operations() -> None:
     # A repetition with a tenth of the operations has a tenth of the weight.
     [first, second, *_] = [
-        record for record in experiment({"apache": Shape(2000)}).records if record.mix == 1
+        record for record in experiment({"apache": Shape(2000)}).records if record.level == 1
     ]
     few = replace(first, operations=100, server_cpu_s=0.02)
     many = replace(second, operations=1000, server_cpu_s=0.08)

@@ -13,13 +13,13 @@ from serverdyno.analysis.slowdown import Slowdown, slowdown
 from serverdyno.published.audit import ClaimVerdict, audit_claims
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support import synthetic_files as files
 from support.report_claims import claims, tables
 from support.synthetic_experiment import Shape, experiment, scaled, with_error
 
 EQUAL = {"a": Shape(2000, fall=0.5), "b": Shape(2000, fall=0.5)}
-Change = Callable[[MixRecord], MixRecord]
+Change = Callable[[LevelRecord], LevelRecord]
 
 
 def of_b(change: Change, shapes: dict[str, Shape] | None = None) -> Report:
@@ -48,7 +48,7 @@ def comparison_words(report: Report) -> str:
     return found
 
 
-def throws_clients_out(record: MixRecord) -> MixRecord:
+def throws_clients_out(record: LevelRecord) -> LevelRecord:
     """Let so many clients leave beyond the peak that the few others are served quickly."""
     if record.clients <= 16:
         return record
@@ -65,7 +65,7 @@ def test_a_server_that_throws_out_its_clients_is_not_called_faster_for_it() -> N
     assert "is faster" not in said
 
 
-def taken_by_a_neighbour(record: MixRecord) -> MixRecord:
+def taken_by_a_neighbour(record: LevelRecord) -> LevelRecord:
     return replace(scaled(record, 0.71), others_cpu_s=1.0 * record.window_s)
 
 
@@ -124,7 +124,7 @@ def test_the_unsafe_one_is_named_faster_only_where_its_verdict_would_say_so(spee
 
 
 def test_servers_that_were_asked_for_other_operations_are_not_comparable() -> None:
-    def small_ones(record: MixRecord) -> MixRecord:
+    def small_ones(record: LevelRecord) -> LevelRecord:
         first, *rest = record.by_operation
         moved = replace(first, count=first.count + sum(row.count for row in rest))
         return replace(record, by_operation=[moved, *(replace(row, count=0) for row in rest)])
@@ -165,7 +165,7 @@ def test_what_is_not_comparable_is_not_told_to_be_no_slower() -> None:
     assert slowdown(()) is Slowdown.CANT_TELL
 
 
-def with_one_leaver(record: MixRecord) -> MixRecord:
+def with_one_leaver(record: LevelRecord) -> LevelRecord:
     """Let one client of 16 leave one level in one of three runs: 2 % of the clients of that level."""
     lost = record.clients == 16 and record.repetition == 2
     return with_error(record, "server", 1, left=1) if lost else record
@@ -180,7 +180,7 @@ def test_a_single_leaver_voids_only_what_it_can_explain(rate: float, verdict: Ve
     assert verdicts(report)[Metric.OVERALL_AVERAGE] is verdict
 
 
-def half_leave(record: MixRecord) -> MixRecord:
+def half_leave(record: LevelRecord) -> LevelRecord:
     """Let one client of 16 leave in each run of one level: 6 % of them, which is more than the difference."""
     return with_error(record, "server", 1, left=1) if record.clients == 16 else record
 
@@ -193,7 +193,7 @@ def test_a_small_difference_is_claimed_and_said_to_be_within_what_equal_servers_
     assert "Identical servers" not in larger.answer.sure
 
 
-def busy_neighbour(record: MixRecord) -> MixRecord:
+def busy_neighbour(record: LevelRecord) -> LevelRecord:
     """Let others use 0.06 CPUs below the peak and 0.02 at it, while the server needs almost no CPU."""
     taken = 0.02 if record.clients == 16 else 0.06
     return replace(scaled(record, 0.97), others_cpu_s=taken * record.window_s)
@@ -217,13 +217,13 @@ def at_load(change: Change, of: str, clients: int) -> Change:
     )
 
 
-def waits_for_the_generator(record: MixRecord) -> MixRecord:
+def waits_for_the_generator(record: LevelRecord) -> LevelRecord:
     """Give the generator 37.5 % of each round trip, so the server may be up to 60 % faster than shown."""
     assert record.outstanding_s is not None
     return replace(record, ready_work_s=0.375 * record.outstanding_s)
 
 
-def half_of_them_leave(record: MixRecord) -> MixRecord:
+def half_of_them_leave(record: LevelRecord) -> LevelRecord:
     return with_error(record, "server", record.clients // 2, left=record.clients // 2)
 
 
@@ -271,7 +271,7 @@ def test_at_equal_load_servers_that_treat_a_flush_differently_have_no_gap() -> N
 def odd_in(repetition: int, others_cpus: float) -> Report:
     """Report on b, which is 10 % faster but for one repetition at 70 % of its speed."""
 
-    def change(record: MixRecord) -> MixRecord:
+    def change(record: LevelRecord) -> LevelRecord:
         if record.repetition != repetition:
             return record
         return replace(scaled(record, 0.7), others_cpu_s=others_cpus * record.window_s)

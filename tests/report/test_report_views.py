@@ -134,7 +134,7 @@ def test_the_downloads_are_the_raw_tables(page: str, report: Report) -> None:
 
 
 def test_raw_figures_are_unrounded(report: Report) -> None:
-    raw = next(table for table in report.raw if table.name == "mixes")
+    raw = next(table for table in report.raw if table.name == "levels")
     rows = list(csv.DictReader(io.StringIO(report_csv.text(raw))))
     for row, record in zip(rows, report.results.used, strict=True):
         assert float(row["operations_s"]) == record.operations / record.window_s
@@ -197,7 +197,7 @@ def test_series_differ_in_colour_dash_and_shape() -> None:
     )
 
 
-def test_a_single_mix_without_any_success_can_still_be_drawn() -> None:
+def test_a_single_level_without_any_success_can_still_be_drawn() -> None:
     report = build_from(experiment({"apache": Shape(0.0, noise=0)}, clients=(4,), repetitions=1))
     for figure in report.figures:
         ElementTree.fromstring(charts.svg(figure))
@@ -231,11 +231,11 @@ def test_no_word_and_no_figure_is_broken_where_a_terminal_is_narrow(width: int) 
 
 def test_the_raw_figures_by_point_are_as_kept(report: Report) -> None:
     # The comparison ends at nine digits, because the last ones depend on the processor.
-    raw = next(table for table in report.raw if table.name == "points")
+    raw = next(table for table in report.raw if table.name == "curves")
     rows = [
         [f"{round(value, 9):.9g}" if isinstance(value, float) else value for value in row] for row in raw.rows
     ]
-    check_golden("points.csv", report_csv.text(replace(raw, rows=tuple(map(tuple, rows)))))
+    check_golden("curves.csv", report_csv.text(replace(raw, rows=tuple(map(tuple, rows)))))
 
 
 def test_what_is_said_is_as_kept(report: Report) -> None:
@@ -249,13 +249,13 @@ def test_a_stored_experiment_is_written_as_page_figures_and_tables(tmp_path: Pat
     source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=1)
     with Experiment.create(tmp_path / "experiment", "name = 'x'\n", source.head) as kept:
         for record in source.records:
-            kept.write_mix(record)
+            kept.write_level(record)
         kept.write_host({"kernel": "6.1"})
         page = files.write_report(build(kept), kept.report_folder())
     assert page == tmp_path / "experiment" / "report" / "report.html"
     assert build_from(source).findings[0].claim in page.read_text(encoding="utf-8")
     assert (page.parent / "figures" / "throughput.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert (page.parent / "tables" / "mixes.csv").read_text(encoding="utf-8").count("\n") == 3
+    assert (page.parent / "tables" / "levels.csv").read_text(encoding="utf-8").count("\n") == 3
 
 
 def test_a_report_written_again_is_the_same_to_the_byte(report: Report, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import smb_target
+from benches.levels import smb_target
 
 from serverdyno.errors import ServerError
 from serverdyno.plan.model import ServerPlan
@@ -53,7 +53,7 @@ def refusal(folder: Path) -> tuple[ServerError, Listener]:
     with pytest.raises(ServerError) as raised:
         carried_out(folder, listener)
     opened = Experiment.open(folder)
-    assert (opened.mixes(), opened.run_notes()) == ([], {})
+    assert (opened.levels(), opened.run_notes()) == ([], {})
     assert listener.stages == ["recording the properties of this machine", "asking your servers"]
     return raised.value, listener
 
@@ -127,7 +127,7 @@ def test_every_web_server_that_cannot_be_used_is_named_before_any_load(
 
 
 @needs_root
-def test_shares_without_the_room_for_the_largest_mix_are_told_before_any_workspace_is_made(
+def test_shares_without_the_room_for_the_largest_level_are_told_before_any_workspace_is_made(
     server: UsersSmbd, tmp_path: Path
 ) -> None:
     room = server.at / "data.dfree"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, nfs_target, smb_target, web_mix
+from benches.levels import http_target, nfs_target, smb_target, web_level
 
 from serverdyno import _native
 from serverdyno.plan.protocols.access import Access
@@ -28,9 +28,9 @@ from support.reference_servers import start_http, start_nfs, start_s3, start_smb
 SHORT = ("--clients", "1", "--length", "1.3s")
 
 
-def spec(target: _native.Target, **changed: Any) -> _native.PreparedMix:
+def spec(target: _native.Target, **changed: Any) -> _native.PreparedLevel:
     parameters: dict[str, Any] = {"workload": "url", "clients": 1, "threads": 1, "length_s": 0.1}
-    return web_mix(target, **(parameters | changed))
+    return web_level(target, **(parameters | changed))
 
 
 def test_the_right_document_opens_a_target_that_is_not_loopback(namespace: str) -> None:
@@ -71,23 +71,23 @@ def test_a_refusal_says_how_to_agree(namespace: str) -> None:
     assert refusal.splitlines()[-1] == _native.consent_document(host, TOKEN)
 
 
-def test_a_mix_for_a_target_that_is_not_loopback_needs_a_bound_on_its_rate(namespace: str) -> None:
+def test_a_level_for_a_target_that_is_not_loopback_needs_a_bound_on_its_rate(namespace: str) -> None:
     script = """
-        def mix(**bounds):
-            return web_mix(target, workload="url", clients=1, length_s=0.2, **bounds)
+        def level(**bounds):
+            return web_level(target, workload="url", clients=1, length_s=0.2, **bounds)
 
         target = opened(lambda path, host: (200, right(path, host)[1]))
         try:
-            mix()
+            level()
         except ValueError as problem:
             print(problem)
         for no_bound in (float("inf"), float("nan"), 0.0, -1.0):
             try:
-                mix(max_rate_per_s=no_bound)
+                level(max_rate_per_s=no_bound)
             except ValueError:
                 continue
             print("taken:", no_bound)
-        load = mix(max_rate_per_s=10.0).start()
+        load = level(max_rate_per_s=10.0).start()
         assert load.wait(30)
         print(1 <= load.result()["operations_total"] <= 3)
     """
@@ -278,7 +278,7 @@ def test_another_object_does_not_become_a_target() -> None:
             impostor.__class__ = _native.Target  # type: ignore[assignment]
 
 
-def test_a_mix_takes_nothing_but_a_target() -> None:
+def test_a_level_takes_nothing_but_a_target() -> None:
     class Pretender:
         url, address, host, path, loopback = "http://10.77.0.1/", "10.77.0.1:80", "10.77.0.1", "/", True
 
@@ -287,12 +287,12 @@ def test_a_mix_takes_nothing_but_a_target() -> None:
             _native.prepare("{}", pretender)  # type: ignore[arg-type]
 
 
-def test_nothing_but_open_makes_a_target_and_nothing_but_a_mix_makes_load() -> None:
+def test_nothing_but_open_makes_a_target_and_nothing_but_a_level_makes_load() -> None:
     makers = [
         name for name in vars(_native.Target) if callable(getattr(_native.Target, name)) and name[0] != "_"
     ]
     assert sorted(makers) == ["look", "open"]
-    not_a_mix: Any = "http://10.77.0.1/"
+    not_a_level: Any = "http://10.77.0.1/"
     with pytest.raises(TypeError):
-        _native.prepare("{}", not_a_mix)
+        _native.prepare("{}", not_a_level)
     assert spec(http_target("http://127.0.0.1:1/")) is not None

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from serverdyno.plan.model import Mix
+from serverdyno.plan.model import Level
 from serverdyno.probes import durability
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, remove_abandoned, remove_stale
 from serverdyno.probes.medium import LayerReading, medium
@@ -242,13 +242,13 @@ def test_samba_asks_the_disk_as_often_as_its_settings_say_and_its_own_counter_ag
 def test_syncs_are_counted_from_border_to_border_however_late_the_samples_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    mix = Mix(1, "1", 1, 1, length_s=3.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.0, think_time_s=0.0)
+    level = Level(1, "1", 1, 1, length_s=3.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.0, think_time_s=0.0)
     now_s = 0.0
     monkeypatch.setattr("serverdyno.probes.window.time", SimpleNamespace(monotonic=lambda: now_s))
     meter = WindowMeter(lambda: 1.0, lambda until_s: {"fsync": round(until_s * 1000)})
     for elapsed_s, late_s in ((0.0, -0.4), (0.5, 0.0), (1.3, 0.2), (2.01, 0.1)):
         now_s = 700.0 + elapsed_s + late_s
-        meter.look(elapsed_s, mix)
+        meter.look(elapsed_s, level)
     assert meter.syncs() == {"fsync": 1000}
 
 

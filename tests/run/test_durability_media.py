@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from serverdyno.analysis.durability import InMix, Outcome, SyncExtent, Witnesses, judged
+from serverdyno.analysis.durability import InLevel, Outcome, SyncExtent, Witnesses, judged
 from serverdyno.analysis.medium import FASTEST_FLUSH_MS, TOO_FAST, Media
 from serverdyno.plan import suites
 from serverdyno.probes.durability import FsyncCounter
@@ -82,10 +82,10 @@ def judged_by_two_flushes(
             note = RunNote(state="done", **durability.note())
             counts = durability.syncs()
     assert counts is not None
-    mix = InMix(FLUSHES, sum(counts.get(call, 0) for call in DATA_CALLS), border=0)
+    level = InLevel(FLUSHES, sum(counts.get(call, 0) for call in DATA_CALLS), border=0)
     witnesses = Witnesses(note.syncs_by_kernel, note.syncs_by_server)
     media = media_of(note)
-    yield judged([mix], media, syncs_known=True, witnesses=witnesses), media
+    yield judged([level], media, syncs_known=True, witnesses=witnesses), media
 
 
 def overlay(place: Path, upper: str, *options: str) -> Path:
@@ -149,7 +149,7 @@ def test_an_overlay_that_ignores_syncs_is_not_called_durable_by_its_time_either(
     [[top, *below]] = media.volumes
     unnamed = replace(top, options=tuple(each for each in top.options if "volatile" not in each))
     by_time = judged(
-        [InMix(FLUSHES, FLUSHES, border=0)], replace(media, volumes=((unnamed, *below),)), syncs_known=True
+        [InLevel(FLUSHES, FLUSHES, border=0)], replace(media, volumes=((unnamed, *below),)), syncs_known=True
     )
     assert str(by_time.weak) == f"syncs do not reach a device: {TOO_FAST}"
 

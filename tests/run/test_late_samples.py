@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from serverdyno.plan.model import Mix
+from serverdyno.plan.model import Level
 from serverdyno.probes.window import MOST_LATE_S, UNKNOWN, WindowMeter
 
-MIX = Mix(1, "1", 1, 1, length_s=4.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.0, think_time_s=0.0)
+LEVEL = Level(1, "1", 1, 1, length_s=4.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.0, think_time_s=0.0)
 
 
 def looked(opened_s: float, closed_s: float) -> WindowMeter:
     meter = WindowMeter(lambda: 1.0, lambda _: {"fsync": 1})
-    meter.look(opened_s, MIX)
-    meter.look(closed_s, MIX)
+    meter.look(opened_s, LEVEL)
+    meter.look(closed_s, LEVEL)
     return meter
 
 

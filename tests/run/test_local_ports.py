@@ -9,8 +9,8 @@ SCRIPT = """
         settings.write("40000 40019")
     target = opened(lambda path, host: (200, right(path, host)[1]))
 
-    def mix(clients, **more):
-        return web_mix(
+    def level(clients, **more):
+        return web_level(
             target, workload="url", clients=clients, length_s=0.3, max_rate_per_s=1000.0, verify_share=0.0, **more
         )
 """
@@ -19,7 +19,7 @@ SCRIPT = """
 def test_too_few_local_ports_are_told_before_the_load(namespace: str) -> None:
     script = f"""{SCRIPT}
     try:
-        mix(21).start()
+        level(21).start()
     except OSError as error:
         print(error)
     """
@@ -31,7 +31,7 @@ def test_too_few_local_ports_are_told_before_the_load(namespace: str) -> None:
 
 def test_local_ports_that_run_out_under_load_are_told_with_the_fix(namespace: str) -> None:
     script = f"""{SCRIPT}
-    load = mix(4, keep_alive=False).start()
+    load = level(4, keep_alive=False).start()
     assert load.wait(30)
     print([(row["fault"], row["advice"]) for row in load.result()["errors"] if row["fault"] == "no_ports"])
     """

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from benches.mixes import smb_target
+from benches.levels import smb_target
 
 from serverdyno.counted import Counted
 from serverdyno.plan.protocols.smb import SMB, SmbSettings
@@ -178,7 +178,7 @@ def result_of(*sessions: dict[str, Any], protocol_requests: int | None = 1) -> C
     return cast("Counted", SimpleNamespace(**given))
 
 
-def test_the_note_of_a_run_sums_its_mixes_by_kind_and_changes_none_of_their_results() -> None:
+def test_the_note_of_a_run_sums_its_levels_by_kind_and_changes_none_of_their_results() -> None:
     first, later = (
         result_of(SIGNED | {"clients": 2}),
         result_of(UNSIGNED | {"clients": 1}, SIGNED | {"clients": 3}),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, nfs_target
+from benches.levels import http_target, nfs_target
 
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from serverdyno.fleet.node_window import NodeWindow
-from serverdyno.plan.model import Mix
+from serverdyno.plan.model import Level
 from serverdyno.probes import listening, noise
 from serverdyno.probes.host import host_facts, read, whole
 from serverdyno.probes.listening import listening_sockets, owners
@@ -63,12 +63,12 @@ def test_what_is_not_ours_is_somebody_elses_and_never_less_than_nothing() -> Non
 
 
 def test_a_machine_that_looks_only_after_the_middle_of_a_window_says_nothing_of_it() -> None:
-    mix = Mix(1, "1", 1, 1, length_s=4.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.0, think_time_s=0.0)
+    level = Level(1, "1", 1, 1, length_s=4.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.0, think_time_s=0.0)
     window = {"length_s": 4.0, "ramp_up_s": 1.0, "ramp_down_s": 1.0}
     for first_s, is_known in ((1.0, True), (1.9, True), (2.1, False), (3.5, False)):
         meter, node = WindowMeter(lambda: 1.0, lambda _: {"fsync": 1}), NodeWindow(window, ())
         for elapsed_s in (first_s, 3.6, 4.0):
-            meter.look(elapsed_s, mix)
+            meter.look(elapsed_s, level)
             node.look(elapsed_s)
         assert (meter.use(2.0) != UNKNOWN, meter.syncs() is not None) == (is_known, is_known)
         assert (node.told()["cpus"] is not None) == is_known

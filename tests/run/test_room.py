@@ -50,7 +50,7 @@ def test_workspaces_of_a_tebibyte_are_refused_before_anything_is_started(tmp_pat
     assert raised.value.hint is not None and "fewer clients" in raised.value.hint
     assert listener.stages == ["recording the properties of this machine"]
     opened = Experiment.open(folder)
-    assert (opened.mixes(), opened.run_notes()) == ([], {})
+    assert (opened.levels(), opened.run_notes()) == ([], {})
 
 
 def test_every_server_without_the_room_is_named(tmp_path: Path) -> None:
@@ -60,16 +60,16 @@ def test_every_server_without_the_room_is_named(tmp_path: Path) -> None:
         ServerPlan(server="reference-smb", name="fits", settings={"capacity_mib": 40}),
     ]
     head = Experiment.open(created(tmp_path / "e", 20 * MIB, *servers)).head
-    check_room(head.suite, head.mixes, [each for each in head.configurations if each.name == "own-samba"])
+    check_room(head.suite, head.levels, [each for each in head.configurations if each.name == "own-samba"])
     with pytest.raises(UserError, match=r"40 MiB: own-reference-smb has 39 MiB$"):
-        check_room(head.suite, head.mixes, head.configurations)
+        check_room(head.suite, head.levels, head.configurations)
 
 
 def test_the_disk_of_a_node_is_not_looked_for_on_this_machine(tmp_path: Path) -> None:
     head = Experiment.open(created(tmp_path / "e", TIB, of("reference-smb", capacity_mib=39))).head
-    check_room(head.suite, head.mixes, [replace(each, node="n1") for each in head.configurations])
+    check_room(head.suite, head.levels, [replace(each, node="n1") for each in head.configurations])
 
 
 def test_a_directory_that_is_not_there_is_for_the_start_to_refuse(tmp_path: Path) -> None:
     head = Experiment.open(created(tmp_path / "e", TIB, of("samba", data_directory="/nonexistent"))).head
-    check_room(head.suite, head.mixes, head.configurations)
+    check_room(head.suite, head.levels, head.configurations)

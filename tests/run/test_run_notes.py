@@ -28,8 +28,8 @@ from support.experiments import Listener
 
 
 class Killed(Listener):
-    def mix_finished(self, record):
-        if record.mix == int(sys.argv[2]):
+    def level_finished(self, record):
+        if record.level == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -37,11 +37,11 @@ carry_out(Experiment.open(Path(sys.argv[1]), writable=True), Killed())
 """
 
 
-def killed_after(mix: int, folder: Path, home: Home) -> None:
+def killed_after(level: int, folder: Path, home: Home) -> None:
     """Carry out an experiment in a process that is killed once this level is stored."""
     paths = os.pathsep.join(map(str, (Path(serverdyno.__file__).parent.parent, TESTS)))
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(folder), str(mix)],
+        [sys.executable, "-c", KILLED, str(folder), str(level)],
         env=home.environment | {"PYTHONPATH": paths},
         timeout=PATIENCE_S,
         check=False,
@@ -49,7 +49,7 @@ def killed_after(mix: int, folder: Path, home: Home) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
-def test_a_run_that_is_killed_after_its_last_mix_says_what_of_its_note_is_lost(
+def test_a_run_that_is_killed_after_its_last_level_says_what_of_its_note_is_lost(
     home: Home, tmp_path: Path
 ) -> None:
     folder = experiment(tmp_path / "e", [REFERENCE], clients=[1, 2], think_time_s=0.005)
@@ -70,19 +70,19 @@ def test_a_run_that_is_killed_after_its_last_mix_says_what_of_its_note_is_lost(
     assert (again.returncode, "is lost" in again.stderr) == (0, False)
 
 
-def test_a_run_that_a_resume_carried_on_says_of_which_mixes_its_note_is(home: Home, tmp_path: Path) -> None:
+def test_a_run_that_a_resume_carried_on_says_of_which_levels_its_note_is(home: Home, tmp_path: Path) -> None:
     folder = experiment(tmp_path / "e", [REFERENCE], clients=[1, 2], think_time_s=0.005)
     killed_after(1, folder, home)
     assert home.here("resume", folder).returncode == 0
     opened = Experiment.open(folder)
     [note] = opened.run_notes().values()
-    assert (note.state, note.from_mix) == ("done", 2)
+    assert (note.state, note.from_level) == ("done", 2)
     [said] = [warning for warning in report.build(opened).warnings if warning.startswith("Run 1")]
     assert "was interrupted and resumed at load level 2" in said
 
 
 @pytest.mark.parametrize("state", ["lost", "failed"])
-def test_what_a_run_noted_of_its_disk_before_its_mixes_is_kept(state: str) -> None:
+def test_what_a_run_noted_of_its_disk_before_its_levels_is_kept(state: str) -> None:
     begun = RunNote(
         state="begun",
         disk_fsync_ms=FsyncTimes(count=100, p50=1, p99=2, max=3),

@@ -23,19 +23,19 @@ from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.fleet.placement import place
 from serverdyno.plan import suites
-from serverdyno.plan.expand import mixes
-from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.expand import levels
+from serverdyno.plan.model import GeneratorPlan, Level, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.testbed import Subnet, Testbed
 from serverdyno.run import time_left
 from serverdyno.run.create import create_experiment
 from serverdyno.run.experiment import carry_out, note_failure
-from serverdyno.run.record import mix_record
+from serverdyno.run.record import level_record
 from serverdyno.run.time_left import OBJECT_S, REPORT_S, START_S, WORKSPACE_BYTES_S, TimeLeft
 from serverdyno.run.under_test import under_test
 from serverdyno.servers.registry import driver_type
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import LayerNote, RunNote
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.dyno_process import INSTALLED, PATIENCE_S, Home, wait_for_line
 from support.dyno_process import experiment as created
 from support.experiments import Listener, carried_out
@@ -59,7 +59,9 @@ def experiment(folder: Path, servers: Sequence[ServerPlan], clients: Sequence[in
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("runs/*/mix-*.parquet")}
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("runs/*/level-*.parquet")
+    }
 
 
 def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Home, tmp_path: Path) -> None:
@@ -87,19 +89,19 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
     one, other = Experiment.open(whole), Experiment.open(killed)
     same = {"created": one.head.created}
     assert other.head.model_copy(update=same) == one.head  # seed, configurations and their CPUs, order
-    assert [what(record) for record in other.mixes()] == [what(record) for record in one.mixes()]
+    assert [what(record) for record in other.levels()] == [what(record) for record in one.levels()]
     # A note's requests are of one start of the server, and so of the levels since then.
-    assert other.run_notes()[1].from_mix == len(finished) + 1
+    assert other.run_notes()[1].from_level == len(finished) + 1
     assert [note.state for note in other.run_notes().values()] == ["done", "done"]
 
 
-def what(record: MixRecord) -> tuple[object, ...]:
+def what(record: LevelRecord) -> tuple[object, ...]:
     """Return what identifies a level, without its figures."""
     return (
         record.run,
         record.configuration,
         record.repetition,
-        record.mix,
+        record.level,
         record.clients,
         record.threads,
         record.window_s,
@@ -192,15 +194,15 @@ def test_a_failure_keeps_what_its_run_had_noted_of_the_disk(tmp_path: Path) -> N
             assert (note.state, note.reason, note.media) == ("failed", "it ended", media)
 
 
-def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp_path: Path) -> None:
+def test_a_server_that_ends_under_load_fails_its_run_and_its_level_is_not_kept(tmp_path: Path) -> None:
     folder = experiment(tmp_path / "e", [ServerPlan(server=SERVER), REFERENCE], clients=[1, 2])
 
     class Killer(Listener):
         """Ends the first server in the middle of its second level."""
 
-        def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-            super().mix_started(run, mix, left_s)
-            if (run.number, mix.index) == (1, 2):
+        def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
+            super().level_started(run, level, left_s)
+            if (run.number, level.index) == (1, 2):
                 [keeper] = psutil.Process().children()
                 [server] = keeper.children()
                 server.kill()
@@ -227,8 +229,8 @@ def test_what_a_run_takes_besides_its_load_is_learned_from_those_that_finished(
     left = TimeLeft(load_s=40.0, runs=4, overhead_s=1.5)
     for overhead_s in (2.0, 4.0):  # the second run takes 6 s in addition to its load
         left.run_begins()
-        left.mix_ends(4.0)
-        left.mix_ends(6.0)
+        left.level_ends(4.0)
+        left.level_ends(6.0)
         left.run_ends()
         assert left.overhead_s == overhead_s
     left.run_begins()
@@ -243,14 +245,14 @@ def test_the_links_of_a_testbed_limit_how_fast_workspaces_are_made() -> None:
         Subnet(name="b", hosts=2, link_mbit_s=100, server_link_mbit_s=60),
     ]
     bytes_each = suite.work.workspace_bytes(suite.settings(suite.work))
-    left = time_left.time_left([suite], [mixes(suite)], Testbed(subnets=subnets))
+    left = time_left.time_left([suite], [levels(suite)], Testbed(subnets=subnets))
     assert left.overhead_s == pytest.approx(START_S + 10 * bytes_each * 8 / 100e6)
 
 
 def test_the_puts_before_a_level_are_estimated_with_their_bytes() -> None:
     listing, large = (suites.load(f"objects-{name}") for name in ("listing", "large"))
     for suite, objects, total_bytes in ((listing, 100_000, 100_000 * 16), (large, 32, 32 << 26)):
-        left = time_left.time_left([suite], [mixes(suite)])
+        left = time_left.time_left([suite], [levels(suite)])
         expected_s = START_S + objects * OBJECT_S + total_bytes / WORKSPACE_BYTES_S
         assert left.overhead_s == pytest.approx(expected_s)
 
@@ -267,7 +269,7 @@ def test_a_server_that_is_missing_is_told_before_another_is_measured(
     assert not opened.finished() and not opened.run_notes()
 
 
-def test_a_server_of_the_users_that_dies_in_its_last_mix_fails_its_run(tmp_path: Path) -> None:
+def test_a_server_of_the_users_that_dies_in_its_last_level_fails_its_run(tmp_path: Path) -> None:
     server = start_http()
     folder = experiment(
         tmp_path / "e", [ServerPlan(server="external", name="users", url=f"http://127.0.0.1:{server.port}/")]
@@ -276,11 +278,11 @@ def test_a_server_of_the_users_that_dies_in_its_last_mix_fails_its_run(tmp_path:
     class Killer(Listener):
         """Ends the server once it has begun to answer its last level."""
 
-        def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-            super().mix_started(run, mix, left_s)
-            self.last = mix.last
+        def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
+            super().level_started(run, level, left_s)
+            self.last = level.last
 
-        def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        def level_tick(self, snapshot: _native.Snapshot) -> None:
             if self.last and snapshot["operations"]:
                 server.stop()
 
@@ -314,7 +316,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def changed(whole: Path, folder: Path, name: str, **facts: Any) -> Path:
     """Copy an experiment without one level, and with other disclosed facts."""
     shutil.copytree(whole, folder)
-    next(folder.glob("runs/*/mix-02.parquet")).unlink()
+    next(folder.glob("runs/*/level-02.parquet")).unlink()
     path = folder / "disclosure" / name
     path.write_text(json.dumps(json.loads(path.read_text()) | facts))
     return path
@@ -352,26 +354,26 @@ def test_resuming_a_whole_experiment_measures_nothing_and_changes_nothing(whole:
     assert {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()} == before
 
 
-def test_resume_sets_damaged_records_aside_by_name_and_measures_the_mix_again(
+def test_resume_sets_damaged_records_aside_by_name_and_measures_the_level_again(
     whole: Path, home: Home, tmp_path: Path
 ) -> None:
     folder = tmp_path / "e"
     shutil.copytree(whole, folder)
     run = next(folder.glob("runs/*"))
-    untouched = (run / "mix-01.parquet").read_bytes()
-    for name in ("mix-02.parquet", "run.json"):
+    untouched = (run / "level-01.parquet").read_bytes()
+    for name in ("level-02.parquet", "run.json"):
         (run / name).write_bytes((run / name).read_bytes()[:-7])
     done = home.here("resume", folder)
     assert done.returncode == 0, done.stderr
-    for name in ("mix-02.parquet", "run.json"):
+    for name in ("level-02.parquet", "run.json"):
         assert f"{run / name} is damaged: " in done.stderr
         assert f"renamed to {name}.damaged" in done.stderr
         assert (run / f"{name}.damaged").exists()
     opened = Experiment.open(folder)
     assert opened.finished() == {(1, 1), (1, 2)}
-    assert (run / "mix-01.parquet").read_bytes() == untouched
-    assert [(note.state, note.from_mix) for note in opened.run_notes().values()] == [("done", 2)]
-    assert "mix-02.parquet.damaged" in (folder / "report" / "report.html").read_text()
+    assert (run / "level-01.parquet").read_bytes() == untouched
+    assert [(note.state, note.from_level) for note in opened.run_notes().values()] == [("done", 2)]
+    assert "level-02.parquet.damaged" in (folder / "report" / "report.html").read_text()
 
 
 def test_the_runs_note_holds_the_servers_own_count_of_all_requests(tmp_path: Path) -> None:
@@ -381,7 +383,7 @@ def test_the_runs_note_holds_the_servers_own_count_of_all_requests(tmp_path: Pat
     assert carried_out(folder)
     opened = Experiment.open(folder)
     note = opened.run_notes()[1]
-    made = sum(record.operations_total for record in opened.mixes())
+    made = sum(record.operations_total for record in opened.levels())
     # Those of the preflight are included.
     assert note.requests_answered is not None and note.requests_answered > made > 0
     assert note.requests_by_server_count == note.requests_answered
@@ -402,14 +404,14 @@ def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None
     try:
         with tiny_load(tmp_path / "e", f"http://127.0.0.1:{server.port}/") as created:
             head = created.head
-            with under_test(head, head.configurations[0], head.mixes) as (_, setup):
-                result = local.run_mix(head.mixes[0], setup, seed=1, on_tick=lambda *_: None)
-            created.write_mix(
-                mix_record(
-                    head.order[0], head.mixes[0], result, None, server_cpu_s=None, server_rss_bytes=None
+            with under_test(head, head.configurations[0], head.levels) as (_, setup):
+                result = local.run_level(head.levels[0], setup, seed=1, on_tick=lambda *_: None)
+            created.write_level(
+                level_record(
+                    head.order[0], head.levels[0], result, None, server_cpu_s=None, server_rss_bytes=None
                 )
             )
-            [kept] = created.mixes()
+            [kept] = created.levels()
     finally:
         server.stop()
     [told] = result.errors

@@ -38,7 +38,7 @@ from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.note import RunNote
-from serverdyno.store.records import MixRecord, SyncRow
+from serverdyno.store.records import LevelRecord, SyncRow
 from support.dyno_process import Home
 from support.experiments import Listener
 from support.file_server import needs_root
@@ -159,10 +159,10 @@ def test_a_run_keeps_each_level_and_a_resume_does_a_group_anew_as_a_whole(home: 
     runs = sorted((folder / "runs").iterdir())
     names = [f"reference-nfs-flush-{flush}" for flush in ("honour", "ignore", "ignore", "honour")]
     assert [run.name[4:-3] for run in runs] == names
-    kept = {path: path.read_bytes() for run in runs for path in run.glob("mix-*")}
+    kept = {path: path.read_bytes() for run in runs for path in run.glob("level-*")}
     assert len(kept) == 4 * (6 + 4)
     with Experiment.open(folder) as opened:
-        records = opened.mixes()
+        records = opened.levels()
     assert all(record.window_s > 0 for record in records)
     for run in opened.head.order:
         own = [record for record in records if record.run == run.number]
@@ -176,12 +176,12 @@ def test_a_run_keeps_each_level_and_a_resume_does_a_group_anew_as_a_whole(home: 
     assert [(each["dialect"], each["clients"]) for each in note["sessions"]] == [("3", 5 + 3 + 4)]
     assert note["client_cache"] is not None
     # A level of a Bonnie is damaged, and one of the steps is missing: both groups are measured again, nothing else.
-    (runs[0] / "mix-02.parquet").write_text("{")
-    (runs[3] / "mix-09.parquet").unlink()
+    (runs[0] / "level-02.parquet").write_text("{")
+    (runs[3] / "level-09.parquet").unlink()
     again = home.here("resume", folder)
     assert again.returncode == 0 and "renamed to" in again.stderr, again.stderr
     for path, content in kept.items():
-        place = int(path.stem[4:])
+        place = int(path.stem[6:])
         redone = (path.parent == runs[0] and place <= 6) or (path.parent == runs[3] and place > 6)
         assert path.is_file() and (path.read_bytes() != content) == redone, path
     with (folder / "report" / "tables" / "steps.csv").open() as file:
@@ -220,9 +220,9 @@ file_bytes = 131072
     done = home.here("run", written(tmp_path, plan), "--into", folder)
     assert done.returncode == 0, done.stderr
     with Experiment.open(folder) as opened:
-        records = opened.mixes()
+        records = opened.levels()
         built = report.build(opened)
-    own = [(record.suite, record.mix, record.step is None) for record in records if record.run == 1]
+    own = [(record.suite, record.level, record.step is None) for record in records if record.run == 1]
     assert own[5:] == [
         ("bonnie", 6, False),
         *(("timed", place, True) for place in (7, 8)),
@@ -231,7 +231,7 @@ file_bytes = 131072
     keys = {table.key for table in built.tables}
     assert {"timed-peaks", "again-peaks", "leads", "bonnie"} <= keys, keys
     # A phase of Bonnie is not a point of a curve.
-    assert {mix.mix for result in built.results.configurations for mix in result.finished} == {7, 8}
+    assert {level.index for result in built.results.configurations for level in result.finished} == {7, 8}
     assert built.answer.verdict.startswith("timed: ") and " again: " in built.answer.verdict
     assert "so no difference can be proven." in built.answer.verdict
 
@@ -323,8 +323,8 @@ def made_up(folder: Path, elapsed: Mapping[str, float]) -> Experiment:
     found = [each for each in configurations(loaded.plan, SETTINGS_TYPES) if each.name in elapsed]
     made = [with_scaled_work(suite, 0.02) for suite in loaded.suites]
     kept = (*range(1, 7), 8, 9, 16)  # all of Bonnie, and the steps of figures 8 and 13
-    mixes = [mix for mix in levels_of(made, 0.02) if mix.index in kept or mix.index == 17]
-    mixes = [mix for mix in mixes if mix.step in ("ls aaa*", "mkfile 10240m") or mix.index <= 6]
+    levels = [level for level in levels_of(made, 0.02) if level.index in kept or level.index == 17]
+    levels = [level for level in levels if level.step in ("ls aaa*", "mkfile 10240m") or level.index <= 6]
     head = ExperimentHead(
         tool_version="0",
         created=datetime(2026, 11, 23, tzinfo=UTC),
@@ -333,39 +333,39 @@ def made_up(folder: Path, elapsed: Mapping[str, float]) -> Experiment:
         plan=loaded.plan.model_copy(update={"scale": 0.02}),
         suites=made,
         configurations=found,
-        mixes=mixes,
+        levels=levels,
         order=order(found, 3, "interleaved", 1),
     )
     experiment = Experiment.create(folder, loaded.text, head)
     for run in head.order:
         base = elapsed[run.configuration] * (1 + run.repetition / 1000)
         for suite in head.suites:
-            experiment.write_mix(
+            experiment.write_level(
                 *(
-                    _level(run, suite.name, mix.index, base, head)
-                    for mix in head.mixes
-                    if mix.suite == suite.name
+                    _level(run, suite.name, level.index, base, head)
+                    for level in head.levels
+                    if level.suite == suite.name
                 )
             )
         experiment.write_run_note(run, ON_A_DISK)
     return experiment
 
 
-def _level(run: RunKey, suite: str, place: int, base: float, head: ExperimentHead) -> MixRecord:
-    own = [mix for mix in head.mixes if mix.suite == suite]
-    mix = next(mix for mix in own if mix.index == place)
+def _level(run: RunKey, suite: str, place: int, base: float, head: ExperimentHead) -> LevelRecord:
+    own = [level for level in head.levels if level.suite == suite]
+    level = next(level for level in own if level.index == place)
     again = {"(sent again without an answer in time)": 1} if run.configuration == "sync" else {}
     requests = {"WRITE": 7, "COMMIT": 2} | again
     return replace(
         make_record(run, place),
         suite=suite,
-        name=mix.name,
-        step=mix.step,
-        state=mix.state,
-        figure=mix.figure,
-        clients=mix.clients,
+        name=level.name,
+        step=level.step,
+        state=level.state,
+        figure=level.figure,
+        clients=level.clients,
         threads=1,
-        length_s=mix.length_s,
+        length_s=level.length_s,
         ramp_up_s=0.0,
         ramp_down_s=0.0,
         window_s=base,
@@ -457,25 +457,25 @@ def test_the_published_figures_stand_beside_as_they_were_printed(tmp_path: Path)
 def test_an_impossible_record_is_damage(tmp_path: Path) -> None:
     folder = tmp_path / "e"
     with made_up(folder, {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
-        first, *_ = experiment.mixes()
+        first, *_ = experiment.levels()
         with pytest.raises(ValueError, match="not part of"):
-            experiment.write_mix(replace(first, mix=99))
+            experiment.write_level(replace(first, level=99))
         [run] = (folder / "runs").glob("001-*")
-        (run / "mix-01.parquet").unlink()
-        experiment.write_mix(replace(first, step="another"))
-        found, problems = experiment.readable_mixes()
+        (run / "level-01.parquet").unlink()
+        experiment.write_level(replace(first, step="another"))
+        found, problems = experiment.readable_levels()
     assert len(problems) == 1 and "another" in f"{problems[0]}" and len(found) == 9 * 9 - 1
 
 
 def test_a_finished_group_is_never_replaced_and_one_in_part_is(tmp_path: Path) -> None:
     with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
-        group = [record for record in experiment.mixes() if record.run == 1 and record.mix <= 6]
+        group = [record for record in experiment.levels() if record.run == 1 and record.level <= 6]
         with pytest.raises(ValueError, match="already finished"):
-            experiment.write_mix(*group)
-        [path] = (tmp_path / "e" / "runs").glob("001-*/mix-03.parquet")
+            experiment.write_level(*group)
+        [path] = (tmp_path / "e" / "runs").glob("001-*/level-03.parquet")
         path.unlink()
-        experiment.write_mix(*(replace(record, window_s=9.0) for record in group))
-        again = [record for record in experiment.mixes() if record.run == 1 and record.mix <= 6]
+        experiment.write_level(*(replace(record, window_s=9.0) for record in group))
+        again = [record for record in experiment.levels() if record.run == 1 and record.level <= 6]
     assert [record.window_s for record in again] == [9.0] * 6
 
 
@@ -560,7 +560,7 @@ def test_configurations_and_experiments_of_steps_alone_are_compared_step_by_step
     assert {each["verdict"] for each in told["steps"]} == {f"{Verdict.NOT_SEPARATED}"}
     assert told["steps"][0]["base_s"] * 1.5 == pytest.approx(told["steps"][0]["other_s"])
     # A step that only one of the two has is not compared.
-    for path in (tmp_path / "second").glob("runs/*/mix-02.parquet"):
+    for path in (tmp_path / "second").glob("runs/*/level-02.parquet"):
         path.unlink()
     told = compared_in(tmp_path / "first", home, tmp_path / "second")
     assert len(told["steps"]) == 8 * 3

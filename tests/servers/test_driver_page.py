@@ -40,7 +40,7 @@ def test_the_driver_of_the_page_serves_every_document_of_a_suite(
     done = home.here("run", tmp_path / "plan.toml", "--scale", "0.1", "--into", tmp_path / "e")
     assert done.returncode == 0, done.stdout + done.stderr
     with Experiment.open(tmp_path / "e") as kept:
-        records = list(kept.mixes())
+        records = list(kept.levels())
     assert records
     assert all(record.operations_total and not record.errors for record in records), records
 

@@ -378,7 +378,7 @@ def test_the_part_over_tls_has_the_version_cipher_resumption_and_key_that_were_a
     )
     done = home.dyno("run", plan, "--into", folder)
     assert done.returncode == 0, done.stderr
-    [record] = Experiment.open(folder).mixes()
+    [record] = Experiment.open(folder).levels()
     assert record.errors == []
     terms = {(row.version, row.cipher, row.key) for row in record.handshakes}
     assert terms == {("TLS 1.2", cipher, "RSA 2048")}, record.handshakes

@@ -7,7 +7,7 @@ import subprocess
 
 import psutil
 import pytest
-from benches.mixes import http_target
+from benches.levels import http_target
 
 from serverdyno import _native
 from serverdyno.fleet.processes import processes
@@ -16,7 +16,7 @@ from serverdyno.servers.local import LocalServer
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.servers.running import running
-from support.fleet_mix import carried, mix
+from support.fleet_level import carried, level
 from support.reference_servers import start_http
 
 NOBODY = 65534
@@ -67,7 +67,7 @@ def test_no_secret_of_a_load_is_in_a_command_line() -> None:
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")
         with processes(2, target, secrets) as running_fleet:
-            carried(running_fleet, mix(target, length_s=0.3))
+            carried(running_fleet, level(target, length_s=0.3))
             pids = [child.pid for child in psutil.Process().children()]
             assert len(pids) >= 2
             assert_hidden({str(secret) for secret in secrets.values()}, "serverdyno.fleet.worker", pids)

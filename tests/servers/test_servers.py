@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import psutil
 import pytest
-from benches.mixes import http_target
+from benches.levels import http_target
 
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers import documents as documents_module

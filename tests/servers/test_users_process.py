@@ -70,7 +70,7 @@ def test_cpu_and_memory_of_the_users_server_are_in_the_records(home: Home, tmp_p
         folder = experiment(tmp_path / "e", [mine], clients=[2], length_s=1.2)
         done = home.here("resume", folder)
     assert done.returncode == 0, done.stderr
-    [record] = Experiment.open(folder).mixes()
+    [record] = Experiment.open(folder).levels()
     assert record.server_cpu_s is not None and record.server_cpu_s > 0
     assert record.server_rss_bytes and record.others_cpu_s is not None
     notes = Experiment.open(folder).disclosure()["servers"]["mine"]["notes"]

@@ -51,22 +51,22 @@ def test_the_script_in_the_docs_runs_as_it_stands(measured: Path) -> None:
 
 
 def test_the_tables_agree_with_the_records(measured: Path) -> None:
-    records, tables = Experiment.open(measured).mixes(), serverdyno.open(measured)
-    assert tables.mixes["operations"].to_pylist() == [record.operations for record in records]
-    assert tables.mixes["factor_threads"].to_pylist() == ["1", "1", "2", "2"]
+    records, tables = Experiment.open(measured).levels(), serverdyno.open(measured)
+    assert tables.levels["operations"].to_pylist() == [record.operations for record in records]
+    assert tables.levels["factor_threads"].to_pylist() == ["1", "1", "2", "2"]
     in_classes = sum(tables.operations["count"].to_pylist())
     assert in_classes == sum(record.operations for record in records)
     assert tables.clients.num_rows == sum(len(record.by_client) for record in records)
     assert tables.timeline.num_rows == sum(len(record.by_second) for record in records)
-    times = [row for row in tables.histograms.to_pylist() if row["run"] == 1 and row["mix"] == 1]
+    times = [row for row in tables.histograms.to_pylist() if row["run"] == 1 and row["level"] == 1]
     assert [row["share"] for row in times] == sorted(row["share"] for row in times)
     by_share = {row["share"]: row["response_time_ms"] for row in times}
-    assert by_share[0.99] == tables.mixes["response_time_p99_ms"][0].as_py()
+    assert by_share[0.99] == tables.levels["response_time_p99_ms"][0].as_py()
 
 
 def test_every_column_begins_with_the_same_keys(measured: Path) -> None:
     tables = serverdyno.open(measured)
-    for table in (tables.mixes, tables.clients, tables.operations, tables.timeline, tables.histograms):
+    for table in (tables.levels, tables.clients, tables.operations, tables.timeline, tables.histograms):
         assert table.column_names[:3] == ["run", "configuration", "factor_threads"]
 
 

@@ -47,18 +47,18 @@ def test_an_experiment_reads_back_as_it_was_made(experiment: Experiment) -> None
     with Experiment.open(experiment.folder) as found:
         assert found.head == make_head()
         assert found.plan_text == PLAN_TEXT
-        assert (found.mixes(), found.finished(), found.run_notes()) == ([], set(), {})
+        assert (found.levels(), found.finished(), found.run_notes()) == ([], set(), {})
         assert found.disclosure() == {"servers": {}}
 
 
-def test_mixes_come_back_exactly_and_sorted_by_run_and_mix(experiment: Experiment) -> None:
-    written = [make_record(run, mix) for run in experiment.head.order for mix in (1, 2, 3)]
+def test_levels_come_back_exactly_and_sorted_by_run_and_level(experiment: Experiment) -> None:
+    written = [make_record(run, level) for run in experiment.head.order for level in (1, 2, 3)]
     for record in reversed(written):
-        experiment.write_mix(record)
+        experiment.write_level(record)
     with Experiment.open(experiment.folder) as found:
-        assert found.mixes() == written
-        assert found.finished() == {(run, mix) for run in (1, 2, 3, 4) for mix in (1, 2, 3)}
-    assert "runs/002-b-r1/mix-03.parquet" in files_below(experiment.folder)
+        assert found.levels() == written
+        assert found.finished() == {(run, level) for run in (1, 2, 3, 4) for level in (1, 2, 3)}
+    assert "runs/002-b-r1/level-03.parquet" in files_below(experiment.folder)
 
 
 COUNT = st.integers(min_value=0, max_value=2**63 - 1)
@@ -99,9 +99,9 @@ def test_any_record_survives_the_file(  # noqa: PLR0917
 
 def test_what_was_not_measured_never_becomes_zero(experiment: Experiment) -> None:
     runs = experiment.head.order
-    experiment.write_mix(make_record(runs[0], 1, server_cpu_s=None, server_rss_bytes=None))
-    experiment.write_mix(make_record(runs[0], 2, server_cpu_s=0.0, server_rss_bytes=0))
-    assert [(mix.server_cpu_s, mix.server_rss_bytes) for mix in experiment.mixes()] == [
+    experiment.write_level(make_record(runs[0], 1, server_cpu_s=None, server_rss_bytes=None))
+    experiment.write_level(make_record(runs[0], 2, server_cpu_s=0.0, server_rss_bytes=0))
+    assert [(level.server_cpu_s, level.server_rss_bytes) for level in experiment.levels()] == [
         (None, None),
         (0.0, 0),
     ]
@@ -116,7 +116,7 @@ def nested_columns() -> dict[str, list[str]]:
     }
 
 
-def test_the_columns_of_format_9_are_these() -> None:
+def test_the_columns_of_format_10_are_these() -> None:
     # Changing a record class changes the format: raise its version.
     nested = nested_columns()
     plain = {
@@ -161,7 +161,7 @@ def test_the_columns_of_format_9_are_these() -> None:
         ("int64", False): {
             "run",
             "repetition",
-            "mix",
+            "level",
             "clients",
             "threads",
             "clients_participating",
@@ -190,7 +190,7 @@ OF_NODES = (
 )
 
 
-def test_the_rows_in_a_mix_of_format_8_have_these_columns() -> None:
+def test_the_rows_in_a_level_of_format_9_have_these_columns() -> None:
     assert nested_columns() == {
         "by_operation": ["operation", "count", "bytes_read", "bytes_written", "errors", "response_time_hdr"],
         "by_client": [
@@ -213,28 +213,28 @@ def test_the_rows_in_a_mix_of_format_8_have_these_columns() -> None:
     }
 
 
-def test_a_finished_mix_is_never_replaced_and_a_stopped_one_may_be(experiment: Experiment) -> None:
+def test_a_finished_level_is_never_replaced_and_a_stopped_one_may_be(experiment: Experiment) -> None:
     run = experiment.head.order[0]
-    experiment.write_mix(make_record(run, 1, stopped=True))
+    experiment.write_level(make_record(run, 1, stopped=True))
     assert experiment.finished() == set()
-    experiment.write_mix(make_record(run, 1, operations=1))
+    experiment.write_level(make_record(run, 1, operations=1))
     assert experiment.finished() == {(1, 1)}
     with pytest.raises(ValueError, match="already finished"):
-        experiment.write_mix(make_record(run, 1, operations=2))
-    assert [record.operations for record in experiment.mixes()] == [1]
+        experiment.write_level(make_record(run, 1, operations=2))
+    assert [record.operations for record in experiment.levels()] == [1]
 
 
 @pytest.mark.parametrize(
-    ("run", "mix"), [(RunKey(1, "b", 1), 1), (RunKey(9, "a", 1), 1), (RunKey(1, "a", 1), 4)]
+    ("run", "level"), [(RunKey(1, "b", 1), 1), (RunKey(9, "a", 1), 1), (RunKey(1, "a", 1), 4)]
 )
-def test_a_mix_of_another_experiment_is_not_kept(experiment: Experiment, run: RunKey, mix: int) -> None:
+def test_a_level_of_another_experiment_is_not_kept(experiment: Experiment, run: RunKey, level: int) -> None:
     with pytest.raises(ValueError, match="not part of"):
-        experiment.write_mix(make_record(run, mix))
+        experiment.write_level(make_record(run, level))
 
 
 def test_a_reader_can_not_write(experiment: Experiment) -> None:
     with Experiment.open(experiment.folder) as reader, pytest.raises(ValueError, match="reading only"):
-        reader.write_mix(make_record(reader.head.order[0], 1))
+        reader.write_level(make_record(reader.head.order[0], 1))
 
 
 def test_notes_and_disclosure_come_back_as_they_were_written(experiment: Experiment) -> None:
@@ -293,9 +293,9 @@ from serverdyno.store.experiment import Experiment
 experiment = Experiment.create(Path(sys.argv[1]), PLAN_TEXT, make_head(repetitions=500))
 print("ready", flush=True)
 for run in experiment.head.order:
-    for mix in (1, 2, 3):
-        experiment.write_mix(make_record(run, mix))
-        print("kept", run.number, mix, flush=True)
+    for level in (1, 2, 3):
+        experiment.write_level(make_record(run, level))
+        print("kept", run.number, level, flush=True)
 """
 
 
@@ -314,7 +314,7 @@ def lines_of(writer: subprocess.Popen[str], count: int) -> list[str]:
     return [writer.stdout.readline() for _ in range(count)]
 
 
-def test_kill_9_loses_no_mix_that_was_kept_and_the_rest_can_be_written(tmp_path: Path) -> None:
+def test_kill_9_loses_no_level_that_was_kept_and_the_rest_can_be_written(tmp_path: Path) -> None:
     folder = tmp_path / "e"
     with start_writer(folder) as writer:
         lines_of(writer, 1 + 40)
@@ -322,12 +322,12 @@ def test_kill_9_loses_no_mix_that_was_kept_and_the_rest_can_be_written(tmp_path:
         assert writer.stdout is not None
         kept = 40 + len([line for line in writer.stdout if line.endswith("\n")])
     with Experiment.open(folder, writable=True) as resumed:
-        expected = [(run.number, mix) for run in resumed.head.order for mix in (1, 2, 3)]
+        expected = [(run.number, level) for run in resumed.head.order for level in (1, 2, 3)]
         finished = resumed.finished()
         # The writer may have been killed between storing the last one and reporting it.
         assert finished in (set(expected[:kept]), set(expected[: kept + 1]))
-        next_run, next_mix = expected[len(finished)]
-        resumed.write_mix(make_record(resumed.head.order[next_run - 1], next_mix))
+        next_run, next_level = expected[len(finished)]
+        resumed.write_level(make_record(resumed.head.order[next_run - 1], next_level))
         assert resumed.finished() == set(expected[: len(finished) + 1])
 
 
@@ -338,14 +338,14 @@ def test_two_writers_can_not_have_one_experiment_and_a_dead_one_lets_go(tmp_path
         with pytest.raises(UserError, match=f"by process {writer.pid}"):
             Experiment.open(folder, writable=True)
         with Experiment.open(folder) as reader:
-            assert len(reader.mixes()) >= 1
+            assert len(reader.levels()) >= 1
         writer.kill()
     Experiment.open(folder, writable=True).close()
 
 
 def test_what_a_killed_writer_left_unfinished_is_ignored_and_then_removed(experiment: Experiment) -> None:
-    experiment.write_mix(make_record(experiment.head.order[0], 1))
-    leftover = experiment.folder / "runs/001-a-r1/.unfinished-mix-02.parquet.tmp"
+    experiment.write_level(make_record(experiment.head.order[0], 1))
+    leftover = experiment.folder / "runs/001-a-r1/.unfinished-level-02.parquet.tmp"
     leftover.write_bytes(b"half a file")
     others = [leftover.with_name(name) for name in ("mine.tmp", ".unfinished-mine")]
     for other in others:
@@ -362,7 +362,7 @@ def test_what_a_killed_writer_left_unfinished_is_ignored_and_then_removed(experi
 def check_damaged(experiment: Experiment, path: str) -> None:
     """Check that reading everything fails, and that the error names the file."""
     with pytest.raises(DynoError) as caught, Experiment.open(experiment.folder) as reader:
-        reader.mixes()
+        reader.levels()
         reader.run_notes()
         reader.disclosure()
     assert path in str(caught.value)
@@ -376,13 +376,13 @@ def check_damaged(experiment: Experiment, path: str) -> None:
         "disclosure/host.json",
         "disclosure/a/description.json",
         "runs/001-a-r1/run.json",
-        "runs/001-a-r1/mix-01.parquet",
+        "runs/001-a-r1/level-01.parquet",
     ],
 )
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"format_version": 1'])
 def test_a_damaged_file_is_named(experiment: Experiment, path: str, content: bytes) -> None:
     run = experiment.head.order[0]
-    experiment.write_mix(make_record(run, 1))
+    experiment.write_level(make_record(run, 1))
     experiment.write_host({})
     experiment.write_description("a", {})
     experiment.write_run_note(run, RunNote(state="done"))
@@ -416,28 +416,28 @@ def test_what_is_wrong_with_a_runs_note_is_said_and_the_other_notes_are_read(
     assert f"{path} is damaged: {problem}" in str(damaged)
 
 
-def test_no_flipped_bit_of_a_mix_comes_out_as_another_figure(experiment: Experiment) -> None:
+def test_no_flipped_bit_of_a_level_comes_out_as_another_figure(experiment: Experiment) -> None:
     run = experiment.head.order[0]
     record = make_record(run, 1)
-    experiment.write_mix(record)
-    path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
+    experiment.write_level(record)
+    path = experiment.folder / "runs/001-a-r1/level-01.parquet"
     whole = path.read_bytes()
     for position in range(0, len(whole), 37):
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x10]) + whole[position + 1 :])
         try:
-            found = experiment.mixes()
+            found = experiment.levels()
         except DynoError as error:
             assert str(path) in str(error)
         else:
             assert found == [record], f"byte {position}"
 
 
-def test_a_mix_that_was_copied_into_another_place_is_refused(experiment: Experiment) -> None:
-    experiment.write_mix(make_record(experiment.head.order[0], 1))
+def test_a_level_that_was_copied_into_another_place_is_refused(experiment: Experiment) -> None:
+    experiment.write_level(make_record(experiment.head.order[0], 1))
     folder = experiment.folder / "runs/001-a-r1"
-    (folder / "mix-02.parquet").write_bytes((folder / "mix-01.parquet").read_bytes())
+    (folder / "level-02.parquet").write_bytes((folder / "level-01.parquet").read_bytes())
     with pytest.raises(DynoError, match="is the record of another load level"):
-        experiment.mixes()
+        experiment.levels()
 
 
 def rewrite_head(experiment: Experiment, **changes: Any) -> None:

@@ -25,7 +25,7 @@ FILES = [
     "disclosure/apache/description.json",
     "disclosure/apache/files/httpd.conf",
     "runs/001-apache-r1/run.json",
-    "runs/001-apache-r1/mix-01.parquet",
+    "runs/001-apache-r1/level-01.parquet",
 ]
 
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=1)
     with Experiment.create(tmp_path / "experiment", "name = 'x'\n", source.head) as kept:
         for record in source.records:
-            kept.write_mix(record)
+            kept.write_level(record)
         for run in source.head.order:
             kept.write_run_note(run, RunNote(state="done"))
         kept.write_host({"kernel": "6.1"})

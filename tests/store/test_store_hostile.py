@@ -34,7 +34,7 @@ LIMIT_S = 60
 OF_COMMANDS = {
     "experiment.json is objects 100,000 deep": Home.dyno,  # a process has a stack of its own
     "description: command is 7": Home.here,
-    "mix: an operation has no histogram": Home.here,
+    "level: an operation has no histogram": Home.here,
 }
 
 
@@ -54,7 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = experiment(shapes, clients=(1, 8), repetitions=1)
     with Experiment.create(folder, "name = 'x'\n", source.head) as kept:
         for record in source.records:
-            kept.write_mix(record)
+            kept.write_level(record)
         for run in source.head.order:
             kept.write_run_note(run, RunNote(state="done"))
         kept.write_host({"system": {"kernel": "of another machine"}})
@@ -118,10 +118,10 @@ def test_the_command_ends_in_words(home: Home, whole: Path, tmp_path: Path, name
     assert "damaged" in (done.stdout + done.stderr).lower()
 
 
-def test_mixes_that_no_measurement_has_made_are_measured_again(whole: Path, tmp_path: Path) -> None:
+def test_levels_that_no_measurement_has_made_are_measured_again(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "e"
     shutil.copytree(whole, folder)
-    CASES["mix: an operation has no histogram"](folder)
+    CASES["level: an operation has no histogram"](folder)
     with Experiment.open(folder, writable=True) as opened:
         [said] = opened.set_aside_damaged()
         assert "by_operation.response_time_hdr is no histogram" in said

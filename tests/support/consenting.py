@@ -23,7 +23,7 @@ PATIENCE_S = 60
 # This runs inside the namespace. `answer(path, host)` returns status and body of every response.
 PRELUDE = f"""
 import http.server, threading
-from benches.mixes import http_target, web_mix
+from benches.levels import http_target, web_level
 from serverdyno import _native
 
 TOKEN = {TOKEN!r}

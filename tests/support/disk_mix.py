@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benches.mixes import files_mix, smb_target
+from benches.levels import files_level, smb_target
 
 from serverdyno import _native
 from serverdyno.analysis import stalls
@@ -44,12 +44,12 @@ def begun(
 ) -> _native.Load:
     """Start a level of two clients for half a second, unless `shape` differs."""
     wanted = {"clients": 2, "threads": 1, "length_s": 0.5, "timeout_s": 20.0} | shape
-    return files_mix(to, {"workload": "diskmix"} | dict(files or {}), workspaces, **wanted).start()
+    return files_level(to, {"workload": "diskmix"} | dict(files or {}), workspaces, **wanted).start()
 
 
 def ended(load: _native.Load) -> dict[str, Any]:
     """Return the result of a level after a bounded wait."""
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from benches.mixes import document, http_target
+from benches.levels import document, http_target
 
 from serverdyno import _native
 from serverdyno.plan.protocols.http import HTTP, HttpSettings
@@ -23,16 +23,16 @@ def loaded(
     keep_alive: bool = True,
     shares: dict[str, float],
     speaks: dict[str, Any] | None = None,
-    **mix: Any,
+    **level: Any,
 ) -> dict[str, Any]:
     """Run one level of the dynamic workload to its end."""
     section = HTTP.target_section(server.access(), HttpSettings())
     target = http_target(**section)
     workload = {"name": "webbench-dynamic", "dynamic_share": 0.5, **shares}
     client = {"version": "1.1", "keep_alive": keep_alive} | (speaks or {})
-    text = json.dumps(document(target, workload, client, **(SHORT | {"seed": 1} | mix)))
+    text = json.dumps(document(target, workload, client, **(SHORT | {"seed": 1} | level)))
     load = _native.prepare(text, target).start()
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 

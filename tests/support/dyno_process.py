@@ -189,7 +189,7 @@ def wait_until_missed(server: ServerDriver, words: str) -> None:
 
 SUITE = """
 name = "tiny"
-title = "Short mixes"
+title = "Short levels"
 source = "a test"
 workload = "webbench-static"
 clients = {clients}

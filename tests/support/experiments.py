@@ -8,13 +8,13 @@ from pathlib import Path
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.plan.load import load_plan
-from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.model import Level, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.protocols.files import FilesSettings
 from serverdyno.run.create import create_experiment
 from serverdyno.run.experiment import carry_out
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 
 class Listener:
@@ -29,13 +29,13 @@ class Listener:
     def stage(self, text: str) -> None:
         self.stages.append(text)
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
         self.left_s.append(left_s)
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         pass
 
-    def mix_finished(self, record: MixRecord) -> None:
+    def level_finished(self, record: LevelRecord) -> None:
         pass
 
     def notice(self, text: str, hint: str | None = None) -> None:
@@ -59,16 +59,16 @@ def carried_out_plan(plan: Path, folder: Path, listener: Listener | None = None)
 
 
 class Breaker(Listener):
-    """Breaks something in one level of the first run: the second unless `mix` differs."""
+    """Breaks something in one level of the first run: the second unless `level` differs."""
 
-    def __init__(self, breaks: Callable[[], None], mix: int = 2) -> None:
+    def __init__(self, breaks: Callable[[], None], level: int = 2) -> None:
         super().__init__()
-        self.breaks, self.mix, self.now, self.broken = breaks, mix, False, False
+        self.breaks, self.level, self.now, self.broken = breaks, level, False, False
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        self.now = (run.number, mix.index) == (1, self.mix)
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
+        self.now = (run.number, level.index) == (1, self.level)
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         if self.now and not self.broken and snapshot["operations"]:
             self.broken = True
             self.breaks()

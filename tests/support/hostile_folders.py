@@ -20,7 +20,7 @@ from serverdyno.store import table
 Damage = Callable[[Path], None]
 HEAD, HOST = "experiment.json", "disclosure/host.json"
 DESCRIPTION, NOTE = "disclosure/apache/description.json", "runs/001-apache-r1/run.json"
-MIX = "runs/001-apache-r1/mix-01.parquet"
+LEVEL = "runs/001-apache-r1/level-01.parquet"
 HUGE = 10**18
 
 
@@ -61,12 +61,12 @@ HEADS: list[tuple[str, Any]] = [
     *_each("configurations.0.url", ("http://[::1", "http://[x]/", "\n", "http://a:99999/", "x" * 9000)),
     *_each("configurations.0.cpus", ([-1], [10**9], list(range(5000)), [1, 1])),
     *_each("configurations.0.settings", ({"fsync_delay_ms": "x"}, {"": [[]]}, [], {"volumes": -1})),
-    *_each("mixes.0.clients", (0, -1, HUGE)),
-    *_each("mixes.0.threads", (0, -1, HUGE)),
-    *_each("mixes.0.length_s", (0, -1, 1e308, 1e-300)),
-    *_each("mixes.0.ramp_up_s", (-1, 1e308, 300)),
-    *_each("mixes.0.index", (0, -1, 2, HUGE)),
-    *_each("mixes", ([], {}, [1])),
+    *_each("levels.0.clients", (0, -1, HUGE)),
+    *_each("levels.0.threads", (0, -1, HUGE)),
+    *_each("levels.0.length_s", (0, -1, 1e308, 1e-300)),
+    *_each("levels.0.ramp_up_s", (-1, 1e308, 300)),
+    *_each("levels.0.index", (0, -1, 2, HUGE)),
+    *_each("levels", ([], {}, [1])),
     *_each("order.0.number", (0, -1, 2, HUGE)),
     *_each("order.0.repetition", (0, -1, HUGE)),
     *_each("order", ([], [{}])),
@@ -80,8 +80,8 @@ HEADS: list[tuple[str, Any]] = [
     *_each("suites.0.ramp_up_s", (1e308, 300)),
     *_each("suites.0.workload", ("url", "diskmix", "none")),
     *_each("suites", ([], [{}])),
-    *_each("mixes.0.suite", ("", "another", 1)),
-    *_each("mixes.0.step", ("", "putc", 1)),
+    *_each("levels.0.suite", ("", "another", 1)),
+    *_each("levels.0.step", ("", "putc", 1)),
     *_each("plan.generator.cpus", ([-1], [10**9])),
     *_each("plan.generator.threads", (0, HUGE)),
     *_each("plan.repetitions", (0, 1000)),
@@ -99,8 +99,8 @@ NOTES: list[dict[str, Any]] = [
     {"state": "done", "media": [[]] * 1000},
     {"state": "done", "disk_fsync_ms": {"count": 0, "p50": 0, "p99": 0, "max": 0}},
     {"state": "done", "disk_fsync_ms": {"count": 1, "p50": -1, "p99": 0, "max": 0}},
-    {"state": "done", "from_mix": 0},
-    {"state": "lost", "from_mix": 99},
+    {"state": "done", "from_level": 0},
+    {"state": "lost", "from_level": 99},
 ]
 DESCRIPTIONS: list[tuple[str, Any]] = [
     ("version", 1),
@@ -164,7 +164,7 @@ ROWS: list[tuple[str, Any]] = [
     ("outstanding_s", float("nan")),
     ("server_cpu_s", float("inf")),
     ("run", 9),
-    ("mix", 9),
+    ("level", 9),
     ("name", "\x1b[2J\x00" * 10_000),
     ("by_second", [{"second": 2**62, "operations": 1, "bytes_in": 1, "errors": 0}]),
     ("by_second", [{"second": -1, "operations": 1, "bytes_in": 1, "errors": 0}]),
@@ -192,37 +192,37 @@ def cases() -> Iterator[tuple[str, Damage]]:
         yield f"description: {path} is {value!r}", _changed(DESCRIPTION, path, value)
     for value in HOSTS:
         yield f"host: {value!r:.60}", _with(HOST, json.dumps(value).encode())
-    yield from _mixes()
+    yield from _levels()
 
 
-def _mixes() -> Iterator[tuple[str, Damage]]:
+def _levels() -> Iterator[tuple[str, Damage]]:
     for path, value in ROWS:
-        yield f"mix: {path} is {value!r:.40}", _row(**{path: value})
+        yield f"level: {path} is {value!r:.40}", _row(**{path: value})
     for column in ("response_time_hdr", "connect_time_hdr", "loop_lag_hdr"):
         for name, content in HISTOGRAMS.items():
-            yield f"mix: {column} is {name}", _row(**{column: content})
+            yield f"level: {column} is {name}", _row(**{column: content})
     for name, content in HISTOGRAMS.items():
-        yield f"mix: an operation has {name}", _operation(content)
+        yield f"level: an operation has {name}", _operation(content)
     for share in (1, 2, 3, 5, 9):
-        yield f"mix: cut after {share}/10", _cut(share)
-    yield "mix: no Parquet", _with(MIX, b"PAR1" + os.urandom(500) + b"PAR1")
-    yield "mix: its footer is long", _with(MIX, b"PAR1" + b"\0" * 8 + b"\xff\xff\xff\x7f" + b"PAR1")
-    yield "mix: two rows", _parquet(lambda mix: pa.concat_tables([mix, mix]))
-    yield "mix: no row", _parquet(lambda mix: mix.slice(0, 0))
-    yield "mix: no columns", _parquet(lambda mix: mix.select([]))
-    yield "mix: a column less", _parquet(lambda mix: mix.drop_columns(["operations"]))
-    yield "mix: another type", _parquet(lambda mix: _replaced(mix, "operations", pa.array(["many"])))
-    yield "mix: no text", _parquet(_no_text)
-    yield "mix: twenty million rows", _parquet(lambda _: pa.table({"a": pa.nulls(20_000_000)}))
-    yield "mix: two million clients", _parquet(_many_clients)
+        yield f"level: cut after {share}/10", _cut(share)
+    yield "level: no Parquet", _with(LEVEL, b"PAR1" + os.urandom(500) + b"PAR1")
+    yield "level: its footer is long", _with(LEVEL, b"PAR1" + b"\0" * 8 + b"\xff\xff\xff\x7f" + b"PAR1")
+    yield "level: two rows", _parquet(lambda level: pa.concat_tables([level, level]))
+    yield "level: no row", _parquet(lambda level: level.slice(0, 0))
+    yield "level: no columns", _parquet(lambda level: level.select([]))
+    yield "level: a column less", _parquet(lambda level: level.drop_columns(["operations"]))
+    yield "level: another type", _parquet(lambda level: _replaced(level, "operations", pa.array(["many"])))
+    yield "level: no text", _parquet(_no_text)
+    yield "level: twenty million rows", _parquet(lambda _: pa.table({"a": pa.nulls(20_000_000)}))
+    yield "level: two million clients", _parquet(_many_clients)
 
 
 def changed_at_random(folder: Path, choose: random.Random) -> None:
     """Change one value of one JSON file, or of one or all levels."""
-    mixes, others = ([*folder.rglob(f"*.{kind}")] for kind in ("parquet", "json"))
+    levels, others = ([*folder.rglob(f"*.{kind}")] for kind in ("parquet", "json"))
     if choose.random() < 0.6:
         where = choose.random()
-        for path in mixes if choose.random() < 0.4 else [choose.choice(mixes)]:
+        for path in levels if choose.random() < 0.4 else [choose.choice(levels)]:
             [row] = table.decode(path.read_bytes()).to_pylist()
             _change_leaf(row, random.Random(where))
             with suppress(pa.ArrowException, TypeError, OverflowError):  # no column can have that value
@@ -290,16 +290,16 @@ def _changed(file: str, path: str, value: Any) -> Damage:
 
 
 def _row(**changed: Any) -> Damage:
-    def change(mix: pa.Table) -> pa.Table:
-        [row] = mix.to_pylist()
+    def change(level: pa.Table) -> pa.Table:
+        [row] = level.to_pylist()
         return pa.Table.from_pylist([row | changed], schema=table.SCHEMA)
 
     return _parquet(change)
 
 
 def _operation(histogram: bytes) -> Damage:
-    def change(mix: pa.Table) -> pa.Table:
-        [row] = mix.to_pylist()
+    def change(level: pa.Table) -> pa.Table:
+        [row] = level.to_pylist()
         row["by_operation"][0]["response_time_hdr"] = histogram
         return pa.Table.from_pylist([row], schema=table.SCHEMA)
 
@@ -308,30 +308,32 @@ def _operation(histogram: bytes) -> Damage:
 
 def _parquet(change: Callable[[pa.Table], pa.Table]) -> Damage:
     def damage(folder: Path) -> None:
-        pq.write_table(change(table.decode((folder / MIX).read_bytes())), folder / MIX, store_schema=False)
+        pq.write_table(
+            change(table.decode((folder / LEVEL).read_bytes())), folder / LEVEL, store_schema=False
+        )
 
     return damage
 
 
 def _cut(tenths: int) -> Damage:
     def damage(folder: Path) -> None:
-        content = (folder / MIX).read_bytes()
-        _write(folder / MIX, content[: len(content) * tenths // 10])
+        content = (folder / LEVEL).read_bytes()
+        _write(folder / LEVEL, content[: len(content) * tenths // 10])
 
     return damage
 
 
-def _replaced(mix: pa.Table, name: str, column: Any) -> pa.Table:
-    place = mix.schema.get_field_index(name)
-    return mix.set_column(place, pa.field(name, column.type, nullable=False), column)
+def _replaced(level: pa.Table, name: str, column: Any) -> pa.Table:
+    place = level.schema.get_field_index(name)
+    return level.set_column(place, pa.field(name, column.type, nullable=False), column)
 
 
-def _no_text(mix: pa.Table) -> pa.Table:
+def _no_text(level: pa.Table) -> pa.Table:
     wrong = pa.array([b"\xff\xfe\xfd"]).view(pa.string())
-    return _replaced(mix, "name", wrong)
+    return _replaced(level, "name", wrong)
 
 
-def _many_clients(mix: pa.Table) -> pa.Table:
+def _many_clients(level: pa.Table) -> pa.Table:
     """Add so many equal clients that they compress to a few bytes."""
     kind = table.SCHEMA.field("by_client").type
     rows = pa.StructArray.from_arrays(
@@ -339,4 +341,4 @@ def _many_clients(mix: pa.Table) -> pa.Table:
         fields=list(kind.value_type),
     )
     column = pa.ListArray.from_arrays(pa.array([0, 2_000_000], pa.int32()), rows).cast(kind)
-    return _replaced(mix, "by_client", column)
+    return _replaced(level, "by_client", column)

@@ -22,7 +22,7 @@ from serverdyno.errors import DynoError
 from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.preflight import preflight
-from serverdyno.plan.expand import mixes
+from serverdyno.plan.expand import levels
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.plan.protocols.smb import SMB, SmbSettings
 from serverdyno.servers.registry import create
@@ -95,7 +95,7 @@ def opened(
     target = open_target(SMB, access, suite.settings(SMB))
     driver.ask(target)
     setup = LoadSetup(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
-    preflight(setup, mixes(suite)[0])
+    preflight(setup, levels(suite)[0])
     return target
 
 

@@ -1,6 +1,6 @@
 """The curves of eTesting Labs, Novell NetWare 6 vs. Windows 2000 Advanced Server, 2001: figures 10 to 29, in Mbit/s.
 
-One repetition each, over mixes of 1 to 60 clients. What the text says of them is what the rules are tested with.
+One repetition each, over levels of 1 to 60 clients. What the text says of them is what the rules are tested with.
 """
 
 CLIENTS = (1, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from benches.mixes import files_mix, nfs_target
+from benches.levels import files_level, nfs_target
 
 from serverdyno import _native
 from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha, GaneshaSettings
@@ -77,8 +77,8 @@ def mixed(
 ) -> dict[str, Any]:
     """Run one level of two clients to its end."""
     shape = {"clients": 2, "threads": 1, "length_s": length_s, "timeout_s": 20.0}
-    load = files_mix(to, {"workload": "diskmix"} | files, workspaces, **shape).start()
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    load = files_level(to, {"workload": "diskmix"} | files, workspaces, **shape).start()
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 

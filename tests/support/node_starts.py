@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benches.mixes import document, http_target
+from benches.levels import document, http_target
 
 from serverdyno.fleet.clock import ClockOffset
 from serverdyno.fleet.membership import fleet_at
@@ -68,7 +68,7 @@ def serving(address: str, directory: Path) -> Iterator[TimedApache]:
         yield server
 
 
-def measured(mixes: int) -> Iterator[Starts]:
+def measured(levels: int) -> Iterator[Starts]:
     """Run levels one after another, and yield the starts of each. Raises DynoError."""
     subnet = Subnet(name="lan", hosts=len(OFFSETS_S), clock_offset_s=list(OFFSETS_S))
     with standing(Testbed(subnets=[subnet])) as made:
@@ -78,7 +78,7 @@ def measured(mixes: int) -> Iterator[Starts]:
             target = http_target(access.url, consent_token=access.consent_token)
             told = {"consent_token": access.consent_token, "password": None}
             with fleet_at(made.fleet.path, GeneratorPlan(), target, told) as fleet:
-                for number in range(mixes):
+                for number in range(levels):
                     before = len((server.directory / ACCESS_LOG).read_text().splitlines())
                     shape = {"clients": len(OFFSETS_S), "length_s": LENGTH_S, "think_time_s": THINK_S}
                     shape["max_rate_per_s"] = MAX_RATE_PER_S

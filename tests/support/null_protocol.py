@@ -16,7 +16,7 @@ from serverdyno import wording
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.model import NoSettings, SectionModel
 from serverdyno.plan.protocols.registry import PROTOCOLS, WORKS
-from serverdyno.plan.protocols.work import MixCounts, Terms, Work
+from serverdyno.plan.protocols.work import LevelCounts, Terms, Work
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.registry import DRIVERS
 
@@ -27,12 +27,12 @@ class NothingSettings(SectionModel):
     stall_s: float = Field(default=0, ge=0)
 
 
-def operations_per_s(record: MixCounts) -> float:
+def operations_per_s(record: LevelCounts) -> float:
     """Return operations per second of the window."""
     return record.operations / record.window_s
 
 
-def mbit_per_s(record: MixCounts) -> float:
+def mbit_per_s(record: LevelCounts) -> float:
     """Return what was received, which is nothing."""
     return record.bytes_in * 8e-6 / record.window_s
 

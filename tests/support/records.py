@@ -6,14 +6,14 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
-from serverdyno.plan.model import Configuration, Mix, Plan, RunKey, ServerPlan
+from serverdyno.plan.model import Configuration, Level, Plan, RunKey, ServerPlan
 from serverdyno.plan.order import order
 from serverdyno.plan.suites import load
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import (
     ClientRow,
     ErrorRow,
-    MixRecord,
+    LevelRecord,
     NodeRow,
     OperationRow,
     SecondRow,
@@ -31,7 +31,7 @@ CONFIGURATIONS = [
 TIMES = histogram([1_000_000, 2_000_000, 3_000_000])
 
 
-MIXES = [Mix(index, f"{index}_client", index, 1, 6.0, 0.6, 0.6, 0.0, 0.0) for index in (1, 2, 3)]
+LEVELS = [Level(index, f"{index}_client", index, 1, 6.0, 0.6, 0.6, 0.0, 0.0) for index in (1, 2, 3)]
 
 
 NODE = NodeRow(
@@ -66,28 +66,28 @@ def make_head(repetitions: int = 2) -> ExperimentHead:
         plan=Plan(name="p", title="t", suite="quick-static", servers=[ServerPlan(server="nginx")]),
         suites=[load("webbench-4.1-static-120-10t-15t")],
         configurations=CONFIGURATIONS,
-        mixes=MIXES,
+        levels=LEVELS,
         order=order(CONFIGURATIONS, repetitions, "interleaved", seed=7),
     )
 
 
-def make_record(run: RunKey, mix: int, *, stopped: bool = False, **changes: Any) -> MixRecord:
-    record = MixRecord(
+def make_record(run: RunKey, level: int, *, stopped: bool = False, **changes: Any) -> LevelRecord:
+    record = LevelRecord(
         run=run.number,
         configuration=run.configuration,
         repetition=run.repetition,
-        mix=mix,
-        name=f"{mix}_client",
-        clients=mix,
+        level=level,
+        name=f"{level}_client",
+        clients=level,
         threads=1,
-        clients_participating=mix,
+        clients_participating=level,
         length_s=6.0,
         ramp_up_s=0.6,
         ramp_down_s=0.6,
         window_s=4.8,
         started_unix_s=1.7e9 + run.number,
         stopped=stopped,
-        operations=2**40 + mix,
+        operations=2**40 + level,
         operations_total=2**41,
         bytes_read=2**50,
         bytes_written=2**49,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benches.mixes import directory_target, files_mix, nfs_target, smb_target
+from benches.levels import directory_target, files_level, nfs_target, smb_target
 
 from serverdyno import _native
 from support.file_server import PATIENCE_S
@@ -50,12 +50,12 @@ def mixed(
     `meanwhile` is called after half a second.
     """
     wanted = {"clients": 2, "threads": 1, "length_s": 1.0, "timeout_s": 20.0} | shape
-    load = files_mix(to, files, None, **wanted).start()
+    load = files_level(to, files, None, **wanted).start()
     if meanwhile is not None:
         while load.snapshot()["elapsed_s"] < 0.5:
-            assert not load.wait(0.02), "the mix ends before it has begun"
+            assert not load.wait(0.02), "the level ends before it has begun"
         meanwhile()
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 

@@ -21,9 +21,9 @@ from serverdyno.published.model import Claim
 from serverdyno.published.tables import Tables, of_columns
 from serverdyno.report.figures.results import ConfigurationResult
 from serverdyno.report.model import Report
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
-TABLE = "mixes"
+TABLE = "levels"
 
 
 def claims(report: Report) -> tuple[Claim, ...]:
@@ -34,7 +34,7 @@ def claims(report: Report) -> tuple[Claim, ...]:
         for place, result in enumerate(report.results.configurations)
         for claim in _of_peak(f"peak-{place + 1}", result, report, column)
     ]
-    if len(report.results.used) == report.source.planned_mixes:
+    if len(report.results.used) == report.source.planned_levels:
         by_name = {result.name: result for result in report.results.configurations}
         for place, comparison in enumerate(report.comparisons):
             sides = [by_name[comparison.base], by_name[comparison.other]]
@@ -42,7 +42,7 @@ def claims(report: Report) -> tuple[Claim, ...]:
     return tuple(found)
 
 
-def tables(records: Sequence[MixRecord]) -> Tables:
+def tables(records: Sequence[LevelRecord]) -> Tables:
     """Return the tables for the audit: one row per run and level of records that were not cut short."""
     whole = [record for record in records if record.void is None and record.window_s > 0]
     return Tables(
@@ -52,7 +52,7 @@ def tables(records: Sequence[MixRecord]) -> Tables:
                 {
                     "configuration": [record.configuration for record in whole],
                     "repetition": [record.repetition for record in whole],
-                    "mix": [record.mix for record in whole],
+                    "level": [record.level for record in whole],
                     "clients": [record.clients for record in whole],
                     "requests_s": [record.operations_s for record in whole],
                     "operations_s": [record.operations_s for record in whole],
@@ -63,7 +63,7 @@ def tables(records: Sequence[MixRecord]) -> Tables:
     )
 
 
-def _moved_bits(record: MixRecord) -> int:
+def _moved_bits(record: LevelRecord) -> int:
     """Return the bits moved by clients that stayed until the window closed."""
     return 8 * sum(
         (row.bytes_read or 0) + row.bytes_written for row in record.by_client if stayed(row, record)
@@ -81,10 +81,10 @@ def _of_peak(identity: str, result: ConfigurationResult, report: Report, column:
     position = highest | {"kind": "position_of_highest", "at": "clients", "averaged_by": ["clients"]}
     clients = (f"{peak.clients:,}", "")
     yield _claim(f"{identity}.place", place, "Clients at the highest mean", clients, position)
-    last = result.mixes[-1]
+    last = result.levels[-1]
     if last is not None and summary.share_of_peak_kept is not None and summary.share_of_peak_kept < 1:
         at_last = _cells("highest", column, result.name)
-        at_last["where"] |= {"mix": last.mix}
+        at_last["where"] |= {"level": last.index}
         kept = {"kind": "ratio", "of": at_last, "to": highest}
         hundred = {"kind": "stated", "value": 100, "place": "per cent"}
         share = (_number(wording.share(summary.share_of_peak_kept)), "percent")
@@ -125,7 +125,7 @@ def _of_means(found: Improvement, sides: Sequence[ConfigurationResult]) -> bool:
 def _cells(kind: str, column: str, configuration: str) -> dict[str, Any]:
     """Return the rule's cells: the means over the repetitions of each level."""
     where = {"configuration": configuration}
-    return {"kind": kind, "table": TABLE, "column": column, "where": where, "averaged_by": ["mix"]}
+    return {"kind": kind, "table": TABLE, "column": column, "where": where, "averaged_by": ["level"]}
 
 
 def _number(text: str) -> str:

@@ -9,14 +9,14 @@ from dataclasses import replace
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report, Table
 from serverdyno.report.source import Source
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.places import TESTS
 from support.synthetic_files import FileShape
 
 STRICT = {"samba-strict": FileShape(120), "samba-lax": FileShape(300, syncs_a_flush=0.0)}
 
 
-def report_of(source: Source, change: Callable[[MixRecord], MixRecord] | None = None) -> Report:
+def report_of(source: Source, change: Callable[[LevelRecord], LevelRecord] | None = None) -> Report:
     return build_from(
         source if change is None else replace(source, records=[change(row) for row in source.records])
     )

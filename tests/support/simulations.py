@@ -25,7 +25,7 @@ from serverdyno.analysis.pairs import Side, compared
 from serverdyno.analysis.precision import half_percent
 from serverdyno.plan.model import EQUIVALENCE_PERCENT, FEWEST_UNTIL, Order
 
-MIXES = 16
+LEVELS = 16
 NOISE = 0.02
 """Relative standard deviation of what all levels of a run share; and that of each level alone."""
 IN_ALL = NOISE / math.sqrt(2)
@@ -76,7 +76,7 @@ class Design:
 
 def curve() -> NDArray[np.float64]:
     """Return a rise to a plateau of eleven equal levels: the worst case for reading a peak."""
-    return np.asarray(np.minimum(1.0, np.linspace(0.3, 2.4, MIXES)) * 10_000)
+    return np.asarray(np.minimum(1.0, np.linspace(0.3, 2.4, LEVELS)) * 10_000)
 
 
 def experiments(design: Design, count: int, seed: int) -> NDArray[np.float64]:
@@ -100,7 +100,7 @@ def experiments(design: Design, count: int, seed: int) -> NDArray[np.float64]:
         logs = logs + DRIFT * order / (runs - 1)
     if design.odd:
         logs.reshape(count, -1)[np.arange(count), random.integers(0, runs, count)] += math.log(ODD)
-    of_level = _drawn(random, design.noise, (*order.shape, MIXES)) * spreads[..., None]
+    of_level = _drawn(random, design.noise, (*order.shape, LEVELS)) * spreads[..., None]
     factors = np.asarray(design.factors)[:, None, None]
     if design.below_plateau:
         factors = np.where(curve() < curve().max(), factors, 1.0)

@@ -21,7 +21,7 @@ from serverdyno.plan.model import (
     Bounds,
     Configuration,
     GeneratorPlan,
-    Mix,
+    Level,
     Order,
     Plan,
     RunKey,
@@ -32,7 +32,7 @@ from serverdyno.plan.order import order as order_of
 from serverdyno.plan.protocols.http import HttpSettings
 from serverdyno.report.source import Source
 from serverdyno.store.head import ExperimentHead
-from serverdyno.store.records import ClientRow, ErrorRow, MixRecord, OperationRow, SecondRow
+from serverdyno.store.records import ClientRow, ErrorRow, LevelRecord, OperationRow, SecondRow
 
 CLIENTS = (1, 8, 16, 24, 32)
 CLASSES = {"GET 223.gif": (223, 0.2), "GET 6040.htm": (6040, 0.5), "GET 22132.htm": (22132, 0.3)}
@@ -114,7 +114,7 @@ def experiment(
         sections={"http": HttpSettings(version="1.0", keep_alive=False, receive_buffer_bytes=4096)},
         certainty={"clients": "seen", "http.version": "memory: not confirmed by any source"},
     )
-    mixes = expand.mixes(suite, scale)
+    levels = expand.levels(suite, scale)
     plan = Plan(
         name="three-servers",
         title="Three web servers, static files",
@@ -141,42 +141,46 @@ def experiment(
         scale=scale,
         order=keys,
         configurations=configurations,
-        mixes=mixes,
+        levels=levels,
         plan=plan,
     )
-    records = [record(key, mix, shapes[key.configuration], max(clients)) for key in keys for mix in mixes]
+    records = [
+        record(key, level, shapes[key.configuration], max(clients)) for key in keys for level in levels
+    ]
     return Source(head=head, records=records, disclosure=DISCLOSURE)
 
 
 @cache
-def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
+def record(key: RunKey, level: Level, shape: Shape, most: int) -> LevelRecord:
     """Return one level of that server, with consistent counts and response times by Little's law."""
-    random = np.random.default_rng([key.number, mix.index])
-    rate = throughput_s(shape, mix.clients, most) * math.exp(random.normal(0, shape.noise))
-    operations = int(rate * mix.window_s)
-    by_operation = _operations(random, operations, mix.clients / rate if rate else 0.0)
+    random = np.random.default_rng([key.number, level.index])
+    rate = throughput_s(shape, level.clients, most) * math.exp(random.normal(0, shape.noise))
+    operations = int(rate * level.window_s)
+    by_operation = _operations(random, operations, level.clients / rate if rate else 0.0)
     times = np.concatenate([values for _, values in by_operation])
     times_hdr = histogram(times)
-    shares = [operations // mix.clients + (place < operations % mix.clients) for place in range(mix.clients)]
+    shares = [
+        operations // level.clients + (place < operations % level.clients) for place in range(level.clients)
+    ]
     bodies = sum(row.bytes_read for row, _ in by_operation)
-    under_way_s = min(int(times.sum()) / 1e9, mix.clients * mix.threads * mix.window_s)
-    return MixRecord(
+    under_way_s = min(int(times.sum()) / 1e9, level.clients * level.threads * level.window_s)
+    return LevelRecord(
         run=key.number,
         configuration=key.configuration,
         repetition=key.repetition,
-        mix=mix.index,
-        name=mix.name,
-        clients=mix.clients,
-        threads=mix.threads,
-        clients_participating=mix.clients,
-        length_s=mix.length_s,
-        ramp_up_s=mix.ramp_up_s,
-        ramp_down_s=mix.ramp_down_s,
-        window_s=mix.window_s,
-        started_unix_s=1_768_000_000.0 + 1000 * key.number + 10 * mix.index,
+        level=level.index,
+        name=level.name,
+        clients=level.clients,
+        threads=level.threads,
+        clients_participating=level.clients,
+        length_s=level.length_s,
+        ramp_up_s=level.ramp_up_s,
+        ramp_down_s=level.ramp_down_s,
+        window_s=level.window_s,
+        started_unix_s=1_768_000_000.0 + 1000 * key.number + 10 * level.index,
         stopped=False,
         operations=operations,
-        operations_total=int(rate) * math.ceil(mix.length_s),
+        operations_total=int(rate) * math.ceil(level.length_s),
         bytes_read=bodies,
         bytes_written=0,
         bytes_in=bodies + HEAD_BYTES * operations,
@@ -192,8 +196,8 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
         source_addresses=1,
         server_cpu_s=None if shape.server_cpu_us is None else operations * shape.server_cpu_us * 1e-6,
         server_rss_bytes=30 * 2**20,
-        others_cpu_s=0.01 * mix.window_s,
-        steal_cpu_s=0.005 * mix.window_s,
+        others_cpu_s=0.01 * level.window_s,
+        steal_cpu_s=0.005 * level.window_s,
         outstanding_s=None if shape.waiting is None else under_way_s,
         ready_work_s=None if shape.waiting is None else shape.waiting * under_way_s,
         run_delay_s=None if shape.waiting is None else 0.0,
@@ -203,8 +207,8 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
             for place, share in enumerate(shares)
         ],
         by_second=[
-            SecondRow(second, int(rate), int(bodies / mix.window_s), 0)
-            for second in range(math.ceil(mix.length_s))
+            SecondRow(second, int(rate), int(bodies / level.window_s), 0)
+            for second in range(math.ceil(level.length_s))
         ],
     )
 
@@ -222,7 +226,7 @@ def _operations(
     return rows
 
 
-def with_error(record: MixRecord, side: str, count: int, *, left: int = 0) -> MixRecord:
+def with_error(record: LevelRecord, side: str, count: int, *, left: int = 0) -> LevelRecord:
     """Return the record with errors of one side, and the first `left` clients gone a second into the level."""
     clients = [
         replace(row, left_at_s=1.0, errors=1) if row.client < left else row for row in record.by_client
@@ -231,7 +235,7 @@ def with_error(record: MixRecord, side: str, count: int, *, left: int = 0) -> Mi
     return replace(record, errors=errors, by_client=clients, clients_participating=record.clients - left)
 
 
-def scaled(record: MixRecord, share: float) -> MixRecord:
+def scaled(record: LevelRecord, share: float) -> LevelRecord:
     """Return the record of a level in which this share of everything was done, by each class and client."""
     by_operation = []
     for row in record.by_operation:
@@ -258,7 +262,7 @@ def scaled(record: MixRecord, share: float) -> MixRecord:
     )
 
 
-def without_success(record: MixRecord) -> MixRecord:
+def without_success(record: LevelRecord) -> LevelRecord:
     """Return the record of a level in which every client failed at once."""
     rows = [
         replace(row, count=0, bytes_read=0, response_time_hdr=histogram([])) for row in record.by_operation

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from serverdyno.plan import expand
-from serverdyno.plan.model import Configuration, GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.model import Configuration, GeneratorPlan, Level, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.order import order as order_of
 from serverdyno.report.source import Source
 from serverdyno.store.head import ExperimentHead
@@ -24,7 +24,7 @@ from serverdyno.store.records import (
     CallRow,
     ClientRow,
     ErrorRow,
-    MixRecord,
+    LevelRecord,
     OperationRow,
     RequestRow,
     SecondRow,
@@ -100,7 +100,7 @@ class FileShape:
 def experiment(shapes: Mapping[str, FileShape], *, repetitions: int = 3) -> Source:
     """Return a finished experiment of those servers."""
     suite = SUITE
-    mixes = expand.mixes(suite, 1.0)
+    levels = expand.levels(suite, 1.0)
     plan = Plan(
         name="two-samba",
         title="Samba with strict sync and without",
@@ -121,13 +121,15 @@ def experiment(shapes: Mapping[str, FileShape], *, repetitions: int = 3) -> Sour
         scale=1.0,
         order=keys,
         configurations=configurations,
-        mixes=mixes,
+        levels=levels,
         plan=plan,
     )
     records = [
-        _record(key, mix, _mbit_s(shape, mix.clients, mixes[-1].clients), shape.noise, shape.syncs_a_flush)
+        _record(
+            key, level, _mbit_s(shape, level.clients, levels[-1].clients), shape.noise, shape.syncs_a_flush
+        )
         for key in keys
-        for mix in mixes
+        for level in levels
         for shape in [shapes[key.configuration]]
     ]
     notes = {key.number: _note(shapes[key.configuration]) for key in keys}
@@ -171,31 +173,33 @@ def _mbit_s(shape: FileShape, clients: int, most: int) -> float:
 
 
 @cache
-def _record(key: RunKey, mix: Mix, mbit_s: float, noise: float, syncs_a_flush: float | None) -> MixRecord:
-    random = np.random.default_rng([key.number, mix.index])
-    moved = mbit_s * math.exp(random.normal(0, noise)) * 1e6 / 8 * mix.window_s
+def _record(
+    key: RunKey, level: Level, mbit_s: float, noise: float, syncs_a_flush: float | None
+) -> LevelRecord:
+    random = np.random.default_rng([key.number, level.index])
+    moved = mbit_s * math.exp(random.normal(0, noise)) * 1e6 / 8 * level.window_s
     a_hundred = 40 * READ_BYTES + 30 * WRITTEN_BYTES
-    each = int(moved / a_hundred * 100 / mix.clients)
-    clients = [_client(place, each + (place % 3)) for place in range(mix.clients)]
-    by_operation = _operations(random, clients, mix)
+    each = int(moved / a_hundred * 100 / level.clients)
+    clients = [_client(place, each + (place % 3)) for place in range(level.clients)]
+    by_operation = _operations(random, clients, level)
     operations = sum(row.count for row, _ in by_operation)
     flushes = next(row.count for row, _ in by_operation if row.operation == "flush")
     known = syncs_a_flush is not None
     syncs = [SyncRow("fsync", round(flushes * (syncs_a_flush or 0.0)))] if known else []
-    return MixRecord(
+    return LevelRecord(
         run=key.number,
         configuration=key.configuration,
         repetition=key.repetition,
-        mix=mix.index,
-        name=mix.name,
-        clients=mix.clients,
-        threads=mix.threads,
-        clients_participating=mix.clients,
-        length_s=mix.length_s,
-        ramp_up_s=mix.ramp_up_s,
-        ramp_down_s=mix.ramp_down_s,
-        window_s=mix.window_s,
-        started_unix_s=1_768_000_000.0 + 1000 * key.number + 10 * mix.index,
+        level=level.index,
+        name=level.name,
+        clients=level.clients,
+        threads=level.threads,
+        clients_participating=level.clients,
+        length_s=level.length_s,
+        ramp_up_s=level.ramp_up_s,
+        ramp_down_s=level.ramp_down_s,
+        window_s=level.window_s,
+        started_unix_s=1_768_000_000.0 + 1000 * key.number + 10 * level.index,
         stopped=False,
         operations=operations,
         operations_total=operations,
@@ -204,18 +208,18 @@ def _record(key: RunKey, mix: Mix, mbit_s: float, noise: float, syncs_a_flush: f
         bytes_in=sum(row.bytes_in for row in clients),
         bytes_out=sum(row.bytes_written for row in clients) + 100 * operations,
         response_time_hdr=histogram([value for _, values in by_operation for value in values]),
-        connect_time_hdr=histogram([1_500_000] * mix.clients),
+        connect_time_hdr=histogram([1_500_000] * level.clients),
         generator_threads=1,
         generator_cpu_user_s=operations * 8e-6,
         generator_cpu_system_s=operations * 9e-6,
         loop_lag_hdr=histogram(np.full(max(1, operations), 20_000)),
-        connections=mix.clients,
+        connections=level.clients,
         reconnects=0,
         source_addresses=1,
         server_cpu_s=operations * 60e-6,
         server_rss_bytes=30 * 2**20,
-        others_cpu_s=0.01 * mix.window_s,
-        steal_cpu_s=0.005 * mix.window_s,
+        others_cpu_s=0.01 * level.window_s,
+        steal_cpu_s=0.005 * level.window_s,
         passes=operations // OPERATIONS_A_PASS,
         bytes_checked=sum(row.bytes_read or 0 for row in clients),
         by_operation=[row for row, _ in by_operation],
@@ -246,9 +250,9 @@ def _share(operations: int, name: str) -> int:
 
 
 def _operations(
-    random: np.random.Generator, clients: Sequence[ClientRow], mix: Mix
+    random: np.random.Generator, clients: Sequence[ClientRow], level: Level
 ) -> list[tuple[OperationRow, list[int]]]:
-    mean_ns = mix.clients * mix.window_s * 1e9 / max(1, sum(row.operations for row in clients))
+    mean_ns = level.clients * level.window_s * 1e9 / max(1, sum(row.operations for row in clients))
     rows = []
     for name in OPERATIONS:
         count = sum(_share(row.operations, name) for row in clients)
@@ -260,7 +264,7 @@ def _operations(
     return rows
 
 
-def without_clients(record: MixRecord, left: int) -> MixRecord:
+def without_clients(record: LevelRecord, left: int) -> LevelRecord:
     """Return the record with the first `left` clients gone a second into the level, each with an error."""
     clients = [
         replace(row, left_at_s=1.0, errors=1) if row.client < left else row for row in record.by_client

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from benches import bonnie as bench
-from benches.mixes import nfs_target as bench_nfs_target
-from benches.mixes import smb_target as bench_smb_target
+from benches.levels import nfs_target as bench_nfs_target
+from benches.levels import smb_target as bench_smb_target
 from benches.rounds import Effort, cpus
 
 from serverdyno import _native

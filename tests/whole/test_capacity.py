@@ -25,7 +25,7 @@ from serverdyno.report.build import build_from
 from serverdyno.report.source import Source
 from serverdyno.report.subjects.capacity import holds, next_rate
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import ErrorRow, MixRecord
+from serverdyno.store.records import ErrorRow, LevelRecord
 from support.dyno_process import Home
 from support.reference_servers import start_http
 from support.searches import WITHIN, Server, disturbed, power, queue, searched, searches
@@ -137,10 +137,10 @@ def suite(**opened: Any) -> Suite:
     return made
 
 
-def test_a_suite_with_an_objective_has_trials_for_mixes() -> None:
+def test_a_suite_with_an_objective_has_trials_for_levels() -> None:
     made = suite(most_trials=7)
     assert not suite_problems(made)
-    assert [mix.name for mix in expand.mixes(made)][-2:] == ["trial_6", "trial_7"]
+    assert [level.name for level in expand.levels(made)][-2:] == ["trial_6", "trial_7"]
     [problem] = suite_problems(suite(rate_per_s=[100, 200, 300]))
     assert problem.path == ("open", "rate_per_s") and "the lowest and the highest" in problem.message
     _, problems = check_model(OpenLoad, {"rate_per_s": [1, 2], "objective": "quick"})
@@ -169,12 +169,12 @@ def test_dyno_load_searches_between_the_rates_that_are_given_or_below_the_bound(
         quick(objective=None, rate="100", trials="9")
 
 
-def trial_record(change: Callable[[MixRecord], MixRecord] = lambda mix: mix) -> MixRecord:
+def trial_record(change: Callable[[LevelRecord], LevelRecord] = lambda level: level) -> LevelRecord:
     """Return the record of 1,000 requests, of which 15 took 80 ms."""
     closed = experiment({"nginx": Shape(1000.0)}, clients=(64,), repetitions=1)
     return change(
         replace(
-            record(closed.head.order[0], closed.head.mixes[0], Shape(1000.0), 64),
+            record(closed.head.order[0], closed.head.levels[0], Shape(1000.0), 64),
             rate_per_s=200,
             operations=1000,
             arrivals_in_window=1000,
@@ -187,8 +187,8 @@ def trial_record(change: Callable[[MixRecord], MixRecord] = lambda mix: mix) -> 
 def test_failed_requests_are_slower_than_every_answer() -> None:
     errors = [ErrorRow("server", "error_status", 6, 6, "status 500")]
 
-    def failing(mix: MixRecord) -> MixRecord:
-        return replace(mix, errors=errors, arrivals_in_window=1006)
+    def failing(level: LevelRecord) -> LevelRecord:
+        return replace(level, errors=errors, arrivals_in_window=1006)
 
     assert holds(trial_record(), parse_objective("p98<50ms"))
     assert not holds(trial_record(failing), parse_objective("p98<50ms"))
@@ -198,8 +198,8 @@ def test_failed_requests_are_slower_than_every_answer() -> None:
 
 
 def test_requests_that_are_never_answered_count_although_the_server_kept_up_with_the_others() -> None:
-    def silent(mix: MixRecord) -> MixRecord:
-        return replace(mix, arrivals_in_window=1008, under_way_longest_s=5.0)
+    def silent(level: LevelRecord) -> LevelRecord:
+        return replace(level, arrivals_in_window=1008, under_way_longest_s=5.0)
 
     assert holds(trial_record(silent), parse_objective("p98<6s"))
     assert not holds(trial_record(silent), parse_objective("p98<50ms"))
@@ -207,7 +207,7 @@ def test_requests_that_are_never_answered_count_although_the_server_kept_up_with
 
 def test_a_server_that_does_not_keep_up_holds_nothing() -> None:
     assert not holds(
-        trial_record(lambda mix: replace(mix, arrivals_in_window=2000)), parse_objective("p98<100ms")
+        trial_record(lambda level: replace(level, arrivals_in_window=2000)), parse_objective("p98<100ms")
     )
 
 
@@ -217,18 +217,18 @@ def of_trials(capacities_s: dict[str, float], repetitions: int = 1, late_ms: flo
     closed = experiment(shapes, clients=(64,), repetitions=repetitions, scale=0.005)
     opened = OpenLoad(rate_per_s=[100, 20_000], objective="p99<50ms")
     made = closed.head.suite.model_copy(update={"open": opened, "axis": "rate", "clients": [64]})
-    mixes = expand.mixes(made, closed.head.scale)
-    head = closed.head.model_copy(update={"suites": [made], "mixes": mixes})
-    records: list[MixRecord] = []
+    levels = expand.levels(made, closed.head.scale)
+    head = closed.head.model_copy(update={"suites": [made], "levels": levels})
+    records: list[LevelRecord] = []
     for key in head.order:
         random = np.random.default_rng(key.number)
         most_s = capacities_s[key.configuration] * math.exp(random.normal(0, 0.01)) + math.log(100) / 0.05
-        own: list[MixRecord] = []
-        for planned in mixes:
+        own: list[LevelRecord] = []
+        for planned in levels:
             if (rate := next_rate(made, own)) is None:
                 break
-            mix = expand.trial(planned, rate)
-            plain = record(key, mix, Shape(float(rate), knee=64, noise=0.0, fall=0.0), 64)
+            level = expand.trial(planned, rate)
+            plain = record(key, level, Shape(float(rate), knee=64, noise=0.0, fall=0.0), 64)
             p99_s = min(10.0, math.log(100) / (most_s - rate) if rate < most_s else math.inf)
             slow = plain.operations - plain.operations * 97 // 100
             times = np.repeat([1_000_000, int(p99_s * 1e9)], [plain.operations - slow, slow])
@@ -309,7 +309,7 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(
     assert "target holds p90 ≤ 400 ms up to " in done.stdout, done.stdout
     assert "Capacity at p90 ≤ 400 ms" in done.stdout
     with Experiment.open(folder) as kept:
-        records, notes = kept.mixes(), kept.run_notes()
+        records, notes = kept.levels(), kept.run_notes()
     assert len(records) <= 9 and [record.rate_per_s for record in records[:2]] == [20, 40]
     assert [record.name for record in records[:2]] == ["trial_1", "trial_2"]
     objective = parse_objective("p90<400ms")
@@ -320,4 +320,4 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(
     again = home.here("resume", folder)
     assert again.returncode == 0, again.stderr
     with Experiment.open(folder) as kept:
-        assert len(kept.mixes()) == len(records)
+        assert len(kept.levels()) == len(records)

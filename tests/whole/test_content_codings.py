@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.dyno_process import Home
 from support.users_web import caddy, h2o, nginx
 
@@ -77,19 +77,19 @@ def answering(coding: str, *bodies: bytes) -> Iterator[str]:
             server.shutdown()
 
 
-def loaded(home: Home, url: str, accepted: str | None, *options: str) -> MixRecord:
+def loaded(home: Home, url: str, accepted: str | None, *options: str) -> LevelRecord:
     """Return the record of a load that accepts these codings."""
     asked = () if accepted is None else ("-H", f"Accept-Encoding: {accepted}")
     folder = home.temporary / "e"
     done = home.here("load", url, *SHORT, *asked, *options, "--into", folder)
     assert done.returncode == 0, done.stdout + done.stderr
     with Experiment.open(folder) as experiment:
-        [record] = experiment.mixes()
+        [record] = experiment.levels()
     assert record.errors == [] and record.operations > 0
     return record
 
 
-def counts_of(record: MixRecord) -> dict[str, int]:
+def counts_of(record: LevelRecord) -> dict[str, int]:
     return {row.request: row.count for row in record.requests if row.request.startswith("body ")}
 
 
@@ -184,7 +184,7 @@ def test_bodies_that_are_cut_short_under_load_are_counted_by_name(home: Home) ->
     with answering("gzip", right, right[:-1]) as url:
         home.here("load", url, *SHORT, "-H", "Accept-Encoding: gzip", "--into", folder)
     with Experiment.open(folder) as experiment:
-        [record] = experiment.mixes()
+        [record] = experiment.levels()
     [error] = record.errors
     assert (error.side, error.fault) == ("check", "broken_coding")
     assert error.example == "the response's body can't be decoded: gzip that is damaged or cut short"

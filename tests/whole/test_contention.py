@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import directory_target, files_mix, smb_target
-from benches.mixes import nfs_target as nfs_target_at
+from benches.levels import directory_target, files_level, smb_target
+from benches.levels import nfs_target as nfs_target_at
 
 from serverdyno import _native
 from serverdyno.plan import suites
@@ -41,11 +41,11 @@ def started(
 ) -> _native.Load:
     """Start a level of six clients for a second, unless `shape` differs."""
     wanted = {"clients": 6, "threads": 1, "length_s": 1.0, "timeout_s": 30.0} | shape
-    return files_mix(to, SHARED | files, workspaces, **wanted).start()
+    return files_level(to, SHARED | files, workspaces, **wanted).start()
 
 
 def ended(load: _native.Load) -> dict[str, Any]:
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 
@@ -146,15 +146,15 @@ def test_a_version_that_is_old_or_torn_is_an_error(
     to = directory_target(f"file://{tmp_path}")
     workspaces = _native.Workspaces()
 
-    def short_mix(writes_percent: int) -> None:
+    def short_level(writes_percent: int) -> None:
         files = {"blocks": 1, "writes_percent": writes_percent}
         assert ended(started(to, files, workspaces, length_s=0.2))["errors"] == []
 
-    short_mix(0)
+    short_level(0)
     [shared] = tmp_path.glob("*/0/shared-0")
     made = shared.read_bytes()
     while (now := shared.read_bytes()) == made:
-        short_mix(100)
+        short_level(100)
     reading = started(to, {"blocks": 1, "writes_percent": 0}, workspaces, length_s=600.0)
     # By now at least one client has read the block: of those that have not, only one can be further than its open.
     wait_until(lambda: reading.snapshot()["operations"] > 10, "a read")
@@ -208,7 +208,7 @@ def test_an_experiment_runs_from_plan_to_report_and_says_what_breaks_took(tmp_pa
     listener = Listener()
     assert carried_out_plan(plan, tmp_path / "e", listener), listener.failures
     with Experiment.open(tmp_path / "e") as kept:
-        records = kept.mixes()
+        records = kept.levels()
         made = build_from(source_of(kept))
     assert len(records) == 2
     for record in records:

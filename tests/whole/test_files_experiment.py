@@ -32,7 +32,7 @@ def is_memory(path: str) -> bool:
 
 
 FLUSHING_S = 2.0
-"""A mix of so long has flushes on a busy machine, too."""
+"""A level of so long has flushes on a busy machine, too."""
 
 
 def created(folder: Path, servers: list[ServerPlan], clients: list[int], length_s: float = 0.6) -> Path:
@@ -75,10 +75,12 @@ def outcome(experiment: Experiment, configuration: str) -> str:
 @needs_root
 def test_the_record_and_the_report_say_what_a_flush_cost(flushed: Experiment) -> None:
     syncs, flushes = {}, {}
-    for mix in flushed.mixes():
-        assert mix.errors == [] and mix.syncs_known
-        syncs[mix.configuration] = sum(row.count for row in mix.syncs)
-        flushes[mix.configuration] = next(row.count for row in mix.by_operation if row.operation == "flush")
+    for level in flushed.levels():
+        assert level.errors == [] and level.syncs_known
+        syncs[level.configuration] = sum(row.count for row in level.syncs)
+        flushes[level.configuration] = next(
+            row.count for row in level.by_operation if row.operation == "flush"
+        )
     on, off = "samba-strict-sync-on", "samba-strict-sync-off"
     # A flush that is under way at the start of the window may have made its sync before it.
     assert flushes[on] > 0 and syncs[on] >= flushes[on] - 2
@@ -100,9 +102,9 @@ def test_the_record_and_the_report_say_what_a_flush_cost(flushed: Experiment) ->
 
 @needs_root
 def test_writes_of_a_file_system_mounted_sync_are_not_called_unsynced(flushed: Experiment) -> None:
-    [mix] = (mix for mix in flushed.mixes() if mix.configuration == "mounted-sync")
-    assert mix.syncs_known and next(row.count for row in mix.by_operation if row.operation == "flush") > 0
-    note = flushed.run_notes()[mix.run]
+    [level] = (level for level in flushed.levels() if level.configuration == "mounted-sync")
+    assert level.syncs_known and next(row.count for row in level.by_operation if row.operation == "flush") > 0
+    note = flushed.run_notes()[level.run]
     assert note.media is not None and note.disk_fsync_ms is not None and note.disk_fsync_after_ms is not None
     [[layer, *below]] = note.media
     assert layer.file_system == "ext4" and "sync" in layer.options and below
@@ -143,10 +145,10 @@ def test_a_file_server_of_the_user_is_measured_by_its_url(home: Home, tmp_path: 
         done = home.dyno("resume", folder, DYNO_SMB_PASSWORD=access.password or "")
         assert done.returncode == 0, done.stderr
         server.check()
-    records = Experiment.open(folder).mixes()
-    assert [(mix.clients, mix.errors) for mix in records] == [(1, []), (2, [])]
+    records = Experiment.open(folder).levels()
+    assert [(level.clients, level.errors) for level in records] == [(1, []), (2, [])]
     # It runs on this machine, so its processes are found by the port, and their syncs are counted.
-    assert all(mix.operations > 0 and mix.syncs_known for mix in records)
+    assert all(level.operations > 0 and level.syncs_known for level in records)
     kept = "".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
     assert access.password and access.password not in kept
 

@@ -69,7 +69,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
 
 
 SEEN = {"length_s": 4.0, "think_time_s": 0.02}
-"""Of a mix that a controller sees in progress: its nodes tell it of each 1.2 s, and at the end."""
+"""Of a level that a controller sees in progress: its nodes tell it of each 1.2 s, and at the end."""
 
 
 def suite(clients: list[int], length_s: float = 0.6, think_time_s: float = 0.0) -> Suite:
@@ -105,7 +105,7 @@ def test_each_node_keeps_the_ledger_of_its_clients_and_the_server_counts_what_al
     folder, listener = planned(tmp_path / "e", fleet.path, SERVERS, [3, 5]), Listener()
     assert carried_out(folder, listener), listener.failures
     experiment = Experiment.open(folder)
-    for record in experiment.mixes():
+    for record in experiment.levels():
         # A byte that differed from the ledger of its client would be an error of the side `check`.
         assert record.errors == []
         assert record.bytes_checked is not None and record.bytes_checked > 0
@@ -133,12 +133,12 @@ def test_clients_on_hosts_of_a_testbed_reach_file_servers_on_the_servers_host(tm
         pass
     assert carried_out(folder, listener), listener.failures
     experiment = Experiment.open(folder)
-    for record in experiment.mixes():
+    for record in experiment.levels():
         assert record.errors == []
         assert record.bytes_checked is not None and record.bytes_checked > 0
         assert {row.node for row in record.nodes} == {"node lan-1", "node lan-2"}
     notes = experiment.run_notes()
-    assert len(experiment.mixes()) == len(notes) == len(ELSEWHERE)
+    assert len(experiment.levels()) == len(notes) == len(ELSEWHERE)
     for run in experiment.head.order:
         note = notes[run.number]
         if run.configuration in COUNTING:
@@ -173,7 +173,7 @@ def test_nodes_replay_a_load_file_that_they_can_not_read_themselves(tmp_path: Pa
     names = ("a", "b")
     with running_fleet(tmp_path / "lab", names, dict.fromkeys(names, hidden)):
         assert carried_out(folder, listener), listener.failures
-    [record] = Experiment.open(folder).mixes()
+    [record] = Experiment.open(folder).levels()
     assert record.errors == []
     assert all(row.operations_total > 0 for row in record.nodes)
     assert record.bytes_checked
@@ -217,7 +217,7 @@ class Filler(Listener):
         super().__init__()
         self.place, self.full = place, False
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         if not self.full and snapshot["operations"]:
             self.full = True
             filled(self.place)
@@ -235,9 +235,9 @@ def test_a_disk_that_fills_up_under_a_server_node_is_told_and_everything_is_take
     folder = planned(tmp_path / "e", fleet.path, [on_disk(small_disk)], [SMALL_CLIENTS], **SEEN)
     carried_out(folder, filler)
     assert filler.full
-    told = [error.example for record in Experiment.open(folder).mixes() for error in record.errors]
+    told = [error.example for record in Experiment.open(folder).levels() for error in record.errors]
     assert any("volume is full" in words for words in [*told, *filler.failures]), (told, filler.failures)
-    for record in Experiment.open(folder).mixes():
+    for record in Experiment.open(folder).levels():
         assert {error.side for error in record.errors} == {"server"}
         assert [row.node for row in record.nodes] == ["node a", "node b"]
         assert sum(row.operations_total for row in record.nodes) == record.operations_total
@@ -262,7 +262,7 @@ class Killer(Listener):
         super().__init__()
         self.fleet, self.killed = fleet, False
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         if not self.killed and snapshot["operations"]:
             self.killed = True
             self.fleet.nodes["b"].kill()

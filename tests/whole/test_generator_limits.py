@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, web_mix
+from benches.levels import http_target, web_level
 
 from serverdyno.analysis.trust import Mark, generator_marks, hidden_speed, machine_marks, waiting_share
 from support.dyno_process import PATIENCE_S
@@ -53,7 +53,7 @@ def measured(threads: int = 1, added_cpu_ns: int = 0, **options: Any) -> dict[st
     server = start_http(body_bytes=100, **options)
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")
-        load = web_mix(
+        load = web_level(
             target,
             workload="url",
             clients=CLIENTS,
@@ -64,7 +64,7 @@ def measured(threads: int = 1, added_cpu_ns: int = 0, **options: Any) -> dict[st
             cpus=[CPU] * threads,
             added_cpu_ns=added_cpu_ns,
         ).start()
-        assert load.wait(PATIENCE_S), "the mix does not end"
+        assert load.wait(PATIENCE_S), "the level does not end"
         return load.result()
     finally:
         server.stop()

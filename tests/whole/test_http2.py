@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, web_mix
+from benches.levels import http_target, web_level
 
 from serverdyno import _native
 from serverdyno.plan.protocols.access import authorities
@@ -26,7 +26,7 @@ from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home, wait_until
 from support.reference_servers import start_http
 
-MIX: dict[str, Any] = {
+LEVEL: dict[str, Any] = {
     "http_version": "2",
     "clients": 2,
     "threads": 12,
@@ -70,10 +70,10 @@ def reference(*, secure: bool, tmp_path: Path, **options: Any) -> Iterator[tuple
         server.stop()
 
 
-def result_of(target: _native.Target, **mix: Any) -> dict[str, Any]:
+def result_of(target: _native.Target, **level: Any) -> dict[str, Any]:
     """Run a level to its end."""
-    load = web_mix(target, **({"workload": "webbench-static"} | MIX | mix)).start()
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    load = web_level(target, **({"workload": "webbench-static"} | LEVEL | level)).start()
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 
@@ -226,7 +226,7 @@ def test_load_speaks_http2_and_the_report_says_how_and_on_how_many_connections(
         options = ("--http2", "--streams", "5", "--clients", "1,3", "--length", "0.5s", *trust)
         done = home.here("load", url, *options, "--into", str(folder))
         assert done.returncode == 0, done.stdout + done.stderr
-    records = list(Experiment.open(folder).mixes())
+    records = list(Experiment.open(folder).levels())
     assert [record.connections for record in records] == [1, 3]
     streams = sum(row.count for record in records for row in record.requests)
     assert streams == sum(record.operations_total for record in records) > 0

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, web_mix
+from benches.levels import http_target, web_level
 
 from serverdyno import _native
 from serverdyno.store.experiment import Experiment
@@ -83,7 +83,7 @@ def test_large_uploads_succeed_on_all_streams_at_once(server: str, tmp_path: Pat
             "bytes": 2,
         }
         target = http_target(f"http://127.0.0.1:{port}/")
-        load = web_mix(
+        load = web_level(
             target,
             workload="url",
             http_version="2",
@@ -96,7 +96,7 @@ def test_large_uploads_succeed_on_all_streams_at_once(server: str, tmp_path: Pat
             ramp_down_s=0.0,
             timeout_s=PATIENCE_S,
         ).start()
-        assert load.wait(PATIENCE_S), "the mix does not end"
+        assert load.wait(PATIENCE_S), "the level does not end"
         result = load.result()
     assert result["errors"] == []
     assert result["operations_total"] >= STREAMS
@@ -126,7 +126,7 @@ def test_no_client_leaves_a_server_that_allows_fewer_streams_than_are_asked_for(
         done = home.here("run", plan, "--into", folder)
     assert done.returncode == 0, done.stdout + done.stderr
     with Experiment.open(folder) as experiment:
-        [record] = experiment.mixes()
+        [record] = experiment.levels()
     assert record.errors == []
     assert not any(row.left_at_s for row in record.by_client)
     counts = {row.request: row.count for row in record.requests}

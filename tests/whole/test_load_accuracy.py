@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, web_mix
+from benches.levels import http_target, web_level
 
 from serverdyno import _native
 from serverdyno.servers.running import running
@@ -62,10 +62,10 @@ def reference(**options: Any) -> Iterator[tuple[_native.ReferenceServer, _native
         server.stop()
 
 
-def result_of(target: _native.Target, workload: Any = TREE, **mix: Any) -> dict[str, Any]:
+def result_of(target: _native.Target, workload: Any = TREE, **level: Any) -> dict[str, Any]:
     """Run a level to its end."""
-    load = web_mix(target, workload=workload, **(ALL_IN_TIME | mix)).start()
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    load = web_level(target, workload=workload, **(ALL_IN_TIME | level)).start()
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 
@@ -91,7 +91,7 @@ def assert_sums_agree(result: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "mix"),
+    ("settings", "level"),
     [
         ({}, {}),
         ({}, {"http_version": "1.0", "keep_alive": False}),
@@ -100,18 +100,18 @@ def assert_sums_agree(result: dict[str, Any]) -> None:
     ],
     ids=["keep-alive", "a-connection-per-request", "closed-with-a-reset", "closed-by-the-server-after-10"],
 )
-def test_nginx_logs_as_many_requests_as_were_counted(settings: dict[str, Any], mix: dict[str, Any]) -> None:
+def test_nginx_logs_as_many_requests_as_were_counted(settings: dict[str, Any], level: dict[str, Any]) -> None:
     if "nginx" not in INSTALLED:
         pytest.skip("nginx is not installed here")
     with running("nginx", {"access_log": True} | settings) as server:
         before = server.requests_served()
-        result = result_of(http_target(server.url), **mix)
+        result = result_of(http_target(server.url), **level)
         after = server.requests_served()
     assert before is not None and after is not None
     assert result["errors"] == []
     assert result["operations_total"] == after - before > 100
     assert_sums_agree(result)
-    if mix.get("keep_alive", True) is False:
+    if level.get("keep_alive", True) is False:
         assert result["connections"] == result["operations_total"]
 
 
@@ -195,7 +195,7 @@ def test_what_the_window_closes_upon_is_counted_apart_and_followed_to_its_end() 
     server = start_http(body_bytes=100, fault="delay=700ms")
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")
-        load = web_mix(target, workload="url", clients=8, threads=1, length_s=0.4).start()
+        load = web_level(target, workload="url", clients=8, threads=1, length_s=0.4).start()
         assert load.wait(30)
     finally:
         server.stop()

@@ -33,7 +33,7 @@ def test_the_example_of_the_page_runs_and_every_operation_of_a_pass_succeeds(
     done = home.here("run", tmp_path / "plan.toml", "--into", tmp_path / "e", "--scale", "0.1")
     assert done.returncode == 0, done.stdout + done.stderr
     with Experiment.open(tmp_path / "e") as kept:
-        records = kept.mixes()
+        records = kept.levels()
     assert [record.clients for record in records] == [1, 4]
     operations = [line for line in LINES.read_text().splitlines() if line and not line.startswith("#")]
     assert int(named[1]) == len(operations) - SET_UP_LINES

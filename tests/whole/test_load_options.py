@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from serverdyno.plan.expand import mixes
+from serverdyno.plan.expand import levels
 from serverdyno.plan.load import load_plan
 from serverdyno.plan.quick import quick_plan, with_scheme
 from serverdyno.servers.registry import DRIVERS
@@ -38,7 +38,7 @@ def test_a_number_of_requests_is_made_exactly_and_the_level_ends_with_the_last(
         counted = ("-n", "1003", "--clients", "1,4", "--http", version, "--into", tmp_path / "e")
         done = home.here("load", f"http://127.0.0.1:{port}/", *counted)
     assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
-    records = Experiment.open(tmp_path / "e").mixes()
+    records = Experiment.open(tmp_path / "e").levels()
     assert [record.operations for record in records] == [1003, 1003]
     assert all(0 < record.window_s == record.length_s < 60 for record in records)
     assert all(record.server_cpu_s is not None for record in records)
@@ -134,12 +134,12 @@ def test_a_body_above_16_mib_is_sent_whole(home: Home, tmp_path: Path) -> None:
 def test_clients_that_think_start_apart(home: Home, tmp_path: Path) -> None:
     plan, suite, _ = quick_plan("127.0.0.1:9", {"think": "2s", "length": "10s"})
     assert plan.servers[0].url == "http://127.0.0.1:9"
-    assert [mix.delay_s for mix in mixes(suite)] == [2.0] * 4
+    assert [level.delay_s for level in levels(suite)] == [2.0] * 4
     with nginx(tmp_path, HELLO) as port:
         asked = ("--clients", "200", "--think", "1s", "--length", "4s", "--into", tmp_path / "e")
         done = home.here("load", f"127.0.0.1:{port}/", *asked)
     assert done.returncode == 0, done.stderr
-    [record] = Experiment.open(tmp_path / "e").mixes()
+    [record] = Experiment.open(tmp_path / "e").levels()
     by_second = [row.operations for row in record.by_second[:4]]
     # In lockstep, all 200 would send in the first moment of each second, and never between.
     assert all(150 <= operations <= 250 for operations in by_second), by_second

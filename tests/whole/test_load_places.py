@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from benches.mixes import http_target
+from benches.levels import http_target
 
 from serverdyno.plan.protocols import normal_url
 from serverdyno.plan.quick_http import HttpOptions
@@ -102,7 +102,7 @@ def test_a_socket_in_the_file_system_is_loaded_as_the_host_of_the_url(home: Home
         log = server.log()
     assert done.returncode == 0, done.stderr
     with Experiment.open(home.temporary / "e") as experiment:
-        [record] = experiment.mixes()
+        [record] = experiment.levels()
     assert record.operations > 0 and not record.errors
     load = [line for line in log if line[4] == "/x"]
     assert {tuple(line[2:]) for line in load} == {("shop.example", "GET", "/x", "200")}
@@ -216,7 +216,7 @@ def test_requests_that_are_sent_ahead_are_answered_though_nginx_closes_connectio
     assert done.returncode == 0, done.stderr
     assert "with pipelined requests" in done.stderr
     with Experiment.open(home.temporary / "e") as experiment:
-        [record] = experiment.mixes()
+        [record] = experiment.levels()
     # nginx closes a connection after 500 requests; those that it has not answered are sent again.
     assert record.operations_total > 0 and not record.errors
     connections = len({line[0] for line in log})

@@ -98,7 +98,7 @@ def test_a_post_carries_its_headers_its_body_and_the_secret_from_the_environment
         )
         expected = ("--expect-status", "201", "--expect-bytes", "3")
         with loaded(home, url, *options, *expected, DYNO_AUTHORIZATION="me:secret") as experiment:
-            [record] = experiment.mixes()
+            [record] = experiment.levels()
             kept = [path.read_bytes() for path in experiment.folder.rglob("*") if path.is_file()]
     assert record.operations > 0 and not record.errors
     assert [row.operation for row in record.by_operation] == ["POST url"]
@@ -116,7 +116,7 @@ def test_what_an_upload_sends_stands_beside_what_it_receives(home: Home, tmp_pat
         upload = ("--data-file", tmp_path / "body", "-X", "put", "--json")
         done = home.here("load", url, *SHORT, *upload, "--into", home.temporary / "e")
     with Experiment.open(home.temporary / "e") as experiment:
-        [record] = experiment.mixes()
+        [record] = experiment.levels()
     sent = wording.significant(mbit_per_s(record.bytes_out, record.window_s))
     assert record.bytes_out > record.operations * 100_000
     assert [row.operation for row in record.by_operation] == ["PUT url"]
@@ -140,7 +140,7 @@ def test_paths_of_a_file_are_asked_for_by_weight_and_counted_by_themselves(
 ) -> None:
     (tmp_path / "urls").write_text("# weights\n/a 3\n\n/b?c=d\n/never 0\n")
     with listening() as (url, asked), loaded(home, url, "--urls", tmp_path / "urls") as experiment:
-        [record] = experiment.mixes()
+        [record] = experiment.levels()
     counts = {row.operation: row.count for row in record.by_operation}
     assert set(counts) == {"GET /a", "GET /b?c=d", "GET /never"}
     assert counts["GET /never"] == 0
@@ -177,7 +177,7 @@ def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Ho
             "1",
         )
         with loaded(home, url, *options) as experiment:
-            [record] = experiment.mixes()
+            [record] = experiment.levels()
         assert {(row.version, row.key) for row in record.handshakes} == {("TLS 1.2", "RSA 2048")}
         assert sum(row.count for row in record.handshakes if row.resumed) > 0
         told = home.here("load", url, *SHORT, "--into", home.temporary / "any", "-k")

@@ -12,7 +12,7 @@ import pytest
 
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.dyno_process import Home
 from support.file_server import needs_root
 from support.fleet_nodes import running_fleet
@@ -28,14 +28,14 @@ PLANS = sorted(
 )
 
 
-def finished(home: Home, plan: Path, folder: Path, *options: str) -> list[MixRecord]:
+def finished(home: Home, plan: Path, folder: Path, *options: str) -> list[LevelRecord]:
     """Run a plan to its end, and return the records of its levels."""
     done = home.here("run", plan, *options, "--into", folder)
     assert done.returncode == 0, done.stderr
     with Experiment.open(folder) as opened:
-        assert len(opened.finished()) == len(opened.head.order) * len(opened.head.mixes)
+        assert len(opened.finished()) == len(opened.head.order) * len(opened.head.levels)
         assert opened.report_page.exists()
-        return list(opened.mixes())
+        return list(opened.levels())
 
 
 @needs_root

@@ -183,7 +183,7 @@ def test_an_experiment_runs_from_plan_to_report(tmp_path: Path, clients: list[in
     listener = Listener()
     assert carried_out_plan(plan, tmp_path / "e", listener), listener.failures
     with Experiment.open(tmp_path / "e") as kept:
-        records = kept.mixes()
+        records = kept.levels()
         made = build_from(source_of(kept))
     assert len(records) == 4
     for record in records:

@@ -14,13 +14,13 @@ from serverdyno import report
 from serverdyno.errors import DynoError, PlanError
 from serverdyno.plan import suites
 from serverdyno.plan.load import parse_plan
-from serverdyno.plan.model import Mix, RunKey
+from serverdyno.plan.model import Level, RunKey
 from serverdyno.report.views import text
 from serverdyno.run.create import create_experiment
 from serverdyno.run.experiment import carry_out
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.null_protocol import added
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ class SilentProgress:
     def stage(self, text: str) -> None:
         pass
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
         pass
 
-    def mix_tick(self, snapshot: Snapshot) -> None:
+    def level_tick(self, snapshot: Snapshot) -> None:
         pass
 
-    def mix_finished(self, record: MixRecord) -> None:
+    def level_finished(self, record: LevelRecord) -> None:
         pass
 
     def notice(self, text: str, hint: str | None = None) -> None:
@@ -91,7 +91,7 @@ def measured(folder: Path) -> Experiment:
 
 def test_a_null_protocol_runs_through_plan_engine_records_and_report(tmp_path: Path) -> None:
     experiment = measured(tmp_path / "e")
-    records = experiment.mixes()
+    records = experiment.levels()
     assert len(records) == 2 * 2 * 2
     for record in records:
         # Each client does operations in sequence, which take a little more than 2 ms each.

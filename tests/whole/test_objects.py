@@ -73,7 +73,7 @@ def test_one_command_measures_a_bucket_and_leaves_it_as_it_was(
         )
     assert done.returncode == 0, done.stderr
     assert "operations/s" in done.stdout and "Traceback" not in done.stderr
-    [record] = Experiment.open(folder).mixes()
+    [record] = Experiment.open(folder).levels()
     assert not record.errors, record.errors
     names = {row.operation for row in record.by_operation if row.count}
     assert names == {"get", "put", "head", "delete", "list", "copy", "get_range", "delete_many"}
@@ -108,7 +108,7 @@ def test_every_generator_process_gets_the_key(tmp_path: Path) -> None:
         listener = Listener()
         assert carried_out(folder, listener), listener.failures
     assert listener.failures == [] and listener.notices == []
-    for record in Experiment.open(folder).mixes():
+    for record in Experiment.open(folder).levels():
         assert record.operations and not record.errors, record.errors
         assert len(record.nodes) == 2
     assert not any(SECRET.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
@@ -122,7 +122,7 @@ def test_open_load_accounts_for_every_operation_that_was_due(home: Home, tmp_pat
             "--objects", "8", "--into", folder,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    for record in Experiment.open(folder).mixes():
+    for record in Experiment.open(folder).levels():
         assert record.arrivals and not record.errors
         lost = (record.dropped or 0) + (record.overdue_at_end or 0) + record.failures
         assert record.arrivals == record.operations_total + lost
@@ -148,7 +148,7 @@ def test_what_a_server_does_wrong_is_found_by_the_ledger_and_named_in_the_report
         weights = {"get": 5, "put": 5, "head": 2, "delete": 2, "list": 4}
         created(folder, url, clients=[2], weights=weights)
         carried_out(folder)
-    [record] = Experiment.open(folder).mixes()
+    [record] = Experiment.open(folder).levels()
     found = {row.fault: row.side for row in record.errors}
     assert found and set(found) <= expected, record.errors
     assert set(found.values()) == {"check"}
@@ -162,7 +162,7 @@ def test_slow_down_is_an_error_of_that_name_and_nothing_is_sent_again(tmp_path: 
     with serving(fault="slow-down=50") as server:
         created(folder, f"s3://127.0.0.1:{server.port}/volume1", clients=[2])
         carried_out(folder)
-    [record] = Experiment.open(folder).mixes()
+    [record] = Experiment.open(folder).levels()
     # The response to HEAD has no code, so the first example may have the status alone.
     assert any(row.fault == "slow_down" and "503" in row.example for row in record.errors), record.errors
     assert {row.side for row in record.errors} == {"server"}
@@ -203,7 +203,7 @@ def test_a_change_that_is_carried_out_after_it_was_given_up_is_no_wrong_answer(t
         carried_out(tmp_path / "e", listener)
         assert late.carried_out_late > 5, listener.failures
         assert keys(server.port) == []
-    [record] = Experiment.open(tmp_path / "e").mixes()
+    [record] = Experiment.open(tmp_path / "e").levels()
     assert {row.fault for row in record.errors} == {"closed_early"}, record.errors
 
 
@@ -257,7 +257,7 @@ def test_a_bucket_over_tls_is_measured_if_its_authority_is_trusted(home: Home, t
             "objects", secure, *SHORT, "--ca-file", tmp_path / "ca.pem", "--into", tmp_path / "e"
         )
     assert done.returncode == 0, done.stderr
-    [record] = Experiment.open(tmp_path / "e").mixes()
+    [record] = Experiment.open(tmp_path / "e").levels()
     assert record.operations and not record.errors
 
 
@@ -266,7 +266,7 @@ def test_a_bucket_may_stand_in_front_of_the_hosts_name(home: Home, tmp_path: Pat
         named = url.replace("127.0.0.1", "localhost")
         done = home.here("objects", named, *SHORT, "--addressing", "virtual", "--into", tmp_path / "e")
     assert done.returncode == 0, done.stderr
-    [record] = Experiment.open(tmp_path / "e").mixes()
+    [record] = Experiment.open(tmp_path / "e").levels()
     assert record.operations and not record.errors
 
 
@@ -291,7 +291,7 @@ def test_large_objects_are_put_in_parts_and_no_upload_is_left(home: Home, tmp_pa
         counted = server.requests()
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/volume1?uploads", timeout=60) as answer:
             assert b"<Upload>" not in answer.read()
-    [record] = Experiment.open(tmp_path / "e").mixes()
+    [record] = Experiment.open(tmp_path / "e").levels()
     assert record.operations and not record.errors
     assert counted["UploadPart"] == 3 * counted["CompleteMultipartUpload"] > 0
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from serverdyno import _native
-from serverdyno.plan.model import Mix, RunKey
+from serverdyno.plan.model import Level, RunKey
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.experiments import Listener, carried_out
 from support.objects import created
 from support.reference_servers import start_s3
@@ -46,10 +46,10 @@ class Counts(Listener):
         super().__init__()
         self.server, self.before, self.after = server, dict[str, int](), dict[str, int]()
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
         self.before = self.server.requests()
 
-    def mix_finished(self, record: MixRecord) -> None:
+    def level_finished(self, record: LevelRecord) -> None:
         self.after = self.server.requests()
 
 
@@ -68,7 +68,7 @@ def loaded(folder: Path, weights: dict[str, int]) -> tuple[Counts, Counter[str],
 
 def test_in_a_level_the_server_has_served_each_operation_that_we_count_and_no_other(tmp_path: Path) -> None:
     counts, _, experiment = loaded(tmp_path / "e", WEIGHTS)
-    [record] = experiment.mixes()
+    [record] = experiment.levels()
     assert record.errors == []
     served = Counter(counts.after) - Counter(counts.before)
     measured = Counter[str]()

@@ -43,8 +43,8 @@ def test_each_node_keeps_the_ledger_of_its_clients_and_the_server_counts_what_al
     planned(folder, tiny([3, 5], weights=EVERY), SERVERS, fleet=str(fleet.path))
     assert carried_out(folder, listener), listener.failures
     experiment = Experiment.open(folder)
-    assert len(experiment.mixes()) == 4
-    for record in experiment.mixes():
+    assert len(experiment.levels()) == 4
+    for record in experiment.levels():
         # A byte or an ETag that differed from the ledger of its client would be an error of the side `check`.
         assert record.errors == []
         assert record.bytes_checked is not None and record.bytes_checked > 0
@@ -74,7 +74,7 @@ def test_nodes_share_objects_and_get_the_users_key_which_no_file_has(
     finally:
         server.stop()
     assert listener.notices == []
-    for record in Experiment.open(tmp_path / "e").mixes():
+    for record in Experiment.open(tmp_path / "e").levels():
         assert record.errors == []
         assert min(row.operations for row in record.nodes) > 0
     for folder in (tmp_path / "e", fleet.path):
@@ -89,7 +89,7 @@ class Killer(Listener):
         super().__init__()
         self.fleet, self.killed = fleet, False
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         if not self.killed and snapshot["operations"]:
             self.killed = True
             self.fleet.nodes["b"].kill()

@@ -95,8 +95,8 @@ def test_a_prefix_may_have_any_letters(home: Home) -> None:
     server = start_s3(access_key_id=KEY_ID, secret=SECRET, objects=MINE)
     try:
         url = f"s3://127.0.0.1:{server.port}/volume1/a b/ünï+c&=%25/x@y"
-        mix = ("--mix", "get=2,put=1,list=1,copy=1,head=1,delete_many=1")
-        done = home.here("objects", url, *SHORT, *mix)
+        level = ("--mix", "get=2,put=1,list=1,copy=1,head=1,delete_many=1")
+        done = home.here("objects", url, *SHORT, *level)
         assert done.returncode == 0 and "No operation failed" in done.stdout, done.stderr
         assert server.requests()["PutObject"] > 0
     finally:
@@ -178,7 +178,7 @@ def test_a_million_other_objects_are_neither_listed_nor_touched(home: Home, tmp_
         assert found == MILLION
     finally:
         crowded.stop()
-    [record] = Experiment.open(tmp_path / "e").mixes()
+    [record] = Experiment.open(tmp_path / "e").levels()
     assert record.operations and not record.errors
 
 

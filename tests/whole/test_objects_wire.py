@@ -43,7 +43,7 @@ def test_tshark_finds_every_request_on_objects_and_nothing_malformed(
         counted = server.requests()
     finally:
         server.stop()
-    [record] = Experiment.open(tmp_path / "e").mixes()
+    [record] = Experiment.open(tmp_path / "e").levels()
     assert record.errors == [], done.stderr
     methods, statuses = values(
         capture, server.port, no_keys, HTTP1, "http.request.method", "http.response.code"

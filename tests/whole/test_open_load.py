@@ -35,7 +35,7 @@ from serverdyno.run import peaks
 from serverdyno.run.create import create_experiment
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import ErrorRow, MixRecord
+from serverdyno.store.records import ErrorRow, LevelRecord
 from support.dyno_process import Home
 from support.experiments import Listener
 from support.records import NODE
@@ -76,10 +76,15 @@ def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with
     assert "Response time by offered rate" in done.stdout
     assert "peak" not in done.stdout.lower()
     with Experiment.open(tmp_path / "e") as kept:
-        records = kept.mixes()
-    assert [(mix.rate_per_s, mix.arrivals, mix.clients) for mix in records] == [(200, 100, 8), (400, 200, 8)]
-    assert [unaccounted(mix) for mix in records] == [0, 0]
-    assert all(mix.operations > 0 and mix.dropped == 0 and mix.scheduling_error_hdr for mix in records)
+        records = kept.levels()
+    assert [(level.rate_per_s, level.arrivals, level.clients) for level in records] == [
+        (200, 100, 8),
+        (400, 200, 8),
+    ]
+    assert [unaccounted(level) for level in records] == [0, 0]
+    assert all(
+        level.operations > 0 and level.dropped == 0 and level.scheduling_error_hdr for level in records
+    )
 
 
 def test_a_rate_above_what_the_server_can_do_is_called_so(
@@ -94,26 +99,28 @@ def test_a_rate_above_what_the_server_can_do_is_called_so(
         server.stop()
     assert "target kept up with none of the offered rates" in done.stdout, done.stdout + done.stderr
     with Experiment.open(tmp_path / "e") as kept:
-        [mix] = kept.mixes()
-    assert unaccounted(mix) == 0
+        [level] = kept.levels()
+    assert unaccounted(level) == 0
     # Two connections of 20 ms each answer at most 100 requests/s.
-    assert mix.operations_total <= 65 and (mix.overdue_at_end or 0) > 350
+    assert level.operations_total <= 65 and (level.overdue_at_end or 0) > 350
 
 
-def open_source(change: Callable[[MixRecord], MixRecord] = lambda mix: mix, **p99_ms: float) -> Source:
+def open_source(
+    change: Callable[[LevelRecord], LevelRecord] = lambda level: level, **p99_ms: float
+) -> Source:
     """Return configurations with these p99 response times at `RATES`, in six repetitions."""
     closed = experiment(dict.fromkeys(p99_ms, Shape(1000.0)), clients=(64,), repetitions=6)
     suite = closed.head.suite.model_copy(
         update={"open": OpenLoad(rate_per_s=list(RATES)), "axis": "rate", "clients": [64]}
     )
-    mixes = expand.mixes(suite, closed.head.scale)
-    head = closed.head.model_copy(update={"suites": [suite], "mixes": mixes})
+    levels = expand.levels(suite, closed.head.scale)
+    head = closed.head.model_copy(update={"suites": [suite], "levels": levels})
     records = []
     for key in head.order:
-        for mix in mixes:
-            rate = mix.rate_per_s or 0
-            plain = record(key, mix, Shape(float(rate), knee=64, noise=0.0, fall=0.0), 64)
-            random = np.random.default_rng([key.number, mix.index])
+        for level in levels:
+            rate = level.rate_per_s or 0
+            plain = record(key, level, Shape(float(rate), knee=64, noise=0.0, fall=0.0), 64)
+            random = np.random.default_rng([key.number, level.index])
             slow_ms = p99_ms[key.configuration] * float(np.exp(random.normal(0, 0.01)))
             quick, slow = plain.operations * 97 // 100, plain.operations - plain.operations * 97 // 100
             opened = replace(
@@ -151,33 +158,35 @@ def test_equal_servers_are_not_told_apart() -> None:
 
 
 def test_a_server_that_does_not_keep_up_is_named_and_its_times_are_not_compared() -> None:
-    def overloaded(mix: MixRecord) -> MixRecord:
-        if mix.configuration == "apache" and mix.rate_per_s == RATES[1]:
-            more = mix.operations * 2
+    def overloaded(level: LevelRecord) -> LevelRecord:
+        if level.configuration == "apache" and level.rate_per_s == RATES[1]:
+            more = level.operations * 2
             return replace(
-                mix, arrivals=(mix.arrivals or 0) + more, arrivals_in_window=more, overdue_at_end=more
+                level, arrivals=(level.arrivals or 0) + more, arrivals_in_window=more, overdue_at_end=more
             )
-        return mix
+        return level
 
     report = build_from(open_source(overloaded, apache=20.0, nginx=10.0))
     assert "apache did not keep up with 2,000 requests/s." in report.answer.verdict
     [equal] = [table for table in report.tables if table.key == "equal"]
     assert [row[1].text for row in equal.rows] == ["1,000"]
     apache = report.results.configurations[0]
-    assert [Mark.BEHIND in mix.marks for mix in apache.finished] == [False, True]
+    assert [Mark.BEHIND in level.marks for level in apache.finished] == [False, True]
     assert not report.results.contradictions
 
 
 def test_no_winner_where_nobody_kept_up_is_not_for_want_of_repetitions() -> None:
-    def overloaded(mix: MixRecord) -> MixRecord:
-        return replace(mix, arrivals_in_window=2 * mix.operations)
+    def overloaded(level: LevelRecord) -> LevelRecord:
+        return replace(level, arrivals_in_window=2 * level.operations)
 
     report = build_from(open_source(overloaded, apache=20.0, nginx=10.0))
     assert report.answer.verdict.startswith("No winner: there is no rate at which two configurations kept up")
 
 
 def test_an_arrival_that_is_in_no_count_is_a_contradiction() -> None:
-    report = build_from(open_source(lambda mix: replace(mix, arrivals=(mix.arrivals or 0) + 1), apache=1.0))
+    report = build_from(
+        open_source(lambda level: replace(level, arrivals=(level.arrivals or 0) + 1), apache=1.0)
+    )
     assert (
         "1 of" in report.results.contradictions[0]
         and "are missing from all other counts" in report.results.contradictions[0]
@@ -187,12 +196,15 @@ def test_an_arrival_that_is_in_no_count_is_a_contradiction() -> None:
 def test_requests_without_an_answer_count_alike_in_both_tables() -> None:
     # With 1 % beyond every answer, the 99th percentile is just about to be theirs.
 
-    def without_answers(mix: MixRecord) -> MixRecord:
-        count = mix.operations // 50 if mix.configuration == "apache" else 0
+    def without_answers(level: LevelRecord) -> LevelRecord:
+        count = level.operations // 50 if level.configuration == "apache" else 0
         row = ErrorRow("server", "response_timeout", count, count, "")
-        arrived = (mix.arrivals or 0) + count
+        arrived = (level.arrivals or 0) + count
         return replace(
-            mix, errors=[row] if count else [], arrivals=arrived, arrivals_in_window=mix.operations + count
+            level,
+            errors=[row] if count else [],
+            arrivals=arrived,
+            arrivals_in_window=level.operations + count,
         )
 
     source = open_source(without_answers, apache=10.0, nginx=10.0)
@@ -211,7 +223,9 @@ def times_place(share: float) -> int:
 
 def test_the_table_of_nodes_is_of_the_highest_rate_alone() -> None:
     source = open_source(apache=10.0)
-    records = [replace(mix, nodes=[replace(NODE, operations=mix.rate_per_s or 0)]) for mix in source.records]
+    records = [
+        replace(level, nodes=[replace(NODE, operations=level.rate_per_s or 0)]) for level in source.records
+    ]
     source = replace(source, records=records, disclosure={**source.disclosure, "fleet": {}})
     [section] = nodes.build(build_from(source).results).sections
     [row] = section.tables[0].rows
@@ -223,18 +237,18 @@ def test_the_worst_clock_error_of_a_node_is_named() -> None:
     source = open_source(apache=10.0)
     errors_s = (0.5, *[0.2] * (len(source.records) - 1))
     records = [
-        replace(mix, nodes=[replace(NODE, clock_error_s=error_s)])
-        for mix, error_s in zip(source.records, errors_s, strict=True)
+        replace(level, nodes=[replace(NODE, clock_error_s=error_s)])
+        for level, error_s in zip(source.records, errors_s, strict=True)
     ]
     [said] = nodes.vague_clocks(replace(source, records=records))
     assert ": node a (500 ms). " in said
 
 
 def test_dropped_requests_are_slower_than_every_answer() -> None:
-    def dropping(mix: MixRecord) -> MixRecord:
-        dropped = mix.operations // 20
+    def dropping(level: LevelRecord) -> LevelRecord:
+        dropped = level.operations // 20
         return replace(
-            mix, dropped=dropped, dropped_in_window=dropped, arrivals=(mix.arrivals or 0) + dropped
+            level, dropped=dropped, dropped_in_window=dropped, arrivals=(level.arrivals or 0) + dropped
         )
 
     def p95_ms(source: Source) -> float | None:
@@ -248,9 +262,9 @@ def test_dropped_requests_are_slower_than_every_answer() -> None:
 
 
 def test_errors_are_ends_of_arrivals_too() -> None:
-    def failing(mix: MixRecord) -> MixRecord:
+    def failing(level: LevelRecord) -> LevelRecord:
         row = ErrorRow("server", "error_status", 5, 5, "status 500")
-        return replace(mix, errors=[row], arrivals=(mix.arrivals or 0) + 5)
+        return replace(level, errors=[row], arrivals=(level.arrivals or 0) + 5)
 
     assert not build_from(open_source(failing, apache=1.0)).results.contradictions
 
@@ -288,7 +302,7 @@ def suite(**changed: Any) -> tuple[Suite | None, list[str]]:
 def test_a_suite_with_open_load_has_its_rates_as_levels() -> None:
     made, problems = suite()
     assert made is not None and not problems
-    assert [(mix.name, mix.clients, mix.rate_per_s) for mix in expand.mixes(made)] == [
+    assert [(level.name, level.clients, level.rate_per_s) for level in expand.levels(made)] == [
         ("10_per_s", 8, 10),
         ("20_per_s", 8, 20),
     ]
@@ -335,14 +349,14 @@ def test_rates_that_are_shares_of_a_peak_are_the_same_for_every_configuration(
     assert done.returncode == 0, done.stderr
     assert "peaks in requests/s: small" in done.stderr
     with Experiment.open(tmp_path / "e") as kept:
-        head, records = kept.head, kept.mixes()
+        head, records = kept.head, kept.levels()
         report = build_from(source_of(kept))
     assert head.peaks is not None and head.suite.open is not None
     lowest = min(peak.requests_s for peak in head.peaks.peaks)
     assert [peak.configuration for peak in head.peaks.peaks] == ["small", "large"]
     assert head.suite.open.rate_per_s == expand.rates_of_peak([5, 10], lowest)
     assert not head.suite.open.percent_of_peak
-    assert [mix.rate_per_s for mix in records] == [*head.suite.open.rate_per_s] * 2
+    assert [level.rate_per_s for level in records] == [*head.suite.open.rate_per_s] * 2
     [told] = [fact.text for fact in report.methodology if fact.label == "Rates"]
     assert told.startswith("Rates are 5 and 10 % of the lowest peak")
 
@@ -357,7 +371,7 @@ def test_the_run_delay_at_a_peak_is_the_mean_of_the_threads(
     monkeypatch.setattr(peaks, "under_test", lambda *_: nullcontext((server, None)))
     monkeypatch.setattr(peaks, "looked", lambda *_: None)
     monkeypatch.setattr(peaks, "preflight", lambda *_: None)
-    monkeypatch.setattr(local, "run_mix", lambda *_: measured)
+    monkeypatch.setattr(local, "run_level", lambda *_: measured)
     made, problems = suite(open={"percent_of_peak": [50, 100]})
     assert made is not None and not problems
     plan = Plan(name="p", title="P", suite="s", repetitions=1, servers=[ServerPlan(server="reference")])

@@ -86,9 +86,9 @@ def test_web_servers_are_measured_by_an_ordinary_user(place: Path) -> None:
     done = as_nobody(place, ["run", plan, "--into", place / "web"])
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     opened = Experiment.open(place / "web")
-    assert len(opened.finished()) == len(opened.head.order) * len(opened.head.mixes)
+    assert len(opened.finished()) == len(opened.head.order) * len(opened.head.levels)
     assert {note.state for note in opened.run_notes().values()} == {"done"}
-    assert not any(record.errors for record in opened.mixes())
+    assert not any(record.errors for record in opened.levels())
     assert list(place.glob("serverdyno-*-*")) == []
     assert (place / "web" / "report" / "report.html").stat().st_uid == NOBODY
 

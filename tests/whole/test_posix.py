@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import directory_target, files_mix
+from benches.levels import directory_target, files_level
 
 from serverdyno import _native
 from serverdyno.errors import UserError
@@ -26,8 +26,8 @@ def mixed(
 ) -> dict[str, Any]:
     """Run a level to its end."""
     shape = {"clients": clients, "threads": 1, "length_s": 1.0, "timeout_s": 20.0}
-    load = files_mix(to, {"workload": "diskmix"} | files, workspaces, **shape).start()
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    load = files_level(to, {"workload": "diskmix"} | files, workspaces, **shape).start()
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 
@@ -55,7 +55,7 @@ def test_every_client_has_a_thread_of_its_own(tmp_path: Path) -> None:
     assert result["ready_work_s"] is None  # the same threads do the file system's work
 
 
-def test_a_workspace_is_used_again_by_the_next_mix(tmp_path: Path) -> None:
+def test_a_workspace_is_used_again_by_the_next_level(tmp_path: Path) -> None:
     workspaces = _native.Workspaces()
     to = target(tmp_path)
     assert whole(mixed(to, workspaces=workspaces))

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import directory_target
+from benches.levels import directory_target
 
 from serverdyno import _native, wording
 from serverdyno.counted import Counted
 from serverdyno.errors import PlanError, ServerError
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan import suites
-from serverdyno.plan.expand import mixes
-from serverdyno.plan.model import GeneratorPlan, Mix, Plan, ServerPlan, Suite
+from serverdyno.plan.expand import levels
+from serverdyno.plan.model import GeneratorPlan, Level, Plan, ServerPlan, Suite
 from serverdyno.plan.protocols import scenario as model
 from serverdyno.plan.protocols.files import FILES as WORK
 from serverdyno.plan.protocols.scenario import SCENARIO, Scenario
@@ -151,13 +151,13 @@ def results(
     suite = suites.parse(steps_suite("steps", EVERYTHING), "steps")
     suite = suite.with_settings(WORK, suite.settings(WORK).model_copy(update={"scenario": scenario}))
     setup = LoadSetup(suite, to, GeneratorPlan(), (), None)
-    levels = mixes(suite)
+    planned = levels(suite)
     of_level = [step for step in scenario.steps for _ in model.states(step)]
     ended: list[str] = []
     left: list[str] = []
 
-    def at_gate(kind: str, level: Mix) -> steps.ServerUse:
-        place = levels.index(level)
+    def at_gate(kind: str, level: Level) -> steps.ServerUse:
+        place = planned.index(level)
         if kind == "between" and place > 0 and (name := model.label(of_level[place - 1])) not in ended:
             ended.append(name)
             then(name)
@@ -165,10 +165,10 @@ def results(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "block_bytes", lambda _url: block_bytes)
-        done = steps.carry_out(levels, setup, 0, steps.Listener(at_gate, left.extend))
+        done = steps.carry_out(planned, setup, 0, steps.Listener(at_gate, left.extend))
     assert left == []
     found: dict[str, StepResult] = {}
-    for step, level, one in zip(of_level, levels, done, strict=True):
+    for step, level, one in zip(of_level, planned, done, strict=True):
         name = model.label(step)
         found.setdefault(name, StepResult(name, [])).passes.append(as_pass(level.state, one.result))
     return found
@@ -387,7 +387,7 @@ def test_what_a_one_liner_wrote_can_be_run_again_as_its_report_says(
     assert again.returncode == 0, again.stderr
     with Experiment.open(folder) as one, Experiment.open(tmp_path / "again") as other:
         assert one.head.suites == other.head.suites
-        assert [mix.name for mix in one.mixes()] == [mix.name for mix in other.mixes()]
+        assert [level.name for level in one.levels()] == [level.name for level in other.levels()]
 
 
 def test_all_that_is_wrong_with_a_scenario_is_told_at_once_with_its_lines() -> None:
@@ -552,4 +552,4 @@ def test_a_phase_after_a_new_session_may_last(tmp_path: Path) -> None:
     finally:
         server.stop()
     with Experiment.open(tmp_path / "e") as experiment:
-        assert max(mix.window_s for mix in experiment.mixes()[1:]) > 2
+        assert max(level.window_s for level in experiment.levels()[1:]) > 2

@@ -125,7 +125,7 @@ def test_users_log_in_and_order_step_by_step_and_each_step_is_a_class(
         served = server.requests
     assert done.returncode == 0, done.stderr
     with Experiment.open(home.temporary / "e") as experiment:
-        [record] = experiment.mixes()
+        [record] = experiment.levels()
     counts = {row.operation: row.count for row in record.by_operation}
     assert list(counts) == ["form", "log in", "account", "order"]
     assert not record.errors and min(counts.values()) > 0
@@ -143,7 +143,7 @@ def test_a_plan_measures_servers_with_a_suite_of_steps(home: Home) -> None:
     done = home.here("run", "plan.toml", "--into", home.temporary / "e")
     assert done.returncode == 0, done.stderr
     with Experiment.open(home.temporary / "e") as experiment:
-        records = list(experiment.mixes())
+        records = list(experiment.levels())
     assert [row.operation for row in records[0].by_operation] == ["form", "log in", "account", "order"]
     assert all(record.operations > 0 and not record.errors for record in records)
     report = (home.temporary / "e" / "report" / "report.html").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benches.mixes import http_target, web_mix
+from benches.levels import http_target, web_level
 
 from serverdyno import _native
 from serverdyno.analysis.steady import drifts
@@ -22,7 +22,7 @@ def under_way(fault: str) -> Iterator[_native.Load]:
     """Start a level against the reference server."""
     server = start_http(body_bytes=100, fault=fault)
     try:
-        yield web_mix(
+        yield web_level(
             http_target(f"http://127.0.0.1:{server.port}/"),
             workload="url",
             clients=8,
@@ -37,7 +37,7 @@ def under_way(fault: str) -> Iterator[_native.Load]:
 
 def by_second(load: _native.Load) -> list[int]:
     """Return the answers in each second of the window."""
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    assert load.wait(PATIENCE_S), "the level does not end"
     counted = {row["second"]: row["operations"] for row in load.result()["by_second"]}
     return [counted.get(second, 0) for second in range(FIRST_S, FIRST_S + WINDOW_S)]
 

@@ -104,15 +104,15 @@ def test_a_run_that_is_killed_between_two_suites_goes_on_with_the_second(
     with serving(namespace, home):
         command = inside(namespace, "run", plan, "--into", folder)
         with subprocess.Popen(command, env=home.environment, stderr=subprocess.DEVNULL) as tool:
-            wait_until(lambda: bool(list(folder.glob("runs/*/mix-06.parquet"))), "the first suite is kept")
+            wait_until(lambda: bool(list(folder.glob("runs/*/level-06.parquet"))), "the first suite is kept")
             tool.kill()
-        kept = {path: path.read_bytes() for path in folder.glob("runs/*/mix-*.parquet")}
+        kept = {path: path.read_bytes() for path in folder.glob("runs/*/level-*.parquet")}
         assert len(kept) == 6
         again = done(namespace, home, "resume", folder)
     assert again.returncode == 0, again.stderr
     assert all(path.read_bytes() == content for path, content in kept.items())
     with Experiment.open(folder) as opened:
-        made, removed = opened.mixes()[6:]
+        made, removed = opened.levels()[6:]
     assert (made.step, removed.step) == ("make t", "rm -r t")
     # One directory and 200 files, each of which is opened, written and closed.
     assert made.operations == 601 and made.operations / made.window_s <= RATE * 1.01

@@ -14,7 +14,7 @@ from serverdyno.plan.testbed import of_option
 from serverdyno.run.create import create_experiment
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from support.dyno_process import Home, wait_until
 from support.experiments import Listener, carried_out
 from support.file_server import needs_root
@@ -70,7 +70,7 @@ def planned(folder: Path, servers: list[ServerPlan], **where: Any) -> Path:
     return folder
 
 
-def check_levels(records: Sequence[MixRecord], nodes: Mapping[str, int]) -> None:
+def check_levels(records: Sequence[LevelRecord], nodes: Mapping[str, int]) -> None:
     """Check what all nodes did together; `nodes` gives the number of Bonnies on each."""
     assert [record.step for record in records[:6]] == PHASES
     for record in records:
@@ -99,7 +99,7 @@ def test_clients_of_several_processes_begin_and_end_each_phase_together(tmp_path
     folder, listener = planned(tmp_path / "e", servers, generator=GeneratorPlan(processes=2)), Listener()
     assert carried_out(folder, listener), listener.failures
     with Experiment.open(folder) as opened:
-        check_levels(opened.mixes(), {"generator process 1 of 2": 2, "generator process 2 of 2": 1})
+        check_levels(opened.levels(), {"generator process 1 of 2": 2, "generator process 2 of 2": 1})
 
 
 ELSEWHERE = [
@@ -114,7 +114,7 @@ def test_nodes_on_hosts_of_a_testbed_with_consent_of_the_servers_host_do_each_ph
     folder, listener = planned(tmp_path / "e", ELSEWHERE, testbed=of_option("namespaces:2")), Listener()
     assert carried_out(folder, listener), listener.failures
     with Experiment.open(folder) as opened:
-        records, notes = opened.mixes(), opened.run_notes()
+        records, notes = opened.levels(), opened.run_notes()
     for run in opened.head.order:
         own = [record for record in records if record.run == run.number]
         check_levels(own, {"node lan-1": 2, "node lan-2": 1})
@@ -174,7 +174,7 @@ def test_a_lost_node_leaves_nothing_on_a_users_server_and_a_resume_does_its_grou
     finally:
         server.kill()
     with Experiment.open(folder) as opened:
-        check_levels(opened.mixes(), {"node a": 2, "node b": 1})
+        check_levels(opened.levels(), {"node a": 2, "node b": 1})
 
 
 PLAN = """
@@ -199,11 +199,11 @@ def test_a_tool_that_is_killed_leaves_no_load_and_a_resume_goes_on_with_the_next
     plan, folder = tmp_path / "plan.toml", tmp_path / "e"
     plan.write_text(PLAN)
     with home.started("run", plan, "--testbed", "namespaces:2", "--into", folder) as tool:
-        wait_until(lambda: bool(list(folder.glob("runs/*/mix-06.parquet"))), "the first suite is kept")
+        wait_until(lambda: bool(list(folder.glob("runs/*/level-06.parquet"))), "the first suite is kept")
         tool.kill()
-    kept = {path: path.read_bytes() for path in folder.glob("runs/*/mix-*.parquet")}
+    kept = {path: path.read_bytes() for path in folder.glob("runs/*/level-*.parquet")}
     done = home.here("resume", folder)
     assert done.returncode == 0, done.stderr
     assert all(path.read_bytes() == content for path, content in kept.items())
     with Experiment.open(folder) as opened:
-        check_levels(opened.mixes(), {"node lan-1": 2, "node lan-2": 1})
+        check_levels(opened.levels(), {"node lan-1": 2, "node lan-2": 1})

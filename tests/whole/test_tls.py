@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, web_mix
+from benches.levels import http_target, web_level
 
 from serverdyno import _native
 from serverdyno.errors import UserError
@@ -53,10 +53,10 @@ def authority() -> _native.Authority:
     return _native.Authority()
 
 
-def result_of(target: _native.Target, **mix: Any) -> dict[str, Any]:
+def result_of(target: _native.Target, **level: Any) -> dict[str, Any]:
     """Run a level of one URL to its end."""
-    load = web_mix(target, **({"workload": "url"} | ALL_IN_TIME | mix)).start()
-    assert load.wait(PATIENCE_S), "the mix does not end"
+    load = web_level(target, **({"workload": "url"} | ALL_IN_TIME | level)).start()
+    assert load.wait(PATIENCE_S), "the level does not end"
     return load.result()
 
 
@@ -437,7 +437,7 @@ def test_a_renegotiation_is_declined_and_told_where_the_server_gives_up(
     # `s_server` renegotiates at the line "r", and ends the session if that is refused.
     with openssl_server(tmp_path, authority, "-tls1_2", "-legacy_renegotiation") as (port, process):
         target = http_target(f"https://127.0.0.1:{port}/", trust=authorities(authority.pem))
-        load = web_mix(
+        load = web_level(
             target,
             workload="url",
             clients=1,

@@ -29,7 +29,7 @@ ONE = '[[servers]]\nserver = "reference"\n'
 
 SUITE = """
 name = "tiny"
-title = "Short mixes"
+title = "Short levels"
 source = "a test"
 workload = "webbench-static"
 clients = [4]
@@ -94,7 +94,7 @@ def test_repetitions_are_added_in_pairs_until_the_cap_and_carry_the_noise_floor(
     assert done.returncode == 0, done.stderr
     with Experiment.open(tmp_path / "e") as kept:
         assert len(kept.head.order) == kept.head.plan.repetitions == 8
-        assert len(kept.mixes()) == 8
+        assert len(kept.levels()) == 8
         assert build(kept).source.noise_floor.percent == 3.0
     assert "6 repetitions: the widest interval" in done.stderr
     assert "8 repetitions: the widest interval" in done.stderr

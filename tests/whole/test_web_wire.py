@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, web_mix
+from benches.levels import http_target, web_level
 
 from serverdyno import _native
 from serverdyno.probes.host import tls_keys_logged
@@ -19,7 +19,7 @@ from support.reference_servers import start_http
 from support.wire import HTTP1, WRONG, captured, dissected, values
 
 KEY_LOG = "SSLKEYLOGFILE"
-MIX: dict[str, Any] = {
+LEVEL: dict[str, Any] = {
     "workload": "webbench-static",
     "clients": 2,
     # The number of requests is bounded, so that dissecting takes seconds.
@@ -70,7 +70,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
 def test_tshark_finds_every_request_and_handshake_and_nothing_malformed(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, settings, carried, mix = CASES[case]
+    name, settings, carried, level = CASES[case]
     if name not in INSTALLED:
         pytest.skip(f"{name} is not installed here: run tools/install-servers.sh")
     capture, keys = tmp_path / "load.pcapng", tmp_path / "keys"
@@ -81,8 +81,8 @@ def test_tshark_finds_every_request_and_handshake_and_nothing_malformed(
         port = int(access.url.rstrip("/").rpartition(":")[2])
         keys.unlink(missing_ok=True)
         with captured(port, capture):
-            load = web_mix(target, **MIX, **mix).start()
-            assert load.wait(PATIENCE_S), "the mix does not end"
+            load = web_level(target, **LEVEL, **level).start()
+            assert load.wait(PATIENCE_S), "the level does not end"
     result = load.result()
     assert not result["errors"], result["errors"]
     fields = (*FIELDS[carried], "tls.handshake.type")

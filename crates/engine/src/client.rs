@@ -78,20 +78,20 @@ impl ClientThread {
         (client, thread): (usize, usize),
         state: Rc<ClientState>,
     ) -> Self {
-        let mix = &engine.mix;
+        let level = &engine.level;
         Self {
             executor: engine.executor.clone(),
             limits: Limits {
                 thread,
                 start_ns,
-                length_ns: mix.window.length_ns,
-                leave_after_errors: mix.leave_after_errors,
-                digest_operations: mix.digest_operations,
-                added_cpu_ns: mix.added_cpu_ns,
-                operations: mix.operations_of(client, thread),
+                length_ns: level.window.length_ns,
+                leave_after_errors: level.leave_after_errors,
+                digest_operations: level.digest_operations,
+                added_cpu_ns: level.added_cpu_ns,
+                operations: level.operations_of(client, thread),
             },
-            due: mix.due_times(start_ns, client, thread),
-            open: mix.open.map(|open| OpenTurn {
+            due: level.due_times(start_ns, client, thread),
+            open: level.open.map(|open| OpenTurn {
                 schedule: engine.schedule(open, start_ns),
                 taken_ns: None,
             }),
@@ -232,8 +232,8 @@ impl ClientThread {
         let errors = self.state.errors.get() + 1;
         self.state.errors.set(errors);
         // An operation that began before the end and failed after it does not make its client leave early.
-        let in_mix = elapsed_ns < self.limits.length_ns;
-        let leaves = in_mix
+        let in_level = elapsed_ns < self.limits.length_ns;
+        let leaves = in_level
             && self
                 .limits
                 .leave_after_errors

@@ -11,7 +11,8 @@ use crate::protocol::Performed;
 use crate::recent::ResponseTimes;
 use crate::schedule::ArrivalCounts;
 use crate::tally::{
-    CallTally, ErrorTally, HandshakeTally, MixTally, OperationTally, RequestTally, SecondTally, SessionTally,
+    CallTally, ErrorTally, HandshakeTally, LevelTally, OperationTally, RequestTally, SecondTally,
+    SessionTally,
 };
 use dyno_files::{Breaks, CallKind, Calls};
 use dyno_http::coding::Decoded;
@@ -122,7 +123,7 @@ pub(crate) struct Live {
 #[derive(Debug)]
 pub(crate) struct Tally {
     window: Window,
-    mix: MixTally,
+    level: LevelTally,
     faults: Vec<FaultCount>,
     /// Usually one or two rows.
     handshakes: Vec<HandshakeCount>,
@@ -154,15 +155,15 @@ impl Tally {
             ..ClientTally::default()
         };
         let by_client: Vec<ClientTally> = clients.map(client).collect();
-        let mut mix = MixTally::new();
-        mix.window_ns = window.measured_ns();
-        mix.clients_planned = by_client.len() as u64;
-        mix.by_operation = classes.iter().map(class).collect();
-        mix.by_client = by_client;
-        mix.generator.threads = 1;
+        let mut level = LevelTally::new();
+        level.window_ns = window.measured_ns();
+        level.clients_planned = by_client.len() as u64;
+        level.by_operation = classes.iter().map(class).collect();
+        level.by_client = by_client;
+        level.generator.threads = 1;
         Self {
             window,
-            mix,
+            level,
             faults: Vec::new(),
             handshakes: Vec::new(),
             streams: StreamCount::default(),
@@ -178,18 +179,18 @@ impl Tally {
     /// Ends the window because all planned operations have ended.
     pub(crate) fn end_window(&mut self) {
         let measured_ns = self.ended_ns.saturating_sub(self.window.opens_ns());
-        self.mix.window_ns = self.mix.window_ns.min(measured_ns.max(1));
+        self.level.window_ns = self.level.window_ns.min(measured_ns.max(1));
     }
 
     pub(crate) fn set_server(&mut self, claim: Option<String>) {
-        self.mix.server = claim;
+        self.level.server = claim;
     }
 
     /// Records how late a client thread's first operation started. The minimum is the lateness of this engine
     /// thread.
     pub(crate) fn first_begins(&mut self, late_ns: u64) {
-        let least = self.mix.start_late_ns.unwrap_or(u64::MAX);
-        self.mix.start_late_ns = Some(least.min(late_ns));
+        let least = self.level.start_late_ns.unwrap_or(u64::MAX);
+        self.level.start_late_ns = Some(least.min(late_ns));
     }
 
     /// Counts an operation that ran from `begun_ns` to `elapsed_ns` after the start of the level.
@@ -202,15 +203,15 @@ impl Tally {
     ) {
         let measured = self.window.phase(elapsed_ns) == Phase::Measured;
         self.ended_ns = elapsed_ns;
-        self.mix.outstanding_ns += self.window.overlap_ns(begun_ns, elapsed_ns);
-        self.mix.generator.connections += u64::from(performed.connections);
+        self.level.outstanding_ns += self.window.overlap_ns(begun_ns, elapsed_ns);
+        self.level.generator.connections += u64::from(performed.connections);
         self.streams.add(performed.streams);
         if let Some(decoded) = performed.decoded {
             self.decoded[decoded as usize] += 1;
         }
-        self.mix.generator.reconnects += u64::from(performed.reconnected);
+        self.level.generator.reconnects += u64::from(performed.reconnected);
         if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
-            self.mix.connect_time.record(connect_ns);
+            self.level.connect_time.record(connect_ns);
         }
         if let Some(handshake) = performed.handshake {
             self.count_handshake(handshake, measured);
@@ -218,8 +219,8 @@ impl Tally {
         let closes_ns = self.window.closes_ns();
         let under_way = elapsed_ns >= closes_ns && elapsed_ns.saturating_sub(response_ns) < closes_ns;
         if under_way {
-            self.mix.under_way_at_close += 1;
-            self.mix.under_way_longest_ns = self.mix.under_way_longest_ns.max(response_ns);
+            self.level.under_way_at_close += 1;
+            self.level.under_way_longest_ns = self.level.under_way_longest_ns.max(response_ns);
         }
         match performed.result {
             Ok(()) => self.count_success(client, performed, measured, response_ns),
@@ -232,7 +233,7 @@ impl Tally {
     }
 
     fn count_handshake(&mut self, handshake: Handshake, measured: bool) {
-        let times = self.mix.handshake_time.get_or_insert_default();
+        let times = self.level.handshake_time.get_or_insert_default();
         if measured {
             times.record(handshake.ns);
         }
@@ -251,11 +252,11 @@ impl Tally {
     }
 
     fn count_success(&mut self, client: usize, performed: &Performed, measured: bool, response_ns: u64) {
-        self.mix.operations_total += 1;
+        self.level.operations_total += 1;
         self.bytes_in_total += performed.bytes_in;
         self.live
             .operations
-            .store(self.mix.operations_total, Ordering::Relaxed);
+            .store(self.level.operations_total, Ordering::Relaxed);
         self.live.bytes_in.store(self.bytes_in_total, Ordering::Relaxed);
         self.live.response_times.record(response_ns);
         self.bytes_moved_total += performed.bytes_read + performed.bytes_written;
@@ -265,18 +266,18 @@ impl Tally {
         if !measured {
             return;
         }
-        let class = &mut self.mix.by_operation[usize::from(performed.class.0)];
+        let class = &mut self.level.by_operation[usize::from(performed.class.0)];
         class.count += 1;
         class.bytes_read += performed.bytes_read;
         class.bytes_written += performed.bytes_written;
         class.response_time.record(response_ns);
-        let client = &mut self.mix.by_client[client];
+        let client = &mut self.level.by_client[client];
         client.operations += 1;
         client.bytes_in += performed.bytes_in;
         client.bytes_read += performed.bytes_read;
         client.bytes_written += performed.bytes_written;
-        self.mix.bytes_in += performed.bytes_in;
-        self.mix.bytes_out += performed.bytes_out;
+        self.level.bytes_in += performed.bytes_in;
+        self.level.bytes_out += performed.bytes_out;
     }
 
     fn count_failure(
@@ -288,7 +289,7 @@ impl Tally {
         unanswered: bool,
     ) {
         let measured = self.window.phase(elapsed_ns) == Phase::Measured;
-        self.mix.by_operation[usize::from(performed.class.0)].errors += u64::from(measured);
+        self.level.by_operation[usize::from(performed.class.0)].errors += u64::from(measured);
         self.note_failure(client, measured, failure, unanswered, elapsed_ns);
     }
 
@@ -303,7 +304,7 @@ impl Tally {
     ) {
         self.errors_total += 1;
         self.live.errors.store(self.errors_total, Ordering::Relaxed);
-        self.mix.by_client[client].errors += 1;
+        self.level.by_client[client].errors += 1;
         let alike = |known: &&mut FaultCount| (known.fault, known.unanswered) == (failure.fault, unanswered);
         let known = self.faults.iter_mut().find(alike);
         match known {
@@ -329,7 +330,7 @@ impl Tally {
     }
 
     fn second(&mut self, second: u64) -> &mut SecondTally {
-        let seconds = &mut self.mix.by_second;
+        let seconds = &mut self.level.by_second;
         let place = usize::try_from(second).unwrap_or(usize::MAX);
         while seconds.len() <= place {
             seconds.push(SecondTally {
@@ -352,20 +353,20 @@ impl Tally {
     }
 
     pub(crate) fn client_left(&mut self, client: usize, elapsed_ns: u64) {
-        self.mix.by_client[client].left_at_ns = Some(elapsed_ns);
+        self.level.by_client[client].left_at_ns = Some(elapsed_ns);
         let left = self.live.clients_left.load(Ordering::Relaxed) + 1;
         self.live.clients_left.store(left, Ordering::Relaxed);
     }
 
     pub(crate) fn add_files(&mut self, files: FilesCount) {
-        let mut more = MixTally {
+        let mut more = LevelTally {
             passes: Some(files.passes),
             pass_operations: Some(files.pass_operations),
             bytes_checked: Some(files.bytes_checked),
             protocol_requests: Some(files.protocol_requests),
             breaks: Some(files.breaks.into()),
             failover: files.failover,
-            ..MixTally::default()
+            ..LevelTally::default()
         };
         let calls = CallKind::ALL.iter().zip(&files.calls);
         more.calls.extend(calls.map(|(kind, count)| CallTally {
@@ -381,19 +382,19 @@ impl Tally {
             .extend(sessions.map(|agreed| SessionTally { agreed, clients: 1 }));
         more.generator.connections = files.connections;
         more.generator.reconnects = files.reconnects;
-        self.mix.merge(more);
+        self.level.merge(more);
     }
 
     /// Adds the counts of one client thread that works on objects.
     pub(crate) fn add_objects(&mut self, counts: ObjectCounts) {
-        let mut more = MixTally {
+        let mut more = LevelTally {
             bytes_checked: Some(counts.checked_bytes),
             protocol_requests: Some(counts.requests.total() + counts.requests_outside),
-            ..MixTally::default()
+            ..LevelTally::default()
         };
         more.requests.extend(tallies(counts.requests.by_name()));
         more.generator.connections = counts.connections;
-        self.mix.merge(more);
+        self.level.merge(more);
     }
 
     /// Counts an open arrival that ended at `elapsed_ns`. `waited_ns`: wait for a connection, None if one was
@@ -402,7 +403,7 @@ impl Tally {
         if self.window.phase(elapsed_ns) != Phase::Measured {
             return;
         }
-        let open = self.mix.open.get_or_insert_default();
+        let open = self.level.open.get_or_insert_default();
         open.waited += u64::from(waited_ns.is_some());
         open.waiting_ns += waited_ns.unwrap_or_default();
         open.scheduling_error.record(late_ns);
@@ -410,7 +411,7 @@ impl Tally {
 
     /// Adds the arrivals that were not started.
     pub(crate) fn add_arrivals(&mut self, counts: ArrivalCounts) {
-        let open: &mut OpenTally = self.mix.open.get_or_insert_default();
+        let open: &mut OpenTally = self.level.open.get_or_insert_default();
         open.arrivals += counts.arrivals;
         open.arrivals_in_window += counts.arrivals_in_window;
         open.dropped += counts.dropped;
@@ -420,20 +421,20 @@ impl Tally {
 
     /// Adds operations that were due before the end but not started.
     pub(crate) fn add_overdue(&mut self, operations: u64) {
-        self.mix.overdue_at_end += operations;
+        self.level.overdue_at_end += operations;
     }
 
     /// Adds the digest of a client thread's first operations to that of its client. The order of the threads does not
     /// matter.
     pub(crate) fn add_digest(&mut self, client: usize, digest: u64) {
-        let number = self.mix.by_client[client].client;
-        *self.mix.digests.entry(number).or_default() ^= digest;
+        let number = self.level.by_client[client].client;
+        *self.level.digests.entry(number).or_default() ^= digest;
     }
 
     /// Sets the engine thread's own resource use in the window.
     pub(crate) fn set_generator(&mut self, used: ThreadCpu, loop_lag: Histogram) {
         let nanoseconds = |seconds: f64| (seconds * NS_PER_S as f64).round() as u64;
-        let generator = &mut self.mix.generator;
+        let generator = &mut self.level.generator;
         generator.cpu_user_ns = nanoseconds(used.user_s);
         generator.cpu_system_ns = nanoseconds(used.system_s);
         generator.busiest_cpu_ns = nanoseconds(used.user_s + used.system_s);
@@ -443,8 +444,8 @@ impl Tally {
     /// Sets the time for which connections waited for the engine thread, and the time for which the thread waited for a
     /// CPU.
     pub(crate) fn set_waiting(&mut self, ready_work: ReadyWork, run_delay_ns: Option<u64>) {
-        self.mix.generator.ready_work_ns = Some(ready_work.ready_ns);
-        self.mix.generator.run_delay_ns = run_delay_ns;
+        self.level.generator.ready_work_ns = Some(ready_work.ready_ns);
+        self.level.generator.run_delay_ns = run_delay_ns;
     }
 
     /// Returns the document of this thread. `advice`: hint for a failure.
@@ -452,10 +453,10 @@ impl Tally {
         &mut self,
         source_addresses: u32,
         advice: impl Fn(&Failure) -> Option<String>,
-    ) -> MixTally {
-        let mut mix = std::mem::take(&mut self.mix);
-        mix.set_sums();
-        mix.generator.source_addresses = u64::from(source_addresses);
+    ) -> LevelTally {
+        let mut level = std::mem::take(&mut self.level);
+        level.set_sums();
+        level.generator.source_addresses = u64::from(source_addresses);
         let faults = self.faults.iter().map(|fault| ErrorTally {
             side: fault.fault.side().name().to_owned(),
             fault: if fault.unanswered {
@@ -470,7 +471,7 @@ impl Tally {
             advice: advice(&fault.first),
             first_at_ns: fault.first_at_ns,
         });
-        mix.errors.extend(faults);
+        level.errors.extend(faults);
         let handshakes = self.handshakes.iter().map(|row| HandshakeTally {
             version: row.agreed.version().to_owned(),
             cipher: row.agreed.cipher(),
@@ -480,15 +481,16 @@ impl Tally {
             count: row.count,
             in_window: row.in_window,
         });
-        mix.handshakes.extend(handshakes);
+        level.handshakes.extend(handshakes);
         let decoded = Decoded::ALL
             .iter()
             .map(|decoded| decoded.name())
             .zip(self.decoded);
         let requests = self.streams.by_name().into_iter().chain(decoded);
-        mix.requests
+        level
+            .requests
             .extend(tallies(requests.filter(|(_, count)| *count > 0)));
-        mix
+        level
     }
 }
 

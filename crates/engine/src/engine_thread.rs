@@ -2,7 +2,7 @@
 
 use crate::arrival::OpenArrivals;
 use crate::counting::{Live, Tally};
-use crate::mix::Mix;
+use crate::level::Level;
 use crate::schedule::Schedule;
 use crate::start::Start;
 use dyno_net::{Dialer, Executor};
@@ -36,7 +36,7 @@ impl FirstAnswer {
 /// State of one engine thread. During a level, engine threads share only live counters and the start time.
 #[derive(Debug)]
 pub(crate) struct EngineThread {
-    pub mix: Arc<Mix>,
+    pub level: Arc<Level>,
     pub executor: Executor,
     pub tally: Rc<RefCell<Tally>>,
     pub start: Arc<Start>,
@@ -53,34 +53,34 @@ pub(crate) struct EngineThread {
 impl EngineThread {
     /// Creates thread `number` of a level. `classes`: names of the operation classes.
     pub(crate) fn new(
-        mix: &Arc<Mix>,
+        level: &Arc<Level>,
         number: usize,
         start: Arc<Start>,
         classes: &[String],
         live: Arc<Live>,
     ) -> Result<Rc<Self>, Errno> {
-        let tally = Tally::new(mix.window, classes, clients_of(mix, number), live);
+        let tally = Tally::new(level.window, classes, clients_of(level, number), live);
         Ok(Rc::new(Self {
-            mix: mix.clone(),
+            level: level.clone(),
             executor: Executor::new()?,
             tally: Rc::new(RefCell::new(tally)),
             start,
             dialer: OnceCell::new(),
             schedule: OnceCell::new(),
             first_answer: Rc::default(),
-            working: Rc::new(Cell::new(clients_of(mix, number).len() * mix.threads)),
+            working: Rc::new(Cell::new(clients_of(level, number).len() * level.threads)),
             number,
         }))
     }
 
     pub(crate) fn clients(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
-        clients_of(&self.mix, self.number)
+        clients_of(&self.level, self.number)
     }
 
     /// Returns the arrivals shared by the thread's clients in a level that starts at `start_ns`.
     pub(crate) fn schedule(&self, open: OpenArrivals, start_ns: u64) -> Rc<RefCell<Schedule>> {
         let make = || {
-            let schedule = Schedule::new(&self.mix, open, start_ns, self.clients());
+            let schedule = Schedule::new(&self.level, open, start_ns, self.clients());
             Rc::new(RefCell::new(schedule))
         };
         self.schedule.get_or_init(make).clone()
@@ -89,14 +89,14 @@ impl EngineThread {
     /// Returns a dialer number that is unique among all threads of the level in all processes, up to 250
     /// threads.
     pub(crate) fn dialer_number(&self) -> u8 {
-        let first_client = self.mix.part.client(self.number);
+        let first_client = self.level.part.client(self.number);
         u8::try_from(first_client % 250).unwrap_or(0)
     }
 }
 
 /// Assigns clients to the engine threads of a process in turn.
-fn clients_of(mix: &Mix, number: usize) -> impl ExactSizeIterator<Item = usize> + '_ {
-    (number..mix.part.clients)
-        .step_by(mix.threads_here())
-        .map(|place| mix.part.client(place))
+fn clients_of(level: &Level, number: usize) -> impl ExactSizeIterator<Item = usize> + '_ {
+    (number..level.part.clients)
+        .step_by(level.threads_here())
+        .map(|place| level.part.client(place))
 }

@@ -4,7 +4,7 @@
 use crate::bonnie::BonnieSpec;
 use crate::scenario::{StepAction, StepSpec};
 use crate::spec::PartSpec;
-use crate::tally::MixTally;
+use crate::tally::LevelTally;
 use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
@@ -207,7 +207,7 @@ pub struct StepsSpec {
 }
 
 /// Tallies of the levels. None: no client of this process took part.
-pub type JobLevels = Vec<Option<MixTally>>;
+pub type JobLevels = Vec<Option<LevelTally>>;
 
 /// Why a job failed, and at which step.
 #[derive(Debug)]

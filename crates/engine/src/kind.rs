@@ -7,7 +7,7 @@
 use crate::engine_thread::{EngineThread, FirstAnswer};
 use crate::job::{FileJob, JobControl, JobFailure, JobLevels};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
-use crate::mix::Mix;
+use crate::level::Level;
 use crate::problems::Problems;
 use crate::removal::Removal;
 use crate::workspaces::Workspaces;
@@ -176,10 +176,10 @@ pub trait Target: Send + Sync + Debug {
     }
 
     /// Prepares a level before the clock runs. Appends errors to `problems`.
-    #[allow(private_interfaces)] // Only `PreparedMix` calls it.
+    #[allow(private_interfaces)] // Only `PreparedLevel` calls it.
     fn prepare(
         &self,
-        mix: &Arc<Mix>,
+        level: &Arc<Level>,
         sections: Sections<'_>,
         material: &Material,
         problems: &mut Problems,

@@ -19,9 +19,9 @@ mod job;
 mod journal;
 mod kind;
 mod kinds;
+mod level;
 mod load;
 mod merging;
-mod mix;
 mod objects;
 mod open_tally;
 mod prepared;
@@ -50,13 +50,13 @@ pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};
 pub use open_tally::OpenTally;
-pub use prepared::{OpenTarget, PreparedMix};
+pub use prepared::{OpenTarget, PreparedLevel};
 pub use problems::Problems;
 pub use removal::{LeftOver, Removal};
 pub use scenario::{FilesSpec, MetadataSpec, StepAction, StepSpec, StreamsSpec, TreeSpec};
-pub use spec::{EngineSpec, MixSpec, PartSpec, StartRule, WindowSpec};
+pub use spec::{EngineSpec, LevelSpec, PartSpec, StartRule, WindowSpec};
 pub use tally::{
-    schema, CallTally, ErrorTally, GeneratorTally, HandshakeTally, MixTally, OperationTally, RequestTally,
+    schema, CallTally, ErrorTally, GeneratorTally, HandshakeTally, LevelTally, OperationTally, RequestTally,
     SecondTally, SessionTally,
 };
 pub use web::session_problems;

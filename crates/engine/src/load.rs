@@ -3,12 +3,12 @@
 use crate::counting::Live;
 use crate::engine_thread::EngineThread;
 use crate::kind::Work;
-use crate::mix::Mix;
-use crate::prepared::PreparedMix;
+use crate::level::Level;
+use crate::prepared::PreparedLevel;
 use crate::recent::p99_ns;
 use crate::stall::StallWatch;
 use crate::start::Start;
-use crate::tally::MixTally;
+use crate::tally::LevelTally;
 use dyno_measure::{monotonic_ns, thread_cpu, Failure, Fault, NS_PER_S};
 use dyno_net::{pin_to, run_delay_ns, wake_on_time, LocalPorts};
 use merge::Merge;
@@ -72,7 +72,7 @@ pub struct Snapshot {
 
 #[derive(Debug)]
 struct Shared {
-    mix: Arc<Mix>,
+    level: Arc<Level>,
     work: Arc<dyn Work>,
     stop: AtomicBool,
     lives: Vec<Arc<Live>>,
@@ -84,9 +84,9 @@ pub struct Load {
     shared: Arc<Shared>,
     start: Arc<Start>,
     stall: StallWatch,
-    parts: Receiver<Result<MixTally, LoadError>>,
+    parts: Receiver<Result<LevelTally, LoadError>>,
     missing_parts: usize,
-    tally: MixTally,
+    tally: LevelTally,
     failure: Option<LoadError>,
 }
 
@@ -95,22 +95,22 @@ impl Load {
     ///
     /// # Errors
     /// Too few file descriptors or local ports.
-    pub fn start(prepared: &PreparedMix) -> Result<Self, LoadError> {
-        let mix = prepared.mix();
-        let connections = prepared.work().connections(mix.part.clients, mix.threads);
+    pub fn start(prepared: &PreparedLevel) -> Result<Self, LoadError> {
+        let level = prepared.level();
+        let connections = prepared.work().connections(level.part.clients, level.threads);
         raise_file_limit(connections as u64)?;
         if !prepared.is_loopback() {
             check_ports(connections as u64)?;
         }
-        let threads = mix.threads_here();
+        let threads = level.threads_here();
         let (sender, parts) = channel();
         let shared = Arc::new(Shared {
-            mix: mix.clone(),
+            level: level.clone(),
             work: prepared.work().clone(),
             stop: AtomicBool::new(false),
             lives: (0..threads).map(|_| Arc::default()).collect(),
         });
-        let start = Arc::new(Start::new(mix.start, mix.part.clients));
+        let start = Arc::new(Start::new(level.start, level.part.clients));
         for number in 0..threads {
             let (shared, sender): (_, Sender<_>) = (shared.clone(), sender.clone());
             let start = start.clone();
@@ -124,12 +124,12 @@ impl Load {
                 let _ = sender.send(part);
             });
         }
-        let mut tally = MixTally::new();
+        let mut tally = LevelTally::new();
         tally.generator.processes = 1;
         tally.client_cache = shared.work.client_cache();
         Ok(Self {
             shared,
-            stall: StallWatch::begin(start.clone(), mix.window.length_ns),
+            stall: StallWatch::begin(start.clone(), level.window.length_ns),
             start,
             parts,
             missing_parts: threads,
@@ -162,7 +162,7 @@ impl Load {
             bytes_in: sum(|live| &live.bytes_in),
             bytes_moved: sum(|live| &live.bytes_moved),
             errors: sum(|live| &live.errors),
-            clients_active: (self.shared.mix.part.clients as u64)
+            clients_active: (self.shared.level.part.clients as u64)
                 .saturating_sub(sum(|live| &live.clients_left)),
             p99_ms: p99_ns(self.shared.lives.iter().map(|live| &live.response_times))
                 .map(|ns| ns as f64 * 1000.0 / NS_PER_S as f64),
@@ -201,7 +201,7 @@ impl Load {
     ///
     /// # Errors
     /// The level is running, or an engine thread was lost.
-    pub fn result(&self) -> Result<&MixTally, LoadError> {
+    pub fn result(&self) -> Result<&LevelTally, LoadError> {
         match (self.missing_parts, &self.failure) {
             (0, None) => Ok(&self.tally),
             (0, Some(error)) => Err(error.clone()),
@@ -261,7 +261,7 @@ fn advice_on_limits(failure: &Failure) -> Option<String> {
 }
 
 fn pin(shared: &Shared, number: usize) -> Result<(), LoadError> {
-    let cpus = &shared.mix.cpus;
+    let cpus = &shared.level.cpus;
     if cpus.is_empty() {
         return Ok(());
     }
@@ -269,12 +269,16 @@ fn pin(shared: &Shared, number: usize) -> Result<(), LoadError> {
 }
 
 /// Runs from the first client's preparation to the last one's end.
-fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> Result<MixTally, LoadError> {
+fn run_engine_thread(
+    shared: &Arc<Shared>,
+    number: usize,
+    start: Arc<Start>,
+) -> Result<LevelTally, LoadError> {
     pin(shared, number)?;
     wake_on_time()?;
     shared.work.enter()?;
     let live = shared.lives[number].clone();
-    let thread = EngineThread::new(&shared.mix, number, start, shared.work.classes(), live)?;
+    let thread = EngineThread::new(&shared.level, number, start, shared.work.classes(), live)?;
     shared.work.spawn_clients(&thread);
     thread.executor.spawn(meter(thread.clone()));
     thread.executor.run(|| shared.stop.load(Ordering::Relaxed))?;
@@ -301,13 +305,13 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
 async fn meter(thread: Rc<EngineThread>) {
     let executor = &thread.executor;
     let start_ns = thread.start.wait(executor).await;
-    let window = thread.mix.window;
+    let window = thread.level.window;
     executor.sleep_until(start_ns + window.opens_ns()).await;
     let (before, delayed_ns) = (thread_cpu(), run_delay_ns());
     executor.start_lag();
     executor.start_ready_work();
     let closes_ns = start_ns + window.closes_ns();
-    if thread.mix.operations.is_some() {
+    if thread.level.operations.is_some() {
         while thread.working.get() > 0 && monotonic_ns() < closes_ns {
             executor
                 .sleep_until(closes_ns.min(monotonic_ns() + LOOK_NS))
@@ -326,7 +330,7 @@ async fn meter(thread: Rc<EngineThread>) {
     let mut tally = thread.tally.borrow_mut();
     tally.set_generator(used, executor.take_lag());
     let ready_work = executor.take_ready_work();
-    if !thread.mix.clients_block {
+    if !thread.level.clients_block {
         tally.set_waiting(ready_work, run_delay_ns);
     }
 }

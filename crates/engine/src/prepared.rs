@@ -2,10 +2,10 @@
 
 use crate::kind::{Material, OpenError, Secrets, Sections, Target, Work};
 use crate::kinds;
-use crate::mix::Mix;
+use crate::level::Level;
 use crate::problems::Problems;
 use crate::removal::Removal;
-use crate::spec::MixSpec;
+use crate::spec::LevelSpec;
 use serde_json::Value;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -55,15 +55,15 @@ impl Deref for OpenTarget {
 
 /// A valid level, with everything prepared that can be prepared in advance.
 #[derive(Debug, Clone)]
-pub struct PreparedMix {
-    mix: Arc<Mix>,
+pub struct PreparedLevel {
+    level: Arc<Level>,
     is_loopback: bool,
     work: Arc<dyn Work>,
 }
 
-impl PreparedMix {
+impl PreparedLevel {
     /// Checks a document, and prepares its work for an open target.
-    pub fn new(spec: &MixSpec, target: &OpenTarget, material: &Material) -> Result<Self, Problems> {
+    pub fn new(spec: &LevelSpec, target: &OpenTarget, material: &Material) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         problems.unless(
             spec.protocol == target.protocol && spec.target == target.section,
@@ -88,21 +88,21 @@ impl PreparedMix {
             ),
         );
         spec.check(&mut problems);
-        let mut mix = Mix::of(spec);
+        let mut level = Level::of(spec);
         if target.clients_block() {
             // These threads mostly wait for a disk, so the kernel chooses their CPUs.
-            (mix.engine_threads, mix.cpus) = (mix.part.clients, Vec::new());
-            mix.clients_block = true;
+            (level.engine_threads, level.cpus) = (level.part.clients, Vec::new());
+            level.clients_block = true;
         }
-        let mix = Arc::new(mix);
+        let level = Arc::new(level);
         let sections = Sections {
             workload: &spec.workload,
             client: &spec.client,
         };
-        let work = target.prepare(&mix, sections, material, &mut problems);
+        let work = target.prepare(&level, sections, material, &mut problems);
         let is_loopback = target.is_loopback();
         problems.none_or(work.map(|work| Self {
-            mix,
+            level,
             is_loopback,
             work,
         }))
@@ -113,8 +113,8 @@ impl PreparedMix {
         self.is_loopback
     }
 
-    pub(crate) fn mix(&self) -> &Arc<Mix> {
-        &self.mix
+    pub(crate) fn level(&self) -> &Arc<Level> {
+        &self.level
     }
 
     pub(crate) fn work(&self) -> &Arc<dyn Work> {

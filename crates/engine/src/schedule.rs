@@ -12,7 +12,7 @@
 //! `client.rs` determines lateness, `tally.rs` has the counts.
 
 use crate::arrival::{Law, OpenArrivals};
-use crate::mix::Mix;
+use crate::level::Level;
 use dyno_measure::NS_PER_S;
 use rand_xoshiro::rand_core::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -36,16 +36,16 @@ enum Source {
 }
 
 impl Source {
-    fn new(mix: &Mix, open: OpenArrivals, client: usize) -> Self {
+    fn new(level: &Level, open: OpenArrivals, client: usize) -> Self {
         let interval_ns = NS_PER_S as f64 / open.rate_per_s;
         match open.law {
             Law::Poisson => Self::Poisson {
-                mean_ns: interval_ns * mix.clients as f64,
-                random: mix.random(ARRIVAL_STREAM, client, 0),
+                mean_ns: interval_ns * level.clients as f64,
+                random: level.random(ARRIVAL_STREAM, client, 0),
             },
             Law::Uniform => Self::Uniform {
                 next: client as f64,
-                step: mix.clients as f64,
+                step: level.clients as f64,
                 interval_ns,
             },
         }
@@ -103,18 +103,18 @@ impl Schedule {
     /// Returns the schedule of one engine thread's `clients`, by their numbers, for a level that starts at
     /// `start_ns`.
     pub(crate) fn new(
-        mix: &Mix,
+        level: &Level,
         open: OpenArrivals,
         start_ns: u64,
         clients: impl ExactSizeIterator<Item = usize>,
     ) -> Self {
         // This thread's share of the queue, in proportion to its clients, rounded up.
-        let most_waiting = (open.queue as u128 * clients.len() as u128).div_ceil(mix.clients as u128);
+        let most_waiting = (open.queue as u128 * clients.len() as u128).div_ceil(level.clients as u128);
         let mut schedule = Self {
             start_ns,
-            length_ns: mix.window.length_ns,
-            window: mix.window.opens_ns()..mix.window.closes_ns(),
-            sources: clients.map(|client| Source::new(mix, open, client)).collect(),
+            length_ns: level.window.length_ns,
+            window: level.window.opens_ns()..level.window.closes_ns(),
+            sources: clients.map(|client| Source::new(level, open, client)).collect(),
             coming: BinaryHeap::new(),
             queue: VecDeque::new(),
             most_waiting: usize::try_from(most_waiting).unwrap_or(usize::MAX),

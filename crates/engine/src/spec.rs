@@ -74,7 +74,7 @@ pub enum StartRule {
 /// A level: a fixed load for a fixed time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct MixSpec {
+pub struct LevelSpec {
     pub version: u32,
     /// The protocol: a line of the table in `kinds/`.
     pub protocol: String,
@@ -128,7 +128,7 @@ impl WindowSpec {
     }
 }
 
-impl MixSpec {
+impl LevelSpec {
     /// Parses a document.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl MixSpec {
             );
             return Err(problems);
         }
-        let spec = value.and_then(|value| problems.section("mix", &value));
+        let spec = value.and_then(|value| problems.section("level", &value));
         problems.none_or(spec)
     }
 

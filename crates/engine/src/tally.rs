@@ -205,7 +205,7 @@ pub struct GeneratorTally {
 
 /// A level, or the part of a level that one thread or process executed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
-pub struct MixTally {
+pub struct LevelTally {
     /// The version of this document.
     #[merge(strategy = rule::max)]
     #[schemars(extend("x-column" = false))]
@@ -371,14 +371,14 @@ pub fn schema() -> Value {
     #[allow(dead_code)]
     struct Counted {
         #[serde(flatten)]
-        tally: MixTally,
+        tally: LevelTally,
         /// Each client.
         by_client: Vec<ClientTally>,
     }
     schema_for!(Counted).to_value()
 }
 
-impl MixTally {
+impl LevelTally {
     /// Returns an empty tally of this version.
     pub fn new() -> Self {
         Self {

@@ -2,7 +2,7 @@
 //! struct that holds it.
 
 use ciborium::Value;
-use dyno_engine::MixTally;
+use dyno_engine::LevelTally;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -14,7 +14,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, data: &impl Serialize) -> PyResult
 }
 
 /// Returns the counts of a level, with one row per client.
-pub(crate) fn counted<'py>(py: Python<'py>, tally: &MixTally) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn counted<'py>(py: Python<'py>, tally: &LevelTally) -> PyResult<Bound<'py, PyAny>> {
     let told = to_python(py, tally)?;
     told.set_item("by_client", to_python(py, &tally.by_client)?)?;
     Ok(told)

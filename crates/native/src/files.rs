@@ -63,7 +63,7 @@ impl Workspaces {
         };
         let files = py.detach(|| {
             let mut workload = DiskMix::new(Script::load(&options), seed, client);
-            dyno_workload::played(&mut workload, client, ledger.mix(), operations)
+            dyno_workload::played(&mut workload, client, ledger.level(), operations)
         });
         let contents = PyDict::new(py);
         for (path, bytes) in files {

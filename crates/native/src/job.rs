@@ -4,7 +4,7 @@ use crate::data::{counted, to_python};
 use crate::load::poisoned;
 use crate::question::AnswerError;
 use crate::target::Target;
-use dyno_engine::{FileJob, JobControl, JobFailure, JobLevels, MixTally, OpenTarget};
+use dyno_engine::{FileJob, JobControl, JobFailure, JobLevels, LevelTally, OpenTarget};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -83,7 +83,7 @@ impl Job {
             Some(Ok(levels)) => {
                 let parts: Vec<_> = levels
                     .iter()
-                    .map(|level| level.as_ref().map(MixTally::to_bytes))
+                    .map(|level| level.as_ref().map(LevelTally::to_bytes))
                     .collect();
                 let mut bytes = Vec::new();
                 ciborium::into_writer(&parts, &mut bytes)
@@ -129,7 +129,7 @@ pub fn merge_levels(py: Python<'_>, tallies: Vec<PyBackedBytes>) -> PyResult<Vec
         if parts.is_empty() {
             return Ok(None);
         }
-        let tally = MixTally::from_parts(parts.iter().map(Vec::as_slice)).map_err(PyValueError::new_err)?;
+        let tally = LevelTally::from_parts(parts.iter().map(Vec::as_slice)).map_err(PyValueError::new_err)?;
         counted(py, &tally).map(Some)
     };
     by_level.iter().map(merged).collect()

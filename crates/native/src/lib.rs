@@ -10,9 +10,9 @@ mod files;
 mod histogram;
 mod job;
 mod journal;
+mod level;
 mod load;
 mod look;
-mod mix;
 mod page;
 mod question;
 mod reference;
@@ -31,11 +31,11 @@ mod _native {
     #[pymodule_export]
     use crate::journal::{begin_journal, read_journal, Journal};
     #[pymodule_export]
+    use crate::level::{counted_schema, merge, prepare, PreparedLevel, Removal};
+    #[pymodule_export]
     use crate::load::Load;
     #[pymodule_export]
     use crate::look::{http_connect, http_get, names_loopback, smb_probe};
-    #[pymodule_export]
-    use crate::mix::{counted_schema, merge, prepare, PreparedMix, Removal};
     #[pymodule_export]
     use crate::page::{page_bytes, page_check, page_path, page_shown};
     #[pymodule_export]

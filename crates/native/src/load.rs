@@ -1,7 +1,7 @@
 //! A running level and its counts.
 
 use crate::data::{counted, to_python};
-use dyno_engine::{LoadError, PreparedMix};
+use dyno_engine::{LoadError, PreparedLevel};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -28,7 +28,7 @@ fn load_error(error: &LoadError) -> PyErr {
 }
 
 impl Load {
-    pub(crate) fn start(py: Python<'_>, prepared: &PreparedMix) -> PyResult<Self> {
+    pub(crate) fn start(py: Python<'_>, prepared: &PreparedLevel) -> PyResult<Self> {
         let load = py
             .detach(|| dyno_engine::Load::start(prepared))
             .map_err(|error| load_error(&error))?;

@@ -29,7 +29,7 @@ fn pool() -> &'static [u8] {
 pub struct Writing {
     pub client: u32,
     /// The level that wrote the content, so that data left by an earlier level is not mistaken for it.
-    pub mix: u32,
+    pub level: u32,
     /// Number of the file. A rename keeps the number.
     pub file: u32,
     /// Raised whenever the file, or a part of it, is rewritten.
@@ -38,7 +38,7 @@ pub struct Writing {
 
 /// Returns `bytes` bytes of the content, starting at `offset`; at most [`MOST_BYTES_AT_ONCE`].
 pub fn content_of(writing: Writing, offset: u64, bytes: usize) -> &'static [u8] {
-    let numbers = [writing.client, writing.mix, writing.file, writing.generation];
+    let numbers = [writing.client, writing.level, writing.file, writing.generation];
     let mut key = [0; 16];
     for (place, number) in key.chunks_exact_mut(4).zip(numbers) {
         place.copy_from_slice(&number.to_le_bytes());
@@ -54,7 +54,7 @@ mod tests {
 
     const ONE: Writing = Writing {
         client: 1,
-        mix: 4,
+        level: 4,
         file: 2,
         generation: 3,
     };
@@ -74,10 +74,10 @@ mod tests {
     }
 
     #[test]
-    fn clients_mixes_files_and_generations_differ() {
+    fn clients_levels_files_and_generations_differ() {
         let others = [
             Writing { client: 5, ..ONE },
-            Writing { mix: 5, ..ONE },
+            Writing { level: 5, ..ONE },
             Writing { file: 5, ..ONE },
             Writing { generation: 5, ..ONE },
         ];

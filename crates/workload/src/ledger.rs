@@ -19,7 +19,7 @@ const MOST_EXTENTS_OF_A_FILE: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Written { mix: u32, generation: u32 },
+    Written { level: u32, generation: u32 },
     Zero,
     Unknown,
 }
@@ -164,9 +164,9 @@ impl Contents {
             let same = match extent.kind {
                 Kind::Unknown => continue,
                 Kind::Zero => piece.iter().all(|&byte| byte == 0),
-                Kind::Written { mix, generation } => is_content(
+                Kind::Written { level, generation } => is_content(
                     Writing {
-                        mix,
+                        level,
                         generation,
                         ..writing
                     },
@@ -204,7 +204,7 @@ pub struct Mismatch {
 pub struct Ledger {
     client: u32,
     /// Level to which subsequent writes belong.
-    mix: u32,
+    level: u32,
     files: HashMap<u32, Contents>,
     next_file: u32,
     /// None: the path is known not to exist. A path that is not in the map may refer to any file or to none.
@@ -217,7 +217,7 @@ impl Ledger {
     pub fn new(client: u32) -> Self {
         Self {
             client,
-            mix: 0,
+            level: 0,
             files: HashMap::new(),
             next_file: 1,
             paths: BTreeMap::new(),
@@ -226,13 +226,13 @@ impl Ledger {
     }
 
     /// Starts a level, to which subsequent writes belong. Data of earlier levels stays known.
-    pub fn begin_mix(&mut self, mix: u32) {
-        self.mix = mix;
+    pub fn begin_level(&mut self, level: u32) {
+        self.level = level;
     }
 
     /// Returns the level to which writes currently belong.
-    pub fn mix(&self) -> u32 {
-        self.mix
+    pub fn level(&self) -> u32 {
+        self.level
     }
 
     pub fn client(&self) -> u32 {
@@ -259,7 +259,7 @@ impl Ledger {
         let file = self.file_of(slot)?;
         Some(Writing {
             client: self.client,
-            mix: self.mix,
+            level: self.level,
             file,
             generation,
         })
@@ -337,10 +337,10 @@ impl Ledger {
                 bytes,
                 generation,
             } => {
-                let mix = self.mix;
+                let level = self.level;
                 if let Some(file) = self.open_file(slot) {
                     file.unsent = true;
-                    let kind = Kind::Written { mix, generation };
+                    let kind = Kind::Written { level, generation };
                     file.put(offset, offset + u64::from(bytes), kind);
                 }
             }
@@ -463,7 +463,7 @@ impl Ledger {
     fn check_file(&self, id: u32, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         let writing = Writing {
             client: self.client,
-            mix: self.mix,
+            level: self.level,
             file: id,
             generation: 0,
         };

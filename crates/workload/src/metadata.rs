@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(empty.steps().count(), 2);
         let of = |generation| Writing {
             client: 0,
-            mix: 5,
+            level: 5,
             file: 1,
             generation,
         };

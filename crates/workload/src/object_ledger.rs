@@ -74,7 +74,7 @@ struct Entry {
 pub struct ObjectLedger {
     /// Number of the client thread, unique in the load.
     owner: u32,
-    mix: u32,
+    level: u32,
     generation: u32,
     entries: Vec<Entry>,
 }
@@ -89,16 +89,16 @@ impl ObjectLedger {
         };
         Self {
             owner,
-            mix: 0,
+            level: 0,
             generation: 0,
             entries: vec![entry; objects as usize],
         }
     }
 
     /// Returns the ledger of objects that all exist and never change.
-    pub fn shared(mix: u32, sizes: &[u64]) -> Self {
+    pub fn shared(level: u32, sizes: &[u64]) -> Self {
         let mut ledger = Self::new(u32::MAX, sizes.len() as u32);
-        ledger.mix = mix;
+        ledger.level = level;
         for (object, bytes) in (0..).zip(sizes) {
             let version = ledger.version(object, *bytes);
             ledger.entries[object as usize].known = Known::There(version);
@@ -107,8 +107,8 @@ impl ObjectLedger {
     }
 
     /// Starts a level, to which subsequent writes belong. Objects of earlier levels stay known.
-    pub fn begin_mix(&mut self, mix: u32) {
-        self.mix = mix;
+    pub fn begin_level(&mut self, level: u32) {
+        self.level = level;
     }
 
     pub fn objects(&self) -> u32 {
@@ -141,7 +141,7 @@ impl ObjectLedger {
         ObjectVersion {
             writing: Writing {
                 client: self.owner,
-                mix: self.mix,
+                level: self.level,
                 file: object,
                 generation: self.generation,
             },

@@ -17,15 +17,15 @@ struct InMemory {
 }
 
 /// Plays `workload`, whose client has no files yet: creates the workspace, performs this many operations and
-/// leaves. Returns its files by path. All operations succeed. Writes belong to `mix`.
+/// leaves. Returns its files by path. All operations succeed. Writes belong to `level`.
 pub fn played(
     workload: &mut impl FileWorkload,
     client: u32,
-    mix: u32,
+    level: u32,
     operations: u64,
 ) -> BTreeMap<String, Vec<u8>> {
     let mut books = Ledger::new(client);
-    books.begin_mix(mix);
+    books.begin_level(level);
     let mut disk = InMemory {
         files: BTreeMap::new(),
         open: HashMap::new(),

@@ -328,7 +328,7 @@ mod tests {
         let content = |client, generation, from: usize, to: usize| {
             let writing = Writing {
                 client,
-                mix: 5,
+                level: 5,
                 file: 1,
                 generation,
             };

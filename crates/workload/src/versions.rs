@@ -99,7 +99,7 @@ pub fn write_block(into: &mut Vec<u8>, block: Block, version: Version, bytes: u3
     let bytes = (bytes.max(LEAST_BLOCK_BYTES) as usize).min(MOST_BYTES_AT_ONCE);
     let body = Writing {
         client: version.writer,
-        mix: 0,
+        level: 0,
         file: block.path.0,
         generation: (version.number % (u64::from(u32::MAX) + 1)) as u32,
     };

@@ -41,7 +41,7 @@ class Spread:
 class Summary:
     """The summary of a curve. `points[i]` belongs to level i; None if no repetition finished that level.
 
-    `peak_mix` is the index of the highest mean; `peak` is biased upward by noise. `overall_average` is the mean of
+    `peak_level` is the index of the highest mean; `peak` is biased upward by noise. `overall_average` is the mean of
     the mean curve over the finished levels. `share_of_peak_kept` is the mean at the last level divided by the peak;
     None if the last level is missing, if there is only one level, or if the peak is zero. `still_rising`: the mean at
     the last finished level exceeds every earlier one by more than the noise, so the peak is a lower bound. If it is
@@ -49,7 +49,7 @@ class Summary:
     """
 
     points: tuple[Spread | None, ...]
-    peak_mix: int
+    peak_level: int
     peak: Spread
     overall_average: Spread
     share_of_peak_kept: float | None
@@ -82,15 +82,15 @@ def summarise(throughput: Throughput) -> Summary | None:
     if not finished:
         return None
     means = {index: point.mean for index, point in enumerate(points) if point is not None}
-    peak_mix = max(finished, key=lambda index: means[index])
-    peak = points[peak_mix]
+    peak_level = max(finished, key=lambda index: means[index])
+    peak = points[peak_level]
     average = _overall_average(throughput[:, finished], float(np.mean([means[index] for index in finished])))
-    assert peak is not None  # peak_mix is one of the finished levels
+    assert peak is not None  # peak_level is one of the finished levels
     last = len(points) - 1
     kept = means[last] / peak.mean if last in means and last > 0 and peak.mean > 0 else None
     return Summary(
         points=points,
-        peak_mix=peak_mix,
+        peak_level=peak_level,
         peak=peak,
         overall_average=average,
         share_of_peak_kept=kept,

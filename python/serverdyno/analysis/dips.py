@@ -52,7 +52,7 @@ LEAST_DIP = 0.05
 LEAST_DROP = 0.10
 COLLAPSE = 0.50
 """Smallest losses that count, as shares of the throughput."""
-FEWEST_MIXES = 4
+FEWEST_LEVELS = 4
 FEWEST_REPETITIONS = 3
 _SIMULATED = 20_000
 
@@ -109,7 +109,7 @@ def dips(loads: Sequence[float], throughput: Throughput) -> Dips:
     finished = np.flatnonzero(~np.isnan(throughput).all(axis=0))
     runs = throughput[:, finished]
     runs = runs[~np.isnan(runs).any(axis=1)]
-    if len(runs) < FEWEST_REPETITIONS or finished.size < FEWEST_MIXES or (runs <= 0).any():
+    if len(runs) < FEWEST_REPETITIONS or finished.size < FEWEST_LEVELS or (runs <= 0).any():
         return Dips(None, None, len(runs))
     load = np.asarray(loads, dtype=np.float64)[finished]
     logs = np.log(runs)
@@ -118,10 +118,10 @@ def dips(loads: Sequence[float], throughput: Throughput) -> Dips:
     found = _dips(curve, noise, critical)
     found += _drops(_filled(curve, load, found), noise, critical)
     in_order = sorted(found, key=lambda each: each.first)
-    return Dips(tuple(_in_all_mixes(each, finished) for each in in_order), noise, len(runs))
+    return Dips(tuple(_in_all_levels(each, finished) for each in in_order), noise, len(runs))
 
 
-def _in_all_mixes(found: ThroughputFall, finished: NDArray[np.intp]) -> ThroughputFall:
+def _in_all_levels(found: ThroughputFall, finished: NDArray[np.intp]) -> ThroughputFall:
     first, deepest, last = (int(finished[index]) for index in (found.first, found.deepest, found.last))
     return ThroughputFall(found.kind, first, deepest, last, found.lost, found.times_critical)
 
@@ -210,17 +210,17 @@ def _falls(curves: _Curves) -> _Curves:
 
 
 def _noise(logs: NDArray[np.float64]) -> float:
-    repetitions, mixes = logs.shape
+    repetitions, levels = logs.shape
     residuals = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
-    variance = (residuals**2).sum() / ((repetitions - 1) * (mixes - 1))
+    variance = (residuals**2).sum() / ((repetitions - 1) * (levels - 1))
     return float(np.sqrt(variance / repetitions))
 
 
 @lru_cache(maxsize=64)
-def _critical(mixes: int, repetitions: int) -> _Critical:
+def _critical(levels: int, repetitions: int) -> _Critical:
     random = np.random.default_rng(SEED)
-    curves = random.normal(size=(_SIMULATED, mixes))
-    degrees = (repetitions - 1) * (mixes - 1)
+    curves = random.normal(size=(_SIMULATED, levels))
+    degrees = (repetitions - 1) * (levels - 1)
     noise = np.sqrt(random.chisquare(degrees, _SIMULATED) / degrees)
 
     def exceeded(depths: _Curves) -> float:

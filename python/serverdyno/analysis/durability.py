@@ -89,7 +89,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class InMix:
+class InLevel:
     """Flushes and syncs in the window of one level.
 
     `border` is the maximum number of syncs that may precede the window.
@@ -136,16 +136,16 @@ class Witnesses:
 
 
 def judged(
-    mixes: Sequence[InMix], media: Media, *, syncs_known: bool, witnesses: Witnesses | None = None
+    levels: Sequence[InLevel], media: Media, *, syncs_known: bool, witnesses: Witnesses | None = None
 ) -> Outcome:
     """Return the outcome of one run, from the flushes and syncs in its windows and the medium below the files."""
-    flushes = sum(mix.flushes for mix in mixes)
+    flushes = sum(level.flushes for level in levels)
     if flushes == 0:
         return Outcome(SyncExtent.NO_FLUSH)
     if media.in_memory:
         return Outcome(SyncExtent.MEMORY)
     weak = media.weak
-    kept = syncs_known and _kept_in_each(mixes)
+    kept = syncs_known and _kept_in_each(levels)
     if because := witnesses.disagree(flushes, kept=kept) if witnesses and syncs_known else "":
         return Outcome(SyncExtent.UNKNOWN, because, weak)
     if kept:
@@ -154,19 +154,21 @@ def judged(
         )
     if not syncs_known or media.needs_no_sync:
         return Outcome(SyncExtent.UNKNOWN, media.needs_no_sync, weak)
-    few = SyncExtent.NONE if sum(mix.syncs for mix in mixes) <= STRAY_SHARE * flushes else SyncExtent.FEWER
+    few = (
+        SyncExtent.NONE if sum(level.syncs for level in levels) <= STRAY_SHARE * flushes else SyncExtent.FEWER
+    )
     return Outcome(few, weak=weak)
 
 
-def _kept_in_each(mixes: Sequence[InMix]) -> bool:
+def _kept_in_each(levels: Sequence[InLevel]) -> bool:
     """Return whether each level by itself is within its tolerance, and the total is a small part of the flushes."""
-    in_border = all(mix.missing <= mix.border for mix in mixes)
-    return in_border and missing(mixes) <= BORDER_MOST * sum(mix.flushes for mix in mixes)
+    in_border = all(level.missing <= level.border for level in levels)
+    return in_border and missing(levels) <= BORDER_MOST * sum(level.flushes for level in levels)
 
 
-def missing(mixes: Sequence[InMix]) -> int:
+def missing(levels: Sequence[InLevel]) -> int:
     """Return the missing syncs, summed over the levels that lack any."""
-    return sum(mix.missing for mix in mixes)
+    return sum(level.missing for level in levels)
 
 
 def unstable(before_ms: float, after_ms: float) -> bool:

@@ -109,7 +109,7 @@ class Improvement:
 
     `low_percent` and `high_percent` are the interval; None with one repetition. `observed_*` are the smallest and
     largest improvement between single runs (of the same repetition if `paired`), with a peak read at the level that the
-    other runs chose. `repetitions` is that of the side with fewer. `mixes` has the indices of the compared levels,
+    other runs chose. `repetitions` is that of the side with fewer. `levels` has the indices of the compared levels,
     which both sides finished. `base_read_at` and `other_read_at` are the levels from which a side's figure was read;
     empty: no whole run. `minimum_percent` is the minimum effect of the verdict; `equivalence_percent` is the margin of
     equivalence, and 0 means never equivalent. `odd` is the run that all these figures exclude. `p_value` is for the
@@ -130,7 +130,7 @@ class Improvement:
     observed_high_percent: float | None
     repetitions: int
     paired: bool
-    mixes: tuple[int, ...]
+    levels: tuple[int, ...]
     verdict: Verdict
     minimum_percent: float = 0.0
     equivalence_percent: float = 0.0
@@ -199,10 +199,10 @@ class Noise:
 
 def scatter_of(sides: Sequence[Runs], figure: Metric, *, paired: bool) -> Noise | None:
     """Return the noise of a run; None unless all sides have the same repetitions, two or more, with throughput."""
-    mixes = np.logical_and.reduce([_finished(side.throughput) for side in sides])
-    kept = [_whole_runs(side, mixes) for side in sides]
+    levels = np.logical_and.reduce([_finished(side.throughput) for side in sides])
+    kept = [_whole_runs(side, levels) for side in sides]
     repetitions = kept[0].repetitions
-    if any(side.repetitions != repetitions for side in kept) or not mixes.any():
+    if any(side.repetitions != repetitions for side in kept) or not levels.any():
         return None
     values = [_of_runs(side.throughput, figure) for side in kept if len(repetitions) >= FEWEST_REPETITIONS]
     if not values or any(each.min() <= 0 for each in values):
@@ -233,8 +233,8 @@ def unjudged(
 
     The contrast is None with one repetition, or if the two are not comparable.
     """
-    mixes = _finished(base.throughput) & _finished(other.throughput)
-    kept = (_whole_runs(base, mixes), _whole_runs(other, mixes))
+    levels = _finished(base.throughput) & _finished(other.throughput)
+    kept = (_whole_runs(base, levels), _whole_runs(other, levels))
     if paired:
         both = sorted(set(kept[0].repetitions) & set(kept[1].repetitions))
         kept = (_only(kept[0], both), _only(kept[1], both))
@@ -249,15 +249,15 @@ def unjudged(
         observed_high_percent=None,
         repetitions=min(len(side.repetitions) for side in kept),
         paired=paired,
-        mixes=tuple(np.flatnonzero(mixes).tolist()),
+        levels=tuple(np.flatnonzero(levels).tolist()),
         verdict=Verdict.NOT_COMPARABLE,
         minimum_percent=margins.minimum_percent,
         equivalence_percent=margins.equivalence_percent,
     )
-    if not nothing.mixes or nothing.repetitions == 0:
+    if not nothing.levels or nothing.repetitions == 0:
         return nothing, None
     base_at, other_at = (
-        tuple(nothing.mixes[mix] for mix in _read_at(side.throughput, figure)) for side in kept
+        tuple(nothing.levels[level] for level in _read_at(side.throughput, figure)) for side in kept
     )
     placed = replace(nothing, base_read_at=base_at, other_read_at=other_at)
     return _estimate(placed, *kept)
@@ -267,8 +267,8 @@ def _finished(throughput: Throughput) -> NDArray[np.bool_]:
     return np.asarray(~np.isnan(throughput).all(axis=0))
 
 
-def _whole_runs(runs: Runs, mixes: NDArray[np.bool_]) -> Runs:
-    compared = runs.throughput[:, mixes]
+def _whole_runs(runs: Runs, levels: NDArray[np.bool_]) -> Runs:
+    compared = runs.throughput[:, levels]
     whole = ~np.isnan(compared).any(axis=1)
     repetitions = tuple(runs.repetitions[row] for row in np.flatnonzero(whole))
     return Runs(repetitions, compared[whole])
@@ -288,7 +288,7 @@ def _read_at(runs: Throughput, figure: Metric) -> list[int]:
     """Return the columns of `runs` from which `_of_runs` reads."""
     if figure is Metric.OVERALL_AVERAGE:
         return list(range(runs.shape[1]))
-    return sorted({int(mix) for mix in peak.chosen(runs)})
+    return sorted({int(level) for level in peak.chosen(runs)})
 
 
 def _estimate(nothing: Improvement, base: Runs, other: Runs) -> tuple[Improvement, Contrast | None]:

@@ -41,7 +41,7 @@ class AtLevel:
     `at_least`: only the faster side was held back, so the true gap may be larger.
     """
 
-    mix: int
+    index: int
     base: float
     other: float
     percent: float
@@ -108,7 +108,7 @@ def at_levels(
 
 def _comparable_alone(level: AtLevel, pair: Pair) -> AtLevel:
     """Return the level without its verdict if the two are not comparable. The measured figures stay."""
-    of_base, of_other = (side.conditions((level.mix,)) for side in pair)
+    of_base, of_other = (side.conditions((level.index,)) for side in pair)
     differ = differs(pair[0].did, pair[1].did)
     if why := obstacles(of_base, of_other, level, differs_in_durability=differ):
         return replace(level, verdict=Verdict.NOT_COMPARABLE, obstacles=why)
@@ -118,8 +118,8 @@ def _comparable_alone(level: AtLevel, pair: Pair) -> AtLevel:
 
 def _of_pair(base: Runs, other: Runs, paired: bool) -> list[_Found]:
     found = []
-    for mix in range(base.throughput.shape[1]):
-        sides = [_at(runs, mix) for runs in (base, other)]
+    for level in range(base.throughput.shape[1]):
+        sides = [_at(runs, level) for runs in (base, other)]
         if paired:
             both = sorted(sides[0].keys() & sides[1].keys())
             sides = [{number: side[number] for number in both} for side in sides]
@@ -131,13 +131,13 @@ def _of_pair(base: Runs, other: Runs, paired: bool) -> list[_Found]:
         contrast = None
         if min(len(of_side) for of_side in values) >= FEWEST_REPETITIONS:
             contrast = of_two(np.log(values[0]), np.log(values[1]), rounds)
-        found.append((AtLevel(mix, low, high, percent_improvement(low, high)), contrast))
+        found.append((AtLevel(level, low, high, percent_improvement(low, high)), contrast))
     return found
 
 
-def _at(runs: Runs, mix: int) -> dict[int, float]:
+def _at(runs: Runs, level: int) -> dict[int, float]:
     """Return the figure of each repetition that finished the level."""
-    column = runs.throughput[:, mix]
+    column = runs.throughput[:, level]
     return {
         number: float(value)
         for number, value in zip(runs.repetitions, column, strict=True)

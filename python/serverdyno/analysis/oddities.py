@@ -13,7 +13,7 @@ COUNT_TOLERANCE = 0.001
 A server's log may be read just before its last lines are written.
 """
 RANGE_SHARE = 0.20
-"""Range of a point's repetitions as a share of their mean above which another repetition could well change the
+"""Range of a level's repetitions as a share of their mean above which another repetition could well change the
 figure."""
 TAIL_TIMES = 100
 """Ratio of p99.9 to p50 at which the tail counts as long."""
@@ -39,7 +39,7 @@ def counts_agree(served: int, answered: int, failed: int) -> bool:
 
 
 def wide_range(minimum: float, maximum: float, mean: float) -> float | None:
-    """Return the range of a point's repetitions as a share of their mean; None if it is usual."""
+    """Return the range of a level's repetitions as a share of their mean; None if it is usual."""
     share = (maximum - minimum) / mean if mean > 0 else 0.0
     return share if share > RANGE_SHARE else None
 

@@ -47,12 +47,12 @@ _HERMITE = 80
 class Peak:
     """The peak of one configuration, over the runs that finished every level that any run finished.
 
-    `mix` is the index of `highest_mean`. `value` is cross-validated; with one run, it is the highest figure. `low`
+    `index` is that of `highest_mean`. `value` is cross-validated; with one run, it is the highest figure. `low`
     and `high` are its 95 % interval; None with one run. `candidates` are the indices of the levels that can't be told
     from the peak, including its own; None: that can't be judged (one run, or a level without throughput).
     """
 
-    mix: int
+    index: int
     highest_mean: float
     value: float
     low: float | None
@@ -72,12 +72,12 @@ def peak(throughput: Throughput) -> Peak | None:
     low, high = _interval(runs)
     not_apart = candidates(runs)
     return Peak(
-        mix=int(finished[means.argmax()]),
+        index=int(finished[means.argmax()]),
         highest_mean=float(means.max()),
         value=float(of_runs(runs).mean()),
         low=low,
         high=high,
-        candidates=None if not_apart is None else tuple(int(finished[mix]) for mix in not_apart),
+        candidates=None if not_apart is None else tuple(int(finished[level]) for level in not_apart),
         repetitions=len(runs),
     )
 
@@ -119,14 +119,14 @@ def _choice_variance(runs: Throughput) -> float:
     compete = candidates(positive) if positive.size else None
     if compete is None or len(compete) == 1:
         return 0.0
-    return _mix_variance(np.log(positive[:, compete]))
+    return _level_variance(np.log(positive[:, compete]))
 
 
-def _mix_variance(logs: NDArray[np.float64]) -> float:
+def _level_variance(logs: NDArray[np.float64]) -> float:
     """Return the variance of runs x levels after removal of the means of each run and each level."""
-    repetitions, mixes = logs.shape
+    repetitions, levels = logs.shape
     residuals = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
-    return float((residuals**2).sum() / ((repetitions - 1) * (mixes - 1)))
+    return float((residuals**2).sum() / ((repetitions - 1) * (levels - 1)))
 
 
 @lru_cache(maxsize=256)
@@ -149,15 +149,15 @@ def critical_value(others: int, degrees_of_freedom: int, confidence: float = CON
 
 def candidates(runs: Throughput) -> NDArray[np.intp] | None:
     """Return the levels that can't be told from the peak, given runs that finished every level; None: see `Peak`."""
-    repetitions, mixes = runs.shape
-    if mixes == 1:
+    repetitions, levels = runs.shape
+    if levels == 1:
         return np.array([0])
     if repetitions < 2 or (runs <= 0).any():
         return None
     logs = np.log(runs)
     means = logs.mean(axis=0)
-    critical = critical_value(mixes - 1, (repetitions - 1) * (mixes - 1))
-    reach = critical * np.sqrt(_mix_variance(logs) * 2 / repetitions)
+    critical = critical_value(levels - 1, (repetitions - 1) * (levels - 1))
+    reach = critical * np.sqrt(_level_variance(logs) * 2 / repetitions)
     # A small tolerance for rounding ensures that the highest mean itself is included.
     return np.flatnonzero(means >= means.max() - reach - 1e-12)
 

@@ -3,7 +3,7 @@
 A mean over a window describes a server only if the server keeps its speed. A server that slows down when a buffer is
 full, or speeds up once a cache is warm, has two speeds. The mean then depends on the length of the window. The halves
 are compared by a t test of their log ratio. The noise is that of single seconds within the halves, over all repetitions
-of a point, and at least Poisson's. Neighbouring seconds that resemble each other do not count as noise: a server that
+of a level, and at least Poisson's. Neighbouring seconds that resemble each other do not count as noise: a server that
 wanders for seconds is not steady either.
 
 Whole seconds are used instead of shorter bins, because bins that resemble their neighbours make the noise look
@@ -41,7 +41,7 @@ RISK = 0.01
 def drifts(windows: Sequence[Sequence[int]]) -> list[float | None]:
     """Return, for each window that was not steady, its second half / the first - 1; None for the others.
 
-    `windows` gives the successes in each whole second, for each repetition of one point. If the number of seconds is
+    `windows` gives the successes in each whole second, for each repetition of one level. If the number of seconds is
     odd, the middle second is in neither half. The result is also None if a window is too short or a half has no
     success.
     """

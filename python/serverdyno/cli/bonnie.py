@@ -20,7 +20,7 @@ from serverdyno.cli.one_liner import AsJson, Authentication, Directory, Hours, I
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from serverdyno.store.records import MixRecord
+    from serverdyno.store.records import LevelRecord
 
 EXAMPLE = "Example: dyno bonnie -d /mnt/disk -s 2047 -m mydisk; or -d nfs://127.0.0.1/export"
 MIB = 1 << 20
@@ -189,7 +189,7 @@ def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
         )
 
 
-def _tell_bound(records: Sequence[MixRecord], bound: float | None) -> None:
+def _tell_bound(records: Sequence[LevelRecord], bound: float | None) -> None:
     """Print which phases the bound of the rate limited."""
     from serverdyno.analysis.trust import rate_marks  # noqa: PLC0415
 

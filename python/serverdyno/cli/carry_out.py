@@ -55,7 +55,7 @@ def carry_out_and_report(
     if rest:
         left = time_left(head.suites, list(rest.values()), head.plan.testbed)
         # If a level has a number of operations, it ends after them, and its length is only an upper bound.
-        is_bound = any(mix.operations is not None for mix in head.mixes)
+        is_bound = any(level.operations is not None for level in head.levels)
         about = "at most" if is_bound else "about"
         takes = f", {about} {format_duration_s(left.total_s())} in all" if left.load_s else ""
         say(console, f"{plural(len(rest), 'run')}{takes}")
@@ -94,9 +94,9 @@ def carry_out_and_report(
 def _without_result(experiment: Experiment) -> list[str]:
     """Return the configurations without a success at any load level. Failed steps are left out: they fail their run."""
     succeeded: dict[str, int] = {}
-    for mix in experiment.readable_mixes()[0]:
-        if mix.step is None:
-            succeeded[mix.configuration] = succeeded.get(mix.configuration, 0) + mix.operations
+    for level in experiment.readable_levels()[0]:
+        if level.step is None:
+            succeeded[level.configuration] = succeeded.get(level.configuration, 0) + level.operations
     return [name for name, count in succeeded.items() if not count]
 
 
@@ -157,7 +157,7 @@ def _search(experiment: Experiment) -> NextRate | None:
     from serverdyno.report.subjects import capacity  # noqa: PLC0415
 
     def next_rate(run: RunKey) -> int | None:
-        records = [record for record in experiment.mixes() if record.run == run.number]
+        records = [record for record in experiment.levels() if record.run == run.number]
         return capacity.next_rate(experiment.head.suite, records)
 
     return next_rate

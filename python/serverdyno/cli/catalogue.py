@@ -71,22 +71,22 @@ def show(
     )
     for suite in head.suites:
         say_load(out, suite, head.configurations)
-        mixes = head.of_suite(suite).mixes
+        levels = head.of_suite(suite).levels
         if suite.ends_when_done:
-            say(out, f"{len(mixes)} levels that end when their work is done; scale {head.scale:g}")
+            say(out, f"{len(levels)} levels that end when their work is done; scale {head.scale:g}")
             continue
-        levels = ", ".join(f"{mix.clients} x {mix.threads}" for mix in mixes)
-        say(out, f"load levels (clients x threads): {levels}; {mixes[0].length_s:g} s per level")
+        loads = ", ".join(f"{level.clients} x {level.threads}" for level in levels)
+        say(out, f"load levels (clients x threads): {loads}; {levels[0].length_s:g} s per level")
     _, state, highest = _told(opened)
     say(out, f"state: {state}; highest: {highest or 'not measured'}")
     finished, notes = opened.finished(), opened.run_notes()
     for run in head.order:
-        done = sum((run.number, mix.index) in finished for mix in head.mixes)
+        done = sum((run.number, level.index) in finished for level in head.levels)
         note = notes.get(run.number)
         reason = f": {note.reason}" if note is not None and note.reason else ""
         say(
             out,
-            f"  {run.folder}  {done} of {len(head.mixes)} levels, {note.state if note else 'not begun'}{reason}",
+            f"  {run.folder}  {done} of {len(head.levels)} levels, {note.state if note else 'not begun'}{reason}",
         )
     page = opened.report_page
     say(out, f"report: {page}" if page.is_file() else f"no report yet; to write it: dyno report {experiment}")
@@ -114,20 +114,20 @@ def _told(opened: Experiment) -> tuple[str, str, str]:
     """Return the servers, the state, and the highest mean throughput with its level, as in the report."""
     head = opened.head
     servers = ", ".join(dict.fromkeys(configuration.name for configuration in head.configurations))
-    records = [record for record in opened.mixes() if record.void is None]
-    planned = len(head.order) * len(head.mixes)
+    records = [record for record in opened.levels() if record.void is None]
+    planned = len(head.order) * len(head.levels)
     failed = sum(note.state == "failed" for note in opened.run_notes().values())
     state = "complete" if len(records) == planned else f"{len(records)} of {planned} levels"
     state += f", {failed} failed" if failed else ""
     # Suites may use different units, so the highest value is that of the first timed suite.
     timed = next((suite for suite in head.suites if not suite.ends_when_done), head.suite)
-    of_first = {mix.index for mix in head.of_suite(timed).mixes if mix.step is None}
-    records = [record for record in records if record.mix in of_first]
+    of_first = {level.index for level in head.of_suite(timed).levels if level.step is None}
+    records = [record for record in records if record.level in of_first]
     if not records:
         return servers, state, ""
     terms = timed.terms
     levels: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for record in records:
-        levels[record.configuration, record.mix, record.clients].append(terms.throughput(record))
+        levels[record.configuration, record.level, record.clients].append(terms.throughput(record))
     (name, _, clients), values = max(levels.items(), key=lambda level: fmean(level[1]))
     return servers, state, f"{terms.written(fmean(values))} {terms.unit}, {name}, {clients} clients"

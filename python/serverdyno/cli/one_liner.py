@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from serverdyno.plan.locate import KeyPath
     from serverdyno.plan.model import Plan, Suite
-    from serverdyno.store.records import MixRecord
+    from serverdyno.store.records import LevelRecord
 
 PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
 Directory = Annotated[
@@ -130,7 +130,7 @@ def read(given: Mapping[str, Any], fields: Mapping[str, FieldInfo], command: str
 
 def run(
     suite: Suite, place: Place, values: Mapping[str, Any], into: Path | None, *, command: str
-) -> tuple[list[MixRecord], str, Suite]:
+) -> tuple[list[LevelRecord], str, Suite]:
     """Measure a suite once. Return its records, the URL of the server, and the suite as it ran.
 
     `values` contains keys of the plan, and `max_rate_per_s`. Raises DynoError, also if the run fails.
@@ -158,7 +158,7 @@ def run(
             note = experiment.run_notes()[1]
             raise ServerError(note.reason, hint=note.hint)
         url = plan.servers[0].url or plan.servers[0].server
-        return experiment.mixes(), url, experiment.head.suite
+        return experiment.levels(), url, experiment.head.suite
 
 
 def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
@@ -209,7 +209,7 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
     """Return the server of the plan. Raises UserError."""
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import protocols  # noqa: PLC0415
-    from serverdyno.plan.expand import mixes  # noqa: PLC0415
+    from serverdyno.plan.expand import levels  # noqa: PLC0415
 
     by_kerberos = place.authentication == "kerberos"
     if place.server is not None:
@@ -260,7 +260,7 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
         )
     if max_rate_per_s is not None:
         server["bounds"] = {
-            "max_clients": max(mix.clients for mix in mixes(suite)),
+            "max_clients": max(level.clients for level in levels(suite)),
             "max_rate_per_s": max_rate_per_s,
             "max_length_s": suite.length_s,
         }

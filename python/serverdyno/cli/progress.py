@@ -13,9 +13,9 @@ from rich.text import Text
 from serverdyno import clean, interrupts, wording
 from serverdyno.errors import DynoError
 from serverdyno.plan.axis import Loaded
-from serverdyno.plan.model import Mix, RunKey
+from serverdyno.plan.model import Level, RunKey
 from serverdyno.run.progress import PresentRate, Progress
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from serverdyno.units import format_count, format_duration_s
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ class PlainLines:
     def stage(self, text: str) -> None:
         self.say(text)
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
         """Record the time left, which is printed at the end of the level."""
-        self._left_s = left_s - mix.length_s
+        self._left_s = left_s - level.length_s
 
-    def mix_tick(self, snapshot: Snapshot) -> None: ...
+    def level_tick(self, snapshot: Snapshot) -> None: ...
 
-    def mix_finished(self, record: MixRecord) -> None:
+    def level_finished(self, record: LevelRecord) -> None:
         """Print clients, throughput, errors and time left."""
         left = "" if record.step is not None else f", {format_duration_s(self._left_s)} left"
         self.say(f"{_finished(record)}{left}")
@@ -96,16 +96,16 @@ class LiveLine(PlainLines):
         super().__init__(console, tells_failures=tells_failures, spelled=spelled)
         self._live = live
         self._run: RunKey | None = None
-        self._mix: Mix | None = None
+        self._level: Level | None = None
         self._rate = PresentRate()
-        self._levels: list[MixRecord] = []
+        self._levels: list[LevelRecord] = []
 
     def stage(self, text: str) -> None:
         self._show(Text(clean.line(text), "dim"))
 
-    def mix_finished(self, record: MixRecord) -> None:
+    def level_finished(self, record: LevelRecord) -> None:
         """Print the finished line and add a bar to the chart."""
-        super().mix_finished(record)
+        super().level_finished(record)
         if record.step is None:
             self._levels.append(record)
 
@@ -113,29 +113,29 @@ class LiveLine(PlainLines):
         with interrupts.held():
             self._live.update(Group(*map(Text, bars(self._levels[-MOST_BARS:])), line), refresh=True)
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
         """Start the live line of a level; each run begins a new chart."""
         if self._levels and self._levels[0].run != run.number:
             self._levels = []
-        self._run, self._mix, self._left_s, self._rate = run, mix, left_s - mix.length_s, PresentRate()
+        self._run, self._level, self._left_s, self._rate = run, level, left_s - level.length_s, PresentRate()
 
-    def mix_tick(self, snapshot: Snapshot) -> None:
+    def level_tick(self, snapshot: Snapshot) -> None:
         """Show the rate since the last tick, the p99, the errors and the time left."""
-        if self._run is None or self._mix is None:
+        if self._run is None or self._level is None:
             return
         if snapshot["elapsed_s"] == 0:
             self._show(
                 Text(
-                    f"{self._run.configuration} r{self._run.repetition}  {_load(self._mix)}  "
+                    f"{self._run.configuration} r{self._run.repetition}  {_load(self._level)}  "
                     f"{snapshot['clients_prepared']} ready"
                 )
             )
             return
         rate = self._rate.at(snapshot) or 0.0
-        rest_s = max(0.0, self._mix.length_s - snapshot["elapsed_s"])
+        rest_s = max(0.0, self._level.length_s - snapshot["elapsed_s"])
         self._show(
             Text(
-                f"{self._run.configuration} r{self._run.repetition}  {_load(self._mix)}  "
+                f"{self._run.configuration} r{self._run.repetition}  {_load(self._level)}  "
                 f"{format_count(rate)} operations/s  {_p99(snapshot)}{snapshot['errors']} errors; "
                 f"{format_duration_s(rest_s)} left at this level, {format_duration_s(rest_s + self._left_s)} "
                 "in total"
@@ -148,18 +148,18 @@ def _p99(snapshot: Snapshot) -> str:
     return "" if snapshot["p99_ms"] is None else f"p99 {wording.significant(snapshot['p99_ms'])} ms  "
 
 
-def bars(levels: Sequence[MixRecord]) -> list[str]:
+def bars(levels: Sequence[LevelRecord]) -> list[str]:
     """Return a line for each load level: clients, a bar for the rate, operations/s, p99 and errors."""
     highest = max((record.operations_s for record in levels), default=0.0)
     return [_bar(record, highest) for record in levels]
 
 
-def _load(mix: Loaded) -> str:
+def _load(level: Loaded) -> str:
     """Return the load as text: `8 clients`, or `1,000/s come` for open load."""
-    return f"{mix.clients} clients" if mix.rate_per_s is None else f"{mix.rate_per_s:,}/s come"
+    return f"{level.clients} clients" if level.rate_per_s is None else f"{level.rate_per_s:,}/s come"
 
 
-def _bar(record: MixRecord, highest: float) -> str:
+def _bar(record: LevelRecord, highest: float) -> str:
     rate = record.operations_s
     eighths = round(rate / highest * BAR_CELLS * 8) if highest else 0
     bar = FULL * (eighths // 8) + (PARTS[eighths % 8] if eighths % 8 else "")
@@ -171,7 +171,7 @@ def _bar(record: MixRecord, highest: float) -> str:
     )
 
 
-def _finished(record: MixRecord) -> str:
+def _finished(record: LevelRecord) -> str:
     if record.step is not None:
         return f"{record.configuration} r{record.repetition}  {record.name:>24}  {record.window_s:.3f} s"
     rate = format_count(record.operations_s)

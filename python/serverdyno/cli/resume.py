@@ -22,7 +22,7 @@ def resume(
 ) -> None:
     """Continue an experiment after an interruption, failed runs or damaged records.
 
-    Damaged records are renamed, not deleted, and their mixes are measured again.
+    Damaged records are renamed, not deleted, and their levels are measured again.
     """
     from rich.console import Console  # noqa: PLC0415
 

@@ -22,17 +22,17 @@ def list_suites() -> None:
 
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.plan import suites  # noqa: PLC0415
-    from serverdyno.plan.expand import mixes  # noqa: PLC0415
+    from serverdyno.plan.expand import levels  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
-    table = Table("suite", "mixes", "clients", "one run takes", "what it is", box=None, header_style="bold")
+    table = Table("suite", "levels", "clients", "one run takes", "what it is", box=None, header_style="bold")
     for name in suites.names():
         suite = suites.load(name)
-        levels = mixes(suite)
-        clients = f"{min(mix.clients for mix in levels)} to {max(mix.clients for mix in levels)}"
-        takes = format_duration_s(sum(mix.length_s for mix in levels))
+        planned = levels(suite)
+        clients = f"{min(level.clients for level in planned)} to {max(level.clients for level in planned)}"
+        takes = format_duration_s(sum(level.length_s for level in planned))
         takes = "until it is done" if suite.ends_when_done else takes
-        table.add_row(name, str(len(levels)), clients, takes, suite.title)
+        table.add_row(name, str(len(planned)), clients, takes, suite.title)
     out = standard_output()
     out.print(table)
     say(
@@ -52,7 +52,7 @@ def show(
 
     from serverdyno.cli.output import standard_output  # noqa: PLC0415
     from serverdyno.plan import suites  # noqa: PLC0415
-    from serverdyno.plan.expand import mixes  # noqa: PLC0415
+    from serverdyno.plan.expand import levels  # noqa: PLC0415
 
     suite, console = suites.load(name), standard_output()
     console.print(suite.title, style="bold")
@@ -62,5 +62,5 @@ def show(
     for key, value in suite.parameters().items():
         parameters.add_row(key, str(value), suite.certainty.get(key, ""))
     console.print(parameters)
-    named = [mix.name if mix.step else f"{mix.clients} x {mix.threads}" for mix in mixes(suite)]
-    console.print("mixes: " + ", ".join(named), highlight=False)
+    named = [level.name if level.step else f"{level.clients} x {level.threads}" for level in levels(suite)]
+    console.print("levels: " + ", ".join(named), highlight=False)

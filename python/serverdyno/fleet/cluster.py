@@ -37,12 +37,12 @@ from serverdyno.probes.noise import process_cpu_s
 
 Told = TypeVar("Told")
 
-MIX_LOOK_S = 1.2
+LEVEL_LOOK_S = 1.2
 """Longest time between two reports of a node on a level: a level of 2 s needs two reports and no ping."""
 PING_S = 1.5
 """Time from the last message of a node to a ping.
 
-It is longer than `MIX_LOOK_S`, so no pings are sent during a level.
+It is longer than `LEVEL_LOOK_S`, so no pings are sent during a level.
 """
 CONNECT_S = 0.75
 CONNECT_LOOKS = 5
@@ -65,7 +65,7 @@ STANDS_STILL = "its machine answers, but the node does not run: it was stopped (
 class DaskNode:
     """One node, as seen by the controller."""
 
-    look_s = MIX_LOOK_S
+    look_s = LEVEL_LOOK_S
 
     def __init__(self, cluster: Cluster, name: str, address: str, told: dict[str, Any]) -> None:
         """Create the node. `told` has its facts, see `facts.node_facts`."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from serverdyno._native import AnswerError, SessionError, Target
 from serverdyno.errors import ConsentError, ServerError, UserError, no_answer
-from serverdyno.plan.model import Bounds, Mix
+from serverdyno.plan.model import Bounds, Level
 from serverdyno.plan.open_load import MAX_RATE_PER_S
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.base import Protocol
@@ -46,7 +46,7 @@ def open_target(  # noqa: PLR0913 (what a target is opened with)
     access: Access,
     settings: SectionModel,
     bounds: Bounds | None = None,
-    mixes: Sequence[Mix] = (),
+    levels: Sequence[Level] = (),
     *,
     timeout_s: float = LOOK_S,
 ) -> Target:
@@ -56,7 +56,7 @@ def open_target(  # noqa: PLR0913 (what a target is opened with)
 
     Raises UserError, ServerError, or ConsentError that says how to give consent.
     """
-    _check_bounds(access.url, bounds, mixes)
+    _check_bounds(access.url, bounds, levels)
     section = json.dumps(protocol.target_section(access, settings))
 
     def opened(token: str | None) -> Target:
@@ -80,25 +80,25 @@ def open_target(  # noqa: PLR0913 (what a target is opened with)
     return target
 
 
-def _check_bounds(url: str, bounds: Bounds | None, mixes: Sequence[Mix]) -> None:
-    for mix in mixes:
+def _check_bounds(url: str, bounds: Bounds | None, levels: Sequence[Level]) -> None:
+    for level in levels:
         # Levels that end when their work is done are not checked for length: they are stopped at the bound.
-        if bounds and (mix.clients > bounds.max_clients or mix.planned_s > bounds.max_length_s):
+        if bounds and (level.clients > bounds.max_clients or level.planned_s > bounds.max_length_s):
             raise UserError(
-                f"load level {mix.name}, {mix.clients} clients for {mix.length_s:g} s, exceeds the bounds "
+                f"load level {level.name}, {level.clients} clients for {level.length_s:g} s, exceeds the bounds "
                 f"of {url}: {bounds.max_clients} clients and {bounds.max_length_s:g} s"
             )
 
 
-def bounds_of_ours(mixes: Sequence[Mix]) -> Bounds:
+def bounds_of_ours(levels: Sequence[Level]) -> Bounds:
     """Return the bounds for a server that dyno started outside loopback, which exists only for these levels.
 
     The rate is higher than any server can answer, so that it does not slow the clients.
     """
     return Bounds(
-        max_clients=max(mix.clients for mix in mixes),
+        max_clients=max(level.clients for level in levels),
         max_rate_per_s=MAX_RATE_PER_S,
-        max_length_s=max(mix.length_s for mix in mixes),
+        max_length_s=max(level.length_s for level in levels),
     )
 
 

@@ -77,7 +77,7 @@ def in_this_process(target: _native.Target, cpus: Sequence[int]) -> Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class GroupLevel:
     """The counts of a level, in total and per participating node."""
 
     result: Counted
@@ -113,7 +113,7 @@ class GroupLoad:
         self._tallies: dict[Node, bytes] = {}
         self._asked: set[Node] = set()
 
-    def carry_out(self, at_gate: AtGate) -> list[Level | None]:
+    def carry_out(self, at_gate: AtGate) -> list[GroupLevel | None]:
         """Run the group and return the counts of each level. Raises DynoError.
 
         Even after an error, the load is ended and each node removes the files that it created. After a
@@ -196,13 +196,13 @@ class GroupLoad:
     def _is_here(self) -> bool:
         return isinstance(self._nodes[0], ThisProcess)
 
-    def _levels(self) -> list[Level | None]:
+    def _levels(self) -> list[GroupLevel | None]:
         own = {node: _counted([self._tallies[node]]) for node in self._nodes}
         together = _counted([self._tallies[node] for node in self._nodes])
         return [
             None
             if result is None
-            else Level(
+            else GroupLevel(
                 result,
                 []
                 if self._is_here

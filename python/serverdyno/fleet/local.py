@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from serverdyno import _native
 from serverdyno.counted import Counted
 from serverdyno.errors import UserError
-from serverdyno.fleet.document import mix_document
+from serverdyno.fleet.document import level_document
 from serverdyno.fleet.fleet import FleetLoad, FleetRemoval
 from serverdyno.fleet.load_setup import LoadSetup
-from serverdyno.plan.model import Mix
+from serverdyno.plan.model import Level
 from serverdyno.servers import waiting
 
 TICK_S = 0.25
@@ -20,17 +20,17 @@ STOP_WAIT_S = 10.0  # a stopped level ends sooner
 OnTick = Callable[[float, "_native.Snapshot"], None]
 
 
-def stream_seed(seed: int, repetition: int, mix: int) -> int:
+def stream_seed(seed: int, repetition: int, level: int) -> int:
     """Return the seed of one level. It is the same for every configuration, so that all get the same requests.
 
     For file servers, all levels of a run have the seed of level 0: clients keep the order of their operations, so
     that the levels of a curve differ only in the number of clients.
     """
-    digest = hashlib.sha256(f"{seed}/{repetition}/{mix}".encode()).digest()
+    digest = hashlib.sha256(f"{seed}/{repetition}/{level}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
 
 
-def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> Counted:
+def run_level(level: Level, setup: LoadSetup, seed: int, on_tick: OnTick) -> Counted:
     """Run one level to its end and return its counts.
 
     `on_tick` is called at the start and the end of the level and of its window, and a few times per second in between.
@@ -39,12 +39,12 @@ def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> Counted:
     call is interrupted, the load ends.
     """
     try:
-        load = _started(mix, setup, seed)
+        load = _started(level, setup, seed)
     except (ValueError, OSError) as error:
-        raise _impossible(mix, error) from error
+        raise _impossible(level, error) from error
     try:
         on_tick(_elapsed_s(load), load.snapshot())
-        while not load.wait(_until_next_look(_elapsed_s(load), mix)):
+        while not load.wait(_until_next_look(_elapsed_s(load), level)):
             on_tick(_elapsed_s(load), load.snapshot())
             waiting.look()
         on_tick(_elapsed_s(load), load.snapshot())
@@ -56,12 +56,12 @@ def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> Counted:
     try:
         return Counted.of(load.result())
     except OSError as error:
-        raise _impossible(mix, error) from error
+        raise _impossible(level, error) from error
 
 
 def remove_workspaces(
     setup: LoadSetup,
-    mix: Mix,
+    level: Level,
     on_start: Callable[[], None],
     on_left: Callable[[Sequence[_native.LeftOver]], None],
 ) -> None:
@@ -71,7 +71,7 @@ def remove_workspaces(
     """
     if not setup.workspaces_begun():
         return
-    removal = _removal(mix, setup)
+    removal = _removal(level, setup)
     if removal is None:
         return
     try:
@@ -87,21 +87,21 @@ def remove_workspaces(
             on_left(left)
 
 
-def _impossible(mix: Mix, error: Exception) -> UserError:
+def _impossible(level: Level, error: Exception) -> UserError:
     """Return the error for a level that the data plane refuses: it is invalid, or this machine has no room for it."""
-    return UserError(f"load level {mix.name} can't be run: {error}")
+    return UserError(f"load level {level.name} can't be run: {error}")
 
 
-def need(setup: LoadSetup, mixes: Sequence[Mix]) -> tuple[list[int], int]:
+def need(setup: LoadSetup, levels: Sequence[Level]) -> tuple[list[int], int]:
     """Return the clients of the largest level on each share of a file server, and the bytes that each needs."""
     shares = _shares(setup)
     if setup.suite.ends_when_done:  # all clients of the suite use the first share
         work = setup.suite.work
         return [setup.suite.clients[0], *[0] * (shares - 1)], work.workspace_bytes(setup.suite.settings(work))
-    most = max([clients_of_check(setup), *(mix.clients for mix in mixes)])
+    most = max([clients_of_check(setup), *(level.clients for level in levels)])
     # Clients are distributed to the shares in turn.
     clients = [len(range(share, most, shares)) for share in range(shares)]
-    return clients, _prepared(mixes[0], setup, seed=0).workspace_bytes() or 0
+    return clients, _prepared(levels[0], setup, seed=0).workspace_bytes() or 0
 
 
 def _shares(setup: LoadSetup) -> int:
@@ -120,28 +120,28 @@ def _elapsed_s(load: _native.Load | FleetLoad) -> float:
     return load.elapsed_s if isinstance(load, FleetLoad) else load.snapshot()["elapsed_s"]
 
 
-def _until_next_look(elapsed_s: float, mix: Mix) -> float:
-    borders = (mix.ramp_up_s, mix.length_s - mix.ramp_down_s)
+def _until_next_look(elapsed_s: float, level: Level) -> float:
+    borders = (level.ramp_up_s, level.length_s - level.ramp_down_s)
     waits = [border - elapsed_s for border in borders if border > elapsed_s]
     return max(0.001, min([TICK_S, *waits]))
 
 
-def _started(mix: Mix, setup: LoadSetup, seed: int) -> _native.Load | FleetLoad:
+def _started(level: Level, setup: LoadSetup, seed: int) -> _native.Load | FleetLoad:
     if setup.fleet:
-        return setup.fleet.start(mix_document(mix, setup, seed))
-    return _prepared(mix, setup, seed).start()
+        return setup.fleet.start(level_document(level, setup, seed))
+    return _prepared(level, setup, seed).start()
 
 
-def _removal(mix: Mix, setup: LoadSetup) -> _native.Removal | FleetRemoval | None:
+def _removal(level: Level, setup: LoadSetup) -> _native.Removal | FleetRemoval | None:
     if not setup.fleet or (lost := setup.fleet.lost_clients()):
         if setup.fleet:
             # It is not known what the clients of a lost process created, so everything that may exist is
             # removed by name.
             setup.workspaces.assume_standing(lost)
-        return _prepared(mix, setup, seed=0).remove_workspaces(setup.removal_s)
-    return setup.fleet.remove_workspaces(mix_document(mix, setup, seed=0), setup.removal_s)
+        return _prepared(level, setup, seed=0).remove_workspaces(setup.removal_s)
+    return setup.fleet.remove_workspaces(level_document(level, setup, seed=0), setup.removal_s)
 
 
-def _prepared(mix: Mix, setup: LoadSetup, seed: int) -> _native.PreparedMix:
-    document = json.dumps(mix_document(mix, setup, seed))
+def _prepared(level: Level, setup: LoadSetup, seed: int) -> _native.PreparedLevel:
+    document = json.dumps(level_document(level, setup, seed))
     return _native.prepare(document, setup.target, setup.workspaces, setup.load_file)

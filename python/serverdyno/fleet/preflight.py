@@ -16,7 +16,7 @@ from serverdyno.counted import Counted, ErrorRow
 from serverdyno.errors import ServerError, WorkloadError, no_answer
 from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
-from serverdyno.plan.model import Bounds, Mix
+from serverdyno.plan.model import Bounds, Level
 from serverdyno.plan.protocols.http import BODILESS, EMPTY_HINT, HTTP
 from serverdyno.plan.protocols.http_request import RequestSettings
 from serverdyno.servers import waiting
@@ -67,37 +67,37 @@ class Preflight:
     """Facts for the server's disclosure."""
 
 
-def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
+def preflight(setup: LoadSetup, level: Level) -> Preflight:
     """Repeat attempts until one has no error, at most five times. Raises ServerError if the run can never work."""
     work = setup.suite.work
     operations = work.check_operations(setup.suite.workload, setup.suite.settings(work))
-    calm = _calm(setup, mix)
+    calm = _calm(setup, level)
     # A single operation may take up to the timeout of the load.
     length_s = setup.suite.timeout_s + 1 if operations == 1 else PREFLIGHT_S
     # The server was asked once before, and the load follows.
     _pause(calm.bounds, 0)
-    results = [_attempt(calm, mix, operations, length_s)]
+    results = [_attempt(calm, level, operations, length_s)]
     while results[-1].errors and len(results) < MOST_ATTEMPTS:
         _refuse_at_once(setup, results)
         _pause(calm.bounds, PAUSE_S)
         if operations == 1:
             # A server may refuse only the first request of each connection. So the further requests share one
             # connection, as in the load.
-            results.append(_attempt(_paced(calm), mix, MOST_ATTEMPTS - 1, MOST_ATTEMPTS * length_s))
+            results.append(_attempt(_paced(calm), level, MOST_ATTEMPTS - 1, MOST_ATTEMPTS * length_s))
             break
-        results.append(_attempt(calm, mix, operations, length_s, seed=len(results)))
+        results.append(_attempt(calm, level, operations, length_s, seed=len(results)))
     worst = _worst(results)
     if worst is not None and not any(result.operations_total for result in results):
         raise _refusal(setup, results, worst)
     if results[-1].errors:
         _refuse_at_once(setup, results)
     claims = [result.server for result in results if result.server is not None]
-    warning = _failing_path(setup, calm, mix, length_s) or _warning(setup, results, worst)
+    warning = _failing_path(setup, calm, level, length_s) or _warning(setup, results, worst)
     if warning is None and operations == 1:
-        warning = _too_slow(setup, mix, results[0].window_s)
+        warning = _too_slow(setup, level, results[0].window_s)
     notes: list[str] = []
     if warning is None and _is_empty(setup, results):
-        if _has_no_body(calm, mix, length_s):
+        if _has_no_body(calm, level, length_s):
             notes.append(BODILESS)
         else:
             warning = f"{setup.target.url}: the answer is empty", EMPTY_HINT
@@ -105,10 +105,12 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
     return Preflight(results, claims[0] if claims else None, warning, notes)
 
 
-def _attempt(setup: LoadSetup, mix: Mix, operations: int | None, length_s: float, seed: int = 0) -> Counted:
+def _attempt(
+    setup: LoadSetup, level: Level, operations: int | None, length_s: float, seed: int = 0
+) -> Counted:
     """Generate load for a short time, with one client or one client per share."""
     short = replace(
-        mix,
+        level,
         clients=local.clients_of_check(setup),
         threads=1,
         length_s=length_s,
@@ -119,7 +121,7 @@ def _attempt(setup: LoadSetup, mix: Mix, operations: int | None, length_s: float
         rate_per_s=None,
         operations=operations,
     )
-    return local.run_mix(short, setup, seed=seed, on_tick=lambda *_: None)
+    return local.run_level(short, setup, seed=seed, on_tick=lambda *_: None)
 
 
 def _paced(setup: LoadSetup) -> LoadSetup:
@@ -129,13 +131,13 @@ def _paced(setup: LoadSetup) -> LoadSetup:
     return replace(setup, bounds=bounds)
 
 
-def _calm(setup: LoadSetup, mix: Mix) -> LoadSetup:
+def _calm(setup: LoadSetup, level: Level) -> LoadSetup:
     """Return the setup with the rate limit of the load and without an outage."""
     work = setup.suite.work
     suite = setup.suite.with_settings(work, work.undisturbed(setup.suite.settings(work)))
     rates = [setup.bounds.max_rate_per_s] if setup.bounds else []
-    rates += [] if mix.rate_per_s is None else [mix.rate_per_s]
-    bounds = Bounds(max_clients=mix.clients, max_rate_per_s=min(rates), max_length_s=1) if rates else None
+    rates += [] if level.rate_per_s is None else [level.rate_per_s]
+    bounds = Bounds(max_clients=level.clients, max_rate_per_s=min(rates), max_length_s=1) if rates else None
     return replace(setup, suite=suite, bounds=bounds)
 
 
@@ -212,7 +214,7 @@ def _share(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> str
 
 
 def _failing_path(
-    setup: LoadSetup, calm: LoadSetup, mix: Mix, length_s: float
+    setup: LoadSetup, calm: LoadSetup, level: Level, length_s: float
 ) -> tuple[str, str | None] | None:
     """Request each path of a list, and return the warning for the first one that fails; None if none fails."""
     work = setup.suite.work
@@ -220,7 +222,7 @@ def _failing_path(
         if calm.bounds:
             _pause(calm.bounds, PAUSE_S)
         alone = replace(calm, suite=calm.suite.with_settings(work, settings))
-        for error in _attempt(alone, mix, 1, length_s).errors:
+        for error in _attempt(alone, level, 1, length_s).errors:
             advice = PATH_HINT if error.fault == "error_status" else error.advice
             return f"{setup.target.url}: {path}: {error.example}; the load counts such errors", advice
     return None
@@ -234,21 +236,21 @@ def _is_empty(setup: LoadSetup, results: Sequence[Counted]) -> bool:
     return is_plain and not any(result.bytes_read for result in results)
 
 
-def _has_no_body(calm: LoadSetup, mix: Mix, length_s: float) -> bool:
+def _has_no_body(calm: LoadSetup, level: Level, length_s: float) -> bool:
     """Request once more, and return whether the status is one whose answers have no body."""
     _pause(calm.bounds, 0)
     http = calm.suite.settings(HTTP)
     request = (http.request or RequestSettings()).model_copy(update={"status": WITHOUT_BODY})
     suite = calm.suite.with_settings(HTTP, http.model_copy(update={"request": request}))
-    return not _attempt(replace(calm, suite=suite), mix, 1, length_s).errors
+    return not _attempt(replace(calm, suite=suite), level, 1, length_s).errors
 
 
-def _too_slow(setup: LoadSetup, mix: Mix, answer_s: float) -> tuple[str, str] | None:
+def _too_slow(setup: LoadSetup, level: Level, answer_s: float) -> tuple[str, str] | None:
     """Return a warning if an answer took as long as a load level; None if it was faster."""
-    if answer_s < mix.length_s:
+    if answer_s < level.length_s:
         return None
     return (
-        f"{setup.target.url}: an answer took {answer_s:.1f} s, but a load level lasts only {mix.length_s:g} "
+        f"{setup.target.url}: an answer took {answer_s:.1f} s, but a load level lasts only {level.length_s:g} "
         "s, which is too short to count answers",
         f"Use longer load levels: --length {math.ceil(10 * answer_s)}s.",
     )

@@ -292,7 +292,7 @@ class Worker:
         if self._removal is not None:
             self._removal.stop()
 
-    def _prepared(self, document: dict[str, Any]) -> _native.PreparedMix:
+    def _prepared(self, document: dict[str, Any]) -> _native.PreparedLevel:
         assert self._target is not None, "no target was opened"
         return _native.prepare(json.dumps(document), self._target, self._workspaces, self._load_file)
 

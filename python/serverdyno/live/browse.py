@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from serverdyno.errors import DynoError
 from serverdyno.live import pages
-from serverdyno.live.feed import level
+from serverdyno.live.feed import level_event
 from serverdyno.plan.axis import axis_of
 from serverdyno.store.experiment import PAGE, Experiment
 
@@ -57,12 +57,12 @@ def summary(folder: Path) -> dict[str, Any]:
 def _read(opened: Experiment, folder: str) -> dict[str, Any]:
     head, terms = opened.head, opened.head.suite.terms
     axis = axis_of(head.suite.axis, terms.operation)
-    records = [record for record in opened.readable_mixes()[0] if record.void is None]
+    records = [record for record in opened.readable_levels()[0] if record.void is None]
     by_configuration: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    first = {mix.index for mix in head.of_suite(head.suite).mixes if mix.step is None}
-    for record in (record for record in records if record.mix in first):
-        by_configuration[record.configuration][record.mix].append(
-            level(record, axis, terms.throughput(record))
+    first = {level.index for level in head.of_suite(head.suite).levels if level.step is None}
+    for record in (record for record in records if record.level in first):
+        by_configuration[record.configuration][record.level].append(
+            level_event(record, axis, terms.throughput(record))
         )
     return {
         "folder": folder,
@@ -73,7 +73,7 @@ def _read(opened: Experiment, folder: str) -> dict[str, Any]:
         "unit": terms.unit,
         "axis": axis.title,
         "levels": len(records),
-        "levels_planned": len(head.order) * len(head.mixes),
+        "levels_planned": len(head.order) * len(head.levels),
         "has_report": opened.report_folder().exists(PAGE),
         "curves": [
             {"configuration": name, "points": [_point(rows) for _, rows in sorted(levels.items())]}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from serverdyno.errors import DynoError
 from serverdyno.plan.axis import Axis, axis_of
-from serverdyno.plan.model import Mix, RunKey
+from serverdyno.plan.model import Level, RunKey
 from serverdyno.plan.spelling import in_plan
 from serverdyno.run.progress import PresentRate, Progress
 from serverdyno.store.head import ExperimentHead
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 from serverdyno.units import mbit_per_s
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Feed:
     Lasting events (finished load levels, notices) are a list that only grows; the current state is overwritten.
     """
 
-    def __init__(self, inner: Progress, head: ExperimentHead, folder: str, done: list[MixRecord]) -> None:
+    def __init__(self, inner: Progress, head: ExperimentHead, folder: str, done: list[LevelRecord]) -> None:
         self._inner = inner
         self._lock = threading.Lock()
         self._terms = head.suite.terms
@@ -42,7 +42,7 @@ class Feed:
             "unit": self._terms.unit,
             "axis": self._axis.title,
             "configurations": [configuration.name for configuration in head.configurations],
-            "levels_planned": len(head.order) * len(head.mixes),
+            "levels_planned": len(head.order) * len(head.levels),
         }
         for record in done:
             self._keep_level(record)
@@ -62,23 +62,23 @@ class Feed:
         self._set({"stage": text})
         self._inner.stage(text)
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
         """Set the load level that is running."""
         self._rate = PresentRate()
         self._set(
             {
                 "configuration": run.configuration,
                 "repetition": run.repetition,
-                "level": self._axis.level(mix),
+                "level": self._axis.load(level),
                 "noun": self._axis.noun,
-                "length_s": mix.length_s,
-                "after_s": max(0.0, left_s - mix.length_s),
+                "length_s": level.length_s,
+                "after_s": max(0.0, left_s - level.length_s),
                 "elapsed_s": 0.0,
             }
         )
-        self._inner.mix_started(run, mix, left_s)
+        self._inner.level_started(run, level, left_s)
 
-    def mix_tick(self, snapshot: Snapshot) -> None:
+    def level_tick(self, snapshot: Snapshot) -> None:
         """Update the state of the running level."""
         now = {
             "elapsed_s": snapshot["elapsed_s"],
@@ -90,11 +90,11 @@ class Feed:
         }
         with self._lock:
             self._now = {**self._now, **now}
-        self._inner.mix_tick(snapshot)
+        self._inner.level_tick(snapshot)
 
-    def mix_finished(self, record: MixRecord) -> None:
+    def level_finished(self, record: LevelRecord) -> None:
         self._keep_level(record)
-        self._inner.mix_finished(record)
+        self._inner.level_finished(record)
 
     def notice(self, text: str, hint: str | None = None) -> None:
         self._keep({"kind": "notice", "text": text, "hint": hint and in_plan(hint)})
@@ -106,10 +106,10 @@ class Feed:
         )
         self._inner.run_failed(run, error)
 
-    def _keep_level(self, record: MixRecord) -> None:
+    def _keep_level(self, record: LevelRecord) -> None:
         """Add an event for a level: a point of a curve, or a notice for a level that ended when its work was done."""
         if record.step is None:
-            self._keep(level(record, self._axis, self._terms.throughput(record)))
+            self._keep(level_event(record, self._axis, self._terms.throughput(record)))
             return
         text = f"{record.configuration} r{record.repetition}, {record.name}: {record.window_s:.3f} s"
         self._keep({"kind": "notice", "text": text, "hint": None})
@@ -123,7 +123,7 @@ class Feed:
             self._now = now
 
 
-def level(record: MixRecord, axis: Axis, throughput: float) -> Event:
+def level_event(record: LevelRecord, axis: Axis, throughput: float) -> Event:
     """Return the figures of one finished load level; None if not measured.
 
     `level` is its position on the suite's axis, and `throughput` is in the suite's unit.
@@ -134,7 +134,7 @@ def level(record: MixRecord, axis: Axis, throughput: float) -> Event:
         "run": record.run,
         "configuration": record.configuration,
         "repetition": record.repetition,
-        "level": axis.level(record),
+        "level": axis.load(record),
         "throughput": throughput,
         "operations_s": record.operations_s,
         "p50_ms": record.response_time_ms(0.5),

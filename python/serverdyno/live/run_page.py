@@ -28,7 +28,7 @@ def watched(progress: Progress, experiment: Experiment, port: int) -> Iterator[t
     Raises UserError if the port is not available.
     """
     listener = serve.listening(port)
-    feed = Feed(progress, experiment.head, f"{experiment.folder}", experiment.readable_mixes()[0])
+    feed = Feed(progress, experiment.head, f"{experiment.folder}", experiment.readable_levels()[0])
     with serve.beside(application(feed), listener):
         try:
             yield feed, serve.url(listener)

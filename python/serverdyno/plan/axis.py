@@ -29,30 +29,37 @@ class Loaded(Protocol):
 class Axis:
     """The names of a quantity that grows from level to level.
 
-    `noun` and `nouns`: singular and plural; `mix_suffix`: suffix of a level's name; `column`: name in records;
+    `noun` and `nouns`: singular and plural; `level_suffix`: suffix of a level's name; `column`: name in records;
     `title`: label of a chart's axis; `heading`: a table's heading, with its unit.
     """
 
     name: AxisName
     noun: str
     nouns: str
-    mix_suffix: str
+    level_suffix: str
     column: str
     title: str
     heading: tuple[str, str]
-    level: Callable[[Loaded], int]
+    load: Callable[[Loaded], int]
 
-    def mix_name(self, level: int) -> str:
+    def level_name(self, load: int) -> str:
         """Return the name of a level in records, such as `8_client`."""
-        return f"{level}_{self.mix_suffix}"
+        return f"{load}_{self.level_suffix}"
 
-    def words(self, level: int) -> str:
-        """Return a level as text for a sentence: `8 clients` or `1,000 requests/s offered`."""
-        return wording.plural(level, self.noun, self.nouns)
+    def words(self, load: int) -> str:
+        """Return a load as text for a sentence: `8 clients` or `1,000 requests/s offered`."""
+        return wording.plural(load, self.noun, self.nouns)
 
 
 CLIENTS = Axis(
-    "clients", "client", "clients", "client", "clients", "Clients", ("Clients", ""), lambda mix: mix.clients
+    "clients",
+    "client",
+    "clients",
+    "client",
+    "clients",
+    "Clients",
+    ("Clients", ""),
+    lambda level: level.clients,
 )
 RATE = Axis(
     "rate",
@@ -62,7 +69,7 @@ RATE = Axis(
     "rate_per_s",
     "Offered rate, requests/s",
     ("Offered rate", "requests/s"),
-    lambda mix: mix.rate_per_s or 0,
+    lambda level: level.rate_per_s or 0,
 )
 _AXES: dict[AxisName, Axis] = {axis.name: axis for axis in (CLIENTS, RATE)}
 assert set(_AXES) == set(get_args(AxisName))

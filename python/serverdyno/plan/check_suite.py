@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from serverdyno.errors import PlanError
 from serverdyno.plan.document import Problem, sentence
-from serverdyno.plan.expand import mixes
+from serverdyno.plan.expand import levels
 from serverdyno.plan.model import MAX_CLIENTS, OF_LEVELS_IN_TIME, Suite
 from serverdyno.plan.protocols.bonnie import MOST_SESSIONS
 
@@ -36,7 +36,7 @@ def suite_problems(suite: Suite) -> list[Problem]:
 
 def scale_problems(suite: Suite, scale: float) -> list[Problem]:
     """Return a problem if scaling makes the window too short. Levels that end when done have no window."""
-    window_s = mixes(suite, scale)[0].window_s
+    window_s = levels(suite, scale)[0].window_s
     if window_s >= MIN_WINDOW_S or suite.ends_when_done:
         return []
     full_window_s = suite.length_s - suite.ramp_up_s - suite.ramp_down_s
@@ -90,7 +90,7 @@ def _step_problems(suite: Suite) -> list[Problem]:
                 "name their own clients",
             )
         )
-    if (most := max(mix.clients for mix in mixes(suite))) > MOST_SESSIONS:
+    if (most := max(level.clients for level in levels(suite))) > MOST_SESSIONS:
         message = f"a level would have {most:,} sessions, each with a thread; the limit is {MOST_SESSIONS:,}"
         found.append(Problem(("clients",), message))
     return found
@@ -100,7 +100,7 @@ def _operations_problems(suite: Suite) -> list[Problem]:
     """Return the settings that conflict with `operations`, the number of operations after which a level ends."""
     if suite.operations is None:
         return []
-    most = max(mix.clients * mix.threads for mix in mixes(suite))
+    most = max(level.clients * level.threads for level in levels(suite))
     wrong = {
         "only allowed for web servers, because clients of file servers complete whole "
         "passes": not suite.work.uses_documents,
@@ -188,7 +188,7 @@ def _load_problems(suite: Suite) -> list[Problem]:
         for index, step in enumerate(suite.threads_from)
         if step.clients > max(suite.clients)
     ]
-    most = max(mix.clients * mix.threads for mix in mixes(suite))
+    most = max(level.clients * level.threads for level in levels(suite))
     if most > MAX_CLIENTS:
         problems.append(
             Problem(("threads",), f"{most} connections at the same time, more than {MAX_CLIENTS}")

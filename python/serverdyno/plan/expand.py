@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from serverdyno.plan.axis import axis_of
-from serverdyno.plan.model import Configuration, Mix, Plan, ServerPlan, Suite
+from serverdyno.plan.model import Configuration, Level, Plan, ServerPlan, Suite
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
 
@@ -67,7 +67,7 @@ def configuration_name(server: ServerPlan, levels: dict[str, Any]) -> str:
     return "-".join(filter(None, map(_normalised, parts)))
 
 
-def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
+def levels(suite: Suite, scale: float = 1.0) -> list[Level]:
     """Return the levels of a suite, with its length, both ramps and the start delay multiplied by `scale`.
 
     All these times are scaled alike, so that the measured share of a level stays the same. Clients, threads, rate and
@@ -76,7 +76,7 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
     """
     if steps := suite.work.planned_steps(suite.settings(suite.work), suite.clients[0]):
         return [
-            Mix(
+            Level(
                 index=index,
                 name=f"{each.step}, {each.state}" if each.state else each.step,
                 clients=each.clients,
@@ -94,9 +94,9 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
             )
             for index, each in enumerate(steps, start=1)
         ]
-    levels = _levels(suite)
+    loads = _loads(suite)
     return [
-        Mix(
+        Level(
             suite=suite.name,
             index=index,
             name=_name(suite, index, clients if rate is None else rate),
@@ -107,18 +107,18 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
             ramp_down_s=_scaled(suite.ramp_down_s, scale),
             delay_s=_delay_s(suite, scale),
             think_time_s=suite.think_time_s,
-            last=index == len(levels),
+            last=index == len(loads),
             rate_per_s=rate,
             operations=suite.operations,
         )
-        for index, (clients, rate) in enumerate(levels, start=1)
+        for index, (clients, rate) in enumerate(loads, start=1)
     ]
 
 
-def levels_of(suites: Sequence[Suite], scale: float = 1.0) -> list[Mix]:
+def levels_of(suites: Sequence[Suite], scale: float = 1.0) -> list[Level]:
     """Return the levels of several suites, one suite after the other, numbered from 1."""
-    found = [mix for suite in suites for mix in mixes(suite, scale)]
-    return [replace(mix, index=index) for index, mix in enumerate(found, start=1)]
+    found = [level for suite in suites for level in levels(suite, scale)]
+    return [replace(level, index=index) for index, level in enumerate(found, start=1)]
 
 
 def with_scaled_work(suite: Suite, scale: float) -> Suite:
@@ -142,7 +142,7 @@ def _delay_s(suite: Suite, scale: float) -> float:
     return min(spread_s, _scaled(suite.length_s, scale))
 
 
-def trial(planned: Mix, rate_per_s: int) -> Mix:
+def trial(planned: Level, rate_per_s: int) -> Level:
     return replace(planned, rate_per_s=rate_per_s)
 
 
@@ -151,13 +151,13 @@ def rates_of_peak(percents: Sequence[int], peak_s: float) -> list[int]:
     return [max(1, int(float(f"{peak_s * percent / 100:.3g}"))) for percent in percents]
 
 
-def _name(suite: Suite, index: int, level: int) -> str:
+def _name(suite: Suite, index: int, load: int) -> str:
     if suite.open is not None and suite.open.percent_of_peak:
-        return f"{level}_percent"
-    return f"trial_{index}" if suite.objective is not None else axis_of(suite.axis).mix_name(level)
+        return f"{load}_percent"
+    return f"trial_{index}" if suite.objective is not None else axis_of(suite.axis).level_name(load)
 
 
-def _levels(suite: Suite) -> list[tuple[int, int | None]]:
+def _loads(suite: Suite) -> list[tuple[int, int | None]]:
     """Return the clients of each level, and its rate if the load is open. A search begins with the lowest rate."""
     if suite.open is None:
         return [(clients, None) for clients in suite.clients]

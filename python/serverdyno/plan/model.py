@@ -257,7 +257,7 @@ class Suite(Model):
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class Level:
     """One level, ready to run.
 
     `index` is its place in the experiment, from 1; `last` marks the last level of its suite.

@@ -14,7 +14,7 @@ from serverdyno.errors import PlanError
 from serverdyno.plan import protocols
 from serverdyno.plan.check_suite import MIN_WINDOW_S, suite_problems
 from serverdyno.plan.document import Problem, check_model
-from serverdyno.plan.expand import mixes
+from serverdyno.plan.expand import levels
 from serverdyno.plan.locate import KeyPath
 from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, Suite
 from serverdyno.plan.open_load import OpenLoad
@@ -120,7 +120,7 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
         wrong = contradiction(suite.settings(HTTP), suite.settings(DOCUMENTS))
         problems += _by_option([] if wrong is None else [Problem((HTTP.section,), wrong)])
     if suite is not None and plan is not None and not problems:
-        too_many = size_problem(dict(enumerate(plan.servers)), plan.ends_with, len(mixes(suite)))
+        too_many = size_problem(dict(enumerate(plan.servers)), plan.ends_with, len(levels(suite)))
         problems += [] if too_many is None else [f"--clients: {too_many.message}"]
     if plan is not None:
         problems += _by_option(cpu_problems(("generator", "cpus"), plan.generator.cpus))

@@ -15,7 +15,7 @@ from serverdyno.errors import PlanError
 from serverdyno.plan import protocols
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import Problem, check_model
-from serverdyno.plan.expand import mixes
+from serverdyno.plan.expand import levels
 from serverdyno.plan.locate import KeyPath
 from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, Suite
 from serverdyno.plan.open_load import OpenLoad
@@ -147,7 +147,7 @@ def objects_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     if plan is not None:
         problems += _by_option(cpu_problems(("generator", "cpus"), plan.generator.cpus))
     if suite is not None and plan is not None and not problems:
-        too_many = size_problem(dict(enumerate(plan.servers)), plan.ends_with, len(mixes(suite)))
+        too_many = size_problem(dict(enumerate(plan.servers)), plan.ends_with, len(levels(suite)))
         problems += [] if too_many is None else [f"--clients: {too_many.message}"]
     if suite is None or plan is None or problems:
         raise PlanError(f"dyno {NAME}", problems)

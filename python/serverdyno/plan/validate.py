@@ -29,7 +29,7 @@ from serverdyno.plan.model import (
     MAX_URL,
     Bounds,
     GeneratorPlan,
-    Mix,
+    Level,
     Plan,
     ServerPlan,
     Suite,
@@ -65,12 +65,12 @@ _NO_URLS = (
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """The context for checking the servers of a plan. `mixes` and `suites` contain those that are known."""
+    """The context for checking the servers of a plan. `levels` and `suites` contain those that are known."""
 
     settings_types: SettingsTypes
     machine_cpus: Collection[int]
     generator: GeneratorPlan
-    mixes: list[Mix]
+    levels: list[Level]
     suites: Sequence[Suite]
 
 
@@ -94,7 +94,7 @@ def check_plan(
     context = _Context(settings_types, available, frame.generator, levels_of(found, frame.scale), found)
     problems += cpu_problems(("generator", "cpus"), frame.generator.cpus, available)
     servers = _sound_servers(data)
-    if (too_many := size_problem(servers, frame.ends_with, len(context.mixes))) is not None:
+    if (too_many := size_problem(servers, frame.ends_with, len(context.levels))) is not None:
         return None, [*unsound, *problems, too_many]
     for index, server in servers.items():
         problems += _server_problems(("servers", index), server, context)
@@ -467,8 +467,8 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
     elif not goes_to_loopback(server.url, _connect_to(server)) and server.bounds is None:
         message = "missing: a target that is not loopback needs max_clients, max_rate_per_s and max_length_s"
         yield Problem((*path, "bounds"), message)
-    if server.bounds is not None and context.mixes:
-        yield from _bounds_problems((*path, "bounds"), server.bounds, context.mixes)
+    if server.bounds is not None and context.levels:
+        yield from _bounds_problems((*path, "bounds"), server.bounds, context.levels)
 
 
 def cut_problem(server: ServerPlan, cut: Cut, settings_type: type[BaseModel]) -> str | None:
@@ -563,15 +563,15 @@ def _externals(context: _Context) -> str:
     return ", ".join(found) or "none"
 
 
-def _bounds_problems(path: tuple[str | int, ...], bounds: Bounds, planned: list[Mix]) -> Iterator[Problem]:
-    clients = max(mix.clients for mix in planned)
+def _bounds_problems(path: tuple[str | int, ...], bounds: Bounds, planned: list[Level]) -> Iterator[Problem]:
+    clients = max(level.clients for level in planned)
     if clients > bounds.max_clients:
         message = f"{bounds.max_clients}, but the suite has up to {clients} clients"
         yield Problem((*path, "max_clients"), message)
     # Levels that end when their work is done are not checked: they are stopped at this bound.
-    length_s = max(mix.planned_s for mix in planned)
+    length_s = max(level.planned_s for level in planned)
     if length_s > bounds.max_length_s:
-        yield Problem((*path, "max_length_s"), f"{bounds.max_length_s:g} s, but a mix takes {length_s:g} s")
+        yield Problem((*path, "max_length_s"), f"{bounds.max_length_s:g} s, but a level takes {length_s:g} s")
 
 
 def _name_problems(servers: Mapping[int, ServerPlan]) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from serverdyno.plan.model import Mix
+from serverdyno.plan.model import Level
 from serverdyno.probes.noise import CpuTime, io_wait_s, machine_cpu, used_by_others
 
 
@@ -77,9 +77,9 @@ class WindowMeter:
         `elapsed_s` is 0 before the start, and outdated when it arrives, so the earliest estimate is the best.
         """
 
-    def look(self, elapsed_s: float, mix: Mix) -> None:
+    def look(self, elapsed_s: float, level: Level) -> None:
         """Take the sample that is due `elapsed_s` after the start of the level."""
-        opens_s, closes_s = mix.ramp_up_s, mix.length_s - mix.ramp_down_s
+        opens_s, closes_s = level.ramp_up_s, level.length_s - level.ramp_down_s
         if elapsed_s > 0:
             self._began_s = min(self._began_s, time.monotonic() - elapsed_s)
         if self._opened is None and elapsed_s >= opens_s:

@@ -22,7 +22,7 @@ Quantities (a number each; they nest):
 * cells of a table: `table`, `column` and `where` (column = value; a list means any of them). `kind` is `value`, the
   default: exactly one cell; or `highest`, `lowest`, `sum`, `mean`, `count` over those that are not empty. `count`
   with `above` counts those above a number. `averaged_by = ["clients"]`: rows that agree in these columns (such as
-  repetitions of one mix) are first averaged to one.
+  repetitions of one level) are first averaged to one.
 * `position_of_highest`, `position_of_lowest`: the value of column `at` in the row where `column` is highest or lowest
   (the peak's number of clients). Several such rows are an error of the claim.
 * `stated`: a number of the running text, with its `place`.

@@ -44,16 +44,16 @@ def letters(marks: frozenset[Mark]) -> str:
 
 
 def _window(results: Results) -> str:
-    planned = results.source.head.mixes
-    windows = {mix.window_s for mix in results.mixes} or {mix.window_s for mix in planned}
-    lengths = {mix.length_s for mix in planned}
+    planned = results.source.head.levels
+    windows = {level.window_s for level in results.levels} or {level.window_s for level in planned}
+    lengths = {level.length_s for level in planned}
     return (
         f"Measured: {wording.seconds_span(windows)} of the {wording.seconds_span(lengths)} of each load level"
     )
 
 
 def _repetitions(results: Results, over: Over) -> str:
-    counts = [mix.repetitions for mix in results.mixes]
+    counts = [level.repetitions for level in results.levels]
     if not counts:
         return "No load level was finished"
     if max(counts) == 1:
@@ -64,14 +64,14 @@ def _repetitions(results: Results, over: Over) -> str:
 
 
 def _clients(results: Results) -> str:
-    mixes = results.mixes
-    if not mixes:
+    levels = results.levels
+    if not levels:
         return ""
-    points = wording.plural(len(mixes), "load level")
+    all_levels = wording.plural(len(levels), "load level")
     counted = {
-        "could not begin": sum(mix.clients_never_began > 0 for mix in mixes),
-        "left": sum(mix.clients_left > mix.clients_never_began for mix in mixes),
-        "completed nothing": sum(Mark.STARVED in mix.marks for mix in mixes),
+        "could not begin": sum(level.clients_never_began > 0 for level in levels),
+        "left": sum(level.clients_left > level.clients_never_began for level in levels),
+        "completed nothing": sum(Mark.STARVED in level.marks for level in levels),
     }
-    parts = [f"{what} at {count} of {points}" for what, count in counted.items() if count]
+    parts = [f"{what} at {count} of {all_levels}" for what, count in counted.items() if count]
     return f"Clients {wording.listing(parts)}" if parts else "All planned clients took part"

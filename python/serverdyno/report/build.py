@@ -99,9 +99,9 @@ def build(experiment: Experiment, beside: PublishedReport | None = None) -> Repo
 
 
 def source_of(experiment: Experiment) -> Source:
-    records, damaged_mixes = experiment.readable_mixes()
+    records, damaged_levels = experiment.readable_levels()
     run_notes, damaged_notes = experiment.readable_run_notes()
-    damaged = [f"{error}" for error in (*damaged_mixes, *damaged_notes)]
+    damaged = [f"{error}" for error in (*damaged_levels, *damaged_notes)]
     return Source(
         head=experiment.head,
         records=records,
@@ -116,7 +116,7 @@ def source_of(experiment: Experiment) -> Source:
 
 def half_width_percent(source: Source) -> float | None:
     """Return the precision so far of the overall averages, or of the steps' total times (see `analysis.precision`)."""
-    if not source.in_time[0].head.mixes:
+    if not source.in_time[0].head.levels:
         return precision.of_totals(totals(compared(source), source), paired=source.paired)
     results = judged(source.in_time[0])
     if len(results.configurations) == 1:
@@ -153,7 +153,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
         for place, part in enumerate(source.in_time)
     ]
     results = views[0].results
-    if len(source.head.suites) == 1 and results.source.head.mixes:
+    if len(source.head.suites) == 1 and results.source.head.levels:
         source = results.source  # a search's levels are its rates
     published = [] if beside is None or not results.source.closed_load else [next_to.section(results, beside)]
     made = numbered(
@@ -201,7 +201,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
 
 def _methodology(views: Sequence[_View]) -> Iterator[Fact]:
     """Yield each fact that holds for all suites once, and every other fact under the name of its suite."""
-    told = [methodology(view.results) for view in views if view.results.source.head.mixes]
+    told = [methodology(view.results) for view in views if view.results.source.head.levels]
     for view, facts in zip(views, told, strict=False):
         for fact in facts:
             if all(fact in others for others in told):
@@ -273,10 +273,10 @@ class _View:
 
 def _what_was_done(results: Results) -> str:
     source = results.source
-    if not source.head.mixes:
+    if not source.head.levels:
         return "We timed each step of " + wording.listing([suite.name for suite in source.head.suites]) + "."
     names = source.configuration_names
-    levels = [results.axis.level(mix) for mix in source.head.mixes]
+    levels = [results.axis.load(level) for level in source.head.levels]
     subject = wording.listing(names) if len(names) <= MOST_SUBJECTS else f"{len(names):,} configurations"
     runs = sorted({len(source.repetitions_of(name)) for name in names})
     times = {1: "once", 2: "twice"}.get(runs[-1], f"{runs[-1]:,} times") if runs else "never"
@@ -290,8 +290,8 @@ def _what_was_done(results: Results) -> str:
     done = len(results.used)
     completed = (
         f"All {done:,} load levels completed."
-        if done == source.planned_mixes
-        else f"{done:,} of {wording.plural(source.planned_mixes, 'load level')} completed."
+        if done == source.planned_levels
+        else f"{done:,} of {wording.plural(source.planned_levels, 'load level')} completed."
     )
     return f"We tested {subject} {load} of the suite {source.head.suite.name}, {each}{order}. {completed}"
 

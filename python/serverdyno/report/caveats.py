@@ -38,16 +38,16 @@ def _split(text: str) -> Caveat:
 
 def _texts(results: Results) -> tuple[str, ...]:
     source, found = results.source, []
-    if source.shortened and source.head.mixes:
+    if source.shortened and source.head.levels:
         found.append(f"{shortening(source)}. The figures apply only to this length, not to the full suite.")
     found += [f"Left out because it can't be read: {problem}." for problem in source.damaged]
     found += runs.set_aside(source)
-    if not results.mixes and source.head.mixes:
+    if not results.levels and source.head.levels:
         found.append("No load level was finished, so the report only has the setup of the experiment.")
-    elif len(results.used) < source.planned_mixes:
+    elif len(results.used) < source.planned_levels:
         found.append(
             f"Unfinished: {len(results.used):,} of "
-            f"{wording.plural(source.planned_mixes, 'planned load level')} can be "
+            f"{wording.plural(source.planned_levels, 'planned load level')} can be "
             "reported. The figures cover only these."
         )
     found += [
@@ -78,18 +78,22 @@ def _texts(results: Results) -> tuple[str, ...]:
 
 
 def _unlike_repetitions(results: Results) -> list[str]:
-    repeated = [mix for mix in results.mixes if mix.throughput.n > 1 and mix.throughput.mean > 0]
+    repeated = [level for level in results.levels if level.throughput.n > 1 and level.throughput.mean > 0]
     apart = sorted(
         (
-            (share, mix)
-            for mix in repeated
-            if (share := wide_range(mix.throughput.minimum, mix.throughput.maximum, mix.throughput.mean))
+            (share, level)
+            for level in repeated
+            if (
+                share := wide_range(level.throughput.minimum, level.throughput.maximum, level.throughput.mean)
+            )
         ),
         key=lambda point: -point[0],
     )
     if not apart:
         return []
-    which = named([f"{mix.configuration} with {mix.at} ({wording.share(share)})" for share, mix in apart])
+    which = named(
+        [f"{level.configuration} with {level.at} ({wording.share(share)})" for share, level in apart]
+    )
     return [
         f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
         f"{wording.plural(len(repeated), 'load level')}. The range as a share of the mean, largest first: "
@@ -100,11 +104,11 @@ def _unlike_repetitions(results: Results) -> list[str]:
 
 def _parts_of_a_pass(results: Results) -> list[str]:
     """Warn of levels too short for one pass, whose operations depend on how far each client got."""
-    known = [mix for mix in results.mixes if mix.passes_a_client is not None]
-    short = [mix for mix in known if Mark.PART_OF_A_PASS in mix.marks]
+    known = [level for level in results.levels if level.passes_a_client is not None]
+    short = [level for level in known if Mark.PART_OF_A_PASS in level.marks]
     if not short:
         return []
-    clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
+    clients = wording.listing([str(count) for count in sorted({level.clients for level in short})])
     return [
         "At levels marked P, clients had too little time to finish the workload; compare with care. This "
         f"applies to {len(short):,} of {wording.plural(len(known), 'load level')} (with {clients} "

@@ -22,7 +22,7 @@ from serverdyno.report.source import Source
 from serverdyno.report.subjects import differences, outages, step_tables, steps
 from serverdyno.report.subjects.peaks import MOST_FINDINGS
 from serverdyno.report.subjects.times_compared import TimesCompared
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 READ_BACK = "Read back from the servers after each load level."
 
@@ -181,13 +181,13 @@ def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _R
 
 
 def _is_of_steps(report: Report) -> bool:
-    return not report.results.source.head.mixes
+    return not report.results.source.head.levels
 
 
 def _steps_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
     error = None if rules.between is None else rules.between.error
-    of_other = {step.mix: step for step in other.results.steps}
-    both = [(step, of_other[step.mix]) for step in base.results.steps if step.mix in of_other]
+    of_other = {step.level: step for step in other.results.steps}
+    both = [(step, of_other[step.level]) for step in base.results.steps if step.level in of_other]
     pairs = [
         replace(
             step,
@@ -250,9 +250,9 @@ def _refuse_unlike(base: Source, other: Source) -> None:
 
 def _load(source: Source) -> dict[str, object]:
     head = source.head
-    mixes = [f"{mix.clients} x {mix.threads} for {mix.length_s:g} s" for mix in head.mixes]
+    levels = [f"{level.clients} x {level.threads} for {level.length_s:g} s" for level in head.levels]
     names = wording.listing([suite.name for suite in head.suites])
-    load = {"suite": names, "scale": f"{head.scale:g}", "mixes": ", ".join(mixes)}
+    load = {"suite": names, "scale": f"{head.scale:g}", "levels": ", ".join(levels)}
     if all(suite.ends_when_done for suite in head.suites):
         load["drop_caches"] = f"{head.plan.drop_caches}"
     return load | {name: value for suite in head.suites for name, value in suite.parameters().items()}
@@ -318,7 +318,7 @@ def _result(
     terms: Terms,
     basis: str,
     rules: _Rules,
-    records: Mapping[str, Sequence[MixRecord]],
+    records: Mapping[str, Sequence[LevelRecord]],
 ) -> Compared:
     table = replace(differences.table(comparisons, terms, basis), number=1)
     found = differences.findings(comparisons, terms, {table.key: table.label}, MOST_FINDINGS)
@@ -341,7 +341,7 @@ def _outages_result(
     gaps: Sequence[TimesCompared], reports: Sequence[Report], basis: str, tolerated_percent: float
 ) -> Compared:
     """Return the comparison of times without service. If data were lost, no side is called faster."""
-    made = outages.differences(reports[0].results.source.head.mixes, gaps, basis)
+    made = outages.differences(reports[0].results.source.head.levels, gaps, basis)
     if made is None:
         raise UserError(
             "There are no outage times to compare.",
@@ -370,5 +370,5 @@ def _outages_result(
         verdict=Verdict.NOT_COMPARABLE if data_wrong else most_alarming({level.verdict for level in levels}),
         slowdown=Slowdown.CANT_TELL if data_wrong else slowdown(levels, tolerated_percent),
         outages=tuple(gaps),
-        levels=tuple(mix.clients for mix in reports[0].results.source.head.mixes),
+        levels=tuple(level.clients for level in reports[0].results.source.head.levels),
     )

@@ -67,7 +67,7 @@ def methodology(results: Results) -> tuple[Fact, ...]:
     source = results.source
     facts = [
         *_suite(source),
-        Fact("Load levels", _mix(source)),
+        Fact("Load levels", _levels(source)),
         Fact("Protocol", _protocol(source)),
         *_work(source),
         Fact("Load", open_load.load(source) if source.open else CLOSED_LOAD),
@@ -123,37 +123,37 @@ def _suite(source: Source) -> list[Fact]:
 
 def _changes(source: Source) -> str:
     head = source.head
-    lengths, planned = {mix.length_s for mix in head.mixes}, expand.mixes(head.suite)
+    lengths, planned = {level.length_s for level in head.levels}, expand.levels(head.suite)
     if not source.shortened:
         return "Not shortened."
-    mixes = (
+    levels = (
         "Clients and threads as in the suite"
-        if [(mix.clients, mix.rate_per_s) for mix in head.mixes]
-        == [(mix.clients, mix.rate_per_s) for mix in planned]
-        else f"{len(head.mixes)} of {len(planned)} load levels"
+        if [(level.clients, level.rate_per_s) for level in head.levels]
+        == [(level.clients, level.rate_per_s) for level in planned]
+        else f"{len(head.levels)} of {len(planned)} load levels"
     )
     return (
         f"{shortening(source)}: each load level takes {wording.seconds_span(lengths)} instead of "
-        f"{wording.seconds(head.suite.length_s)}, with shorter ramps. {mixes}."
+        f"{wording.seconds(head.suite.length_s)}, with shorter ramps. {levels}."
     )
 
 
-def _mix(source: Source) -> str:
-    mixes = source.head.mixes
-    clients = wording.listing(list(dict.fromkeys(f"{mix.clients:,}" for mix in mixes)))
-    rates = [f"{mix.rate_per_s:,}" for mix in mixes if mix.rate_per_s is not None]
+def _levels(source: Source) -> str:
+    levels = source.head.levels
+    clients = wording.listing(list(dict.fromkeys(f"{level.clients:,}" for level in levels)))
+    rates = [f"{level.rate_per_s:,}" for level in levels if level.rate_per_s is not None]
     offered = [f"Offered: {wording.listing(rates)} {source.head.suite.terms.rate_unit}."] if rates else []
-    threads = sorted({mix.threads for mix in mixes})
+    threads = sorted({level.threads for level in levels})
     parts = [
         *offered,
         f"{clients} clients, {wording.listing([f'{count:,}' for count in threads])} "
         f"{('thread' if threads == [1] else 'threads')} per client.",
-        f"Length {wording.seconds_span({mix.length_s for mix in mixes})}, including a ramp up of "
-        f"{wording.seconds_span({mix.ramp_up_s for mix in mixes})} and a ramp down of "
-        f"{wording.seconds_span({mix.ramp_down_s for mix in mixes})}. Only operations that complete in the window of "
-        f"{wording.seconds_span({mix.window_s for mix in mixes})} between the ramps count.",
-        f"Start delay up to {wording.seconds_span({mix.delay_s for mix in mixes})}, think time "
-        f"{wording.seconds_span({mix.think_time_s for mix in mixes})}.",
+        f"Length {wording.seconds_span({level.length_s for level in levels})}, including a ramp up of "
+        f"{wording.seconds_span({level.ramp_up_s for level in levels})} and a ramp down of "
+        f"{wording.seconds_span({level.ramp_down_s for level in levels})}. Only operations that complete in the window "
+        f"of {wording.seconds_span({level.window_s for level in levels})} between the ramps count.",
+        f"Start delay up to {wording.seconds_span({level.delay_s for level in levels})}, think time "
+        f"{wording.seconds_span({level.think_time_s for level in levels})}.",
     ]
     return " ".join(parts)
 
@@ -198,7 +198,7 @@ def _generator(results: Results) -> str:
 
 
 def _share(results: Results) -> str:
-    if all(mix.hidden_speed is None for mix in results.mixes):
+    if all(level.hidden_speed is None for level in results.levels):
         return "Its share of the response times was not measured."
     return (
         "Its share of the response times is measured at every load level. If the server may be more than "

@@ -12,7 +12,7 @@ from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.axis import Axis
 from serverdyno.report.basis import Over, basis
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series
 
 SERIES_PER_FIGURE = 6
@@ -29,7 +29,7 @@ MOST_NAMED = 4
 
 def always(results: Results) -> bool:
     """Return whether there are timed levels, which all subjects except steps need."""
-    return bool(results.source.head.mixes)
+    return bool(results.source.head.levels)
 
 
 def few(names: Sequence[str]) -> str:
@@ -53,12 +53,14 @@ def groups(results: Results) -> Iterator[tuple[str, Sequence[ConfigurationResult
 
 
 def lines_of(
-    results: Results, group: Sequence[ConfigurationResult], point: Callable[[MixFigures], Point | None]
+    results: Results, group: Sequence[ConfigurationResult], point: Callable[[LevelFigures], Point | None]
 ) -> tuple[Series, ...]:
     """Return a line for each configuration that has a point at any load level."""
     lines = []
     for result in group:
-        points = tuple(found for mix in result.mixes if mix is not None and (found := point(mix)) is not None)
+        points = tuple(
+            found for level in result.levels if level is not None and (found := point(level)) is not None
+        )
         if points:
             lines.append(Series(result.name, style_of(results, result.name), points))
     return tuple(lines)
@@ -68,10 +70,10 @@ def level_column(axis: Axis) -> Column:
     return Column(*axis.heading)
 
 
-def errors_cell(mixes: Sequence[MixFigures]) -> Cell:
+def errors_cell(levels: Sequence[LevelFigures]) -> Cell:
     faults: Counter[str] = Counter()
-    for mix in mixes:
-        faults.update(mix.faults)
+    for level in levels:
+        faults.update(level.faults)
     kinds = "; ".join(f"{count:,} {fault}" for fault, count in faults.most_common())
     return Cell(wording.whole(faults.total()), kinds)
 

@@ -71,7 +71,7 @@ class Experiment:
     def __init__(self, source: Source, report: PublishedReport, mapping: Reenactment) -> None:
         self.source = clean.everything(source)
         self.report, self.mapping = report, mapping
-        parts = self.source.in_time if self.source.head.mixes else []
+        parts = self.source.in_time if self.source.head.levels else []
         self.results = [judged(part) for part in parts if part.closed_load]
         self.steps = compared(self.source)
         self._configurations = {each.name: each for each in self.source.head.configurations}
@@ -217,7 +217,7 @@ def _timed(key: str, shown: Shown, found: Sequence[Found]) -> Iterator[Figure]:
 
 def _points(shown: Shown, result: ConfigurationResult) -> tuple[Point, ...]:
     if shown.shows == "curves":
-        return tuple(spread_point(mix.clients, mix.throughput, mix.marks) for mix in result.finished)
+        return tuple(spread_point(level.clients, level.throughput, level.marks) for level in result.finished)
     assert result.throughput is not None  # `find` returns no others
     if shown.shows == "averages":
         return (spread_point(0, result.throughput.overall_average, result.marks),)

@@ -68,7 +68,7 @@ def judge(report: Report) -> Judged:
 
 
 def _unfit(report: Report, scatter: float, floor_percent: float) -> list[str]:
-    costs = [mix.cost for mix in report.results.mixes]
+    costs = [level.cost for level in report.results.levels]
     why = []
     for taken, who in (
         ([cost.steal_cpus_busy for cost in costs], "the hypervisor"),

@@ -13,7 +13,7 @@ from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.note import RunNote
 from serverdyno.store.powercut import PowerCuts
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,21 @@ class Source:
     """
 
     head: ExperimentHead
-    records: Sequence[MixRecord]
+    records: Sequence[LevelRecord]
     disclosure: Mapping[str, Any] = field(default_factory=dict)
     run_notes: Mapping[int, RunNote] = field(default_factory=dict)
     power_cuts: Sequence[PowerCuts] = ()
     damaged: tuple[str, ...] = ()
     set_aside: tuple[str, ...] = ()
     plan_text: str = ""
-    trials: Sequence[MixRecord] = ()
+    trials: Sequence[LevelRecord] = ()
 
     @property
     def configuration_names(self) -> list[str]:
         """Return the names in plan order; the first is the base of every comparison."""
         return [configuration.name for configuration in self.head.configurations]
 
-    def records_of(self, configuration: str) -> list[MixRecord]:
+    def records_of(self, configuration: str) -> list[LevelRecord]:
         """Return the records of one configuration, including those that the figures leave out."""
         return [record for record in self.records if record.configuration == configuration]
 
@@ -75,13 +75,13 @@ class Source:
     @property
     def closed_load(self) -> bool:
         """Return whether throughput is compared: clients wait for answers and there is no outage."""
-        return bool(self.head.mixes) and not self.open and self.cut is None
+        return bool(self.head.levels) and not self.open and self.cut is None
 
     def of_suite(self, suite: Suite) -> Source:
         """Return the part of the experiment that belongs to one timed suite."""
         head = self.head.of_suite(suite)
-        own = {mix.index for mix in head.mixes}
-        return replace(self, head=head, records=[each for each in self.records if each.mix in own])
+        own = {level.index for level in head.levels}
+        return replace(self, head=head, records=[each for each in self.records if each.level in own])
 
     @property
     def in_time(self) -> list[Source]:
@@ -89,7 +89,7 @@ class Source:
         timed = [suite for suite in self.head.suites if not suite.ends_when_done]
         if timed:
             return [self.of_suite(suite) for suite in timed]
-        return [replace(self, head=self.head.model_copy(update={"mixes": []}), records=[])]
+        return [replace(self, head=self.head.model_copy(update={"levels": []}), records=[])]
 
     @property
     def cut(self) -> Cut | None:
@@ -98,11 +98,11 @@ class Source:
         return suite.work.cut(suite.settings(suite.work))
 
     @property
-    def planned_mixes(self) -> int:
+    def planned_levels(self) -> int:
         """Return the number of levels of the whole experiment; for a search, the number that it took."""
         if self.head.suite.objective is not None:
             return len(self.records)
-        return len(self.head.order) * len(self.head.mixes)
+        return len(self.head.order) * len(self.head.levels)
 
     @property
     def shortened(self) -> bool:
@@ -113,9 +113,9 @@ class Source:
         """Return the noise floor that self-tests had measured when the experiment began; the usual one without any."""
         return NoiseFloor.of(self.disclosure.get("host", {}).get("noise_floor"))
 
-    def records_by_name(self, written: str = "{}") -> dict[str, list[MixRecord]]:
+    def records_by_name(self, written: str = "{}") -> dict[str, list[LevelRecord]]:
         """Return the records of each configuration. `written`: format of its name in the result."""
-        found: dict[str, list[MixRecord]] = {}
+        found: dict[str, list[LevelRecord]] = {}
         for record in self.records:
             found.setdefault(written.format(record.configuration), []).append(record)
         return found

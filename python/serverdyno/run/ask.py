@@ -22,7 +22,7 @@ from serverdyno.fleet.document import NONCE_BITS
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.preflight import preflight
 from serverdyno.plan import protocols
-from serverdyno.plan.model import Configuration, Mix
+from serverdyno.plan.model import Configuration, Level
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY
 from serverdyno.plan.protocols.look import look_s
@@ -105,14 +105,14 @@ def _asked(
     try:
         with waiting.ended_by(obey), served(head, configuration, HERE) as server:
             for suite in head.suites:
-                mixes = head.of_suite(suite).mixes
-                with opened(head, configuration, server, mixes) as setup:
-                    looks = looked(setup, mixes, sessions=_sessions(setup))
+                levels = head.of_suite(suite).levels
+                with opened(head, configuration, server, levels) as setup:
+                    looks = looked(setup, levels, sessions=_sessions(setup))
                     if suite.work.uses_documents:
                         # Report a wrong document root before other servers are measured. A server that is gone fails
                         # its own run later.
                         with contextlib.suppress(GoneError):
-                            preflight(setup, mixes[0])
+                            preflight(setup, levels[0])
             return None, [
                 *_used_before(protocol_of(configuration, head.suite), server.access(), looks),
                 *_kept_versions(server.access(), looks),
@@ -130,10 +130,10 @@ def _sessions(setup: LoadSetup) -> int:
     return max((step.clients for step in steps), default=0)
 
 
-def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list[_native.ShareLook]:
+def looked(setup: LoadSetup, levels: Sequence[Level], *, sessions: int = 0) -> list[_native.ShareLook]:
     """Return what the shares report about themselves; empty for a web server.
 
-    Raises ServerError if a share can't be used, lacks room for the largest of `mixes`, or refuses that many concurrent
+    Raises ServerError if a share can't be used, lacks room for the largest of `levels`, or refuses that many concurrent
     `sessions`. A server that does not report its free space is accepted.
     """
     looks = setup.target.look(secrets.randbits(NONCE_BITS), sessions=sessions)
@@ -145,7 +145,7 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list
     if refused:
         told = "; ".join(f"{volume} {look['share']}: {look['why']}" for look in refused)
         raise ServerError(f"{setup.target.url}: {told}", hint=refused[0]["advice"])
-    clients, bytes_each = local.need(setup, mixes)
+    clients, bytes_each = local.need(setup, levels)
     short = [
         f"{volume} {look['share']} needs {count} x {_mib(bytes_each)} ({_mib(count * bytes_each)}), but only "
         f"{_mib(look['free_bytes'])} are free"

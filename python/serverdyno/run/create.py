@@ -41,7 +41,7 @@ def create_experiment(folder: Path | None, plan_text: str, plan: Plan, suites: S
         plan=plan.model_copy(update={"generator": generator, "repetitions": plan.begins_with}),
         suites=[expand.as_run(suite, plan.scale) for suite in suites],
         configurations=configurations,
-        mixes=expand.levels_of(suites, plan.scale),
+        levels=expand.levels_of(suites, plan.scale),
         order=order(configurations, plan.begins_with, plan.order, plan.seed),
     )
     if folder is not None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from serverdyno.errors import DynoError
 from serverdyno.fleet.contract import FleetError
-from serverdyno.plan.model import Mix, RunKey
+from serverdyno.plan.model import Level, RunKey
 from serverdyno.probes.durability import remove_abandoned
 from serverdyno.run.ask import ask_users_servers
 from serverdyno.run.disclose import disclose_host
@@ -43,22 +43,24 @@ def carry_out(experiment: Experiment, progress: Progress, next_rate: NextRate | 
     return not missing(experiment) and all(note.state != "failed" for note in notes)
 
 
-def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
+def missing(experiment: Experiment) -> dict[RunKey, list[Level]]:
     """Return the missing levels by run, in order; for a search, the levels that it may still need."""
     finished = experiment.finished()
     if experiment.head.suite.objective is not None:
         # A search decides when to end, and records its end in the note.
         ended = {number for number, note in experiment.run_notes().items() if note.state in ("done", "lost")}
-        finished |= {(number, mix.index) for number in ended for mix in experiment.head.mixes}
+        finished |= {(number, level.index) for number in ended for level in experiment.head.levels}
     rest = {run: _missing_of(run, experiment.head, finished) for run in experiment.head.order}
-    return {run: mixes for run, mixes in rest.items() if mixes}
+    return {run: levels for run, levels in rest.items() if levels}
 
 
-def _missing_of(run: RunKey, head: ExperimentHead, finished: Collection[tuple[int, int]]) -> list[Mix]:
+def _missing_of(run: RunKey, head: ExperimentHead, finished: Collection[tuple[int, int]]) -> list[Level]:
     """Return a run's missing levels; a suite's steps are repeated as a whole."""
-    rest = [mix for mix in head.mixes if (run.number, mix.index) not in finished]
-    groups = {mix.suite for mix in rest if mix.step is not None}
-    return [mix for mix in head.mixes if mix in rest or (mix.step is not None and mix.suite in groups)]
+    rest = [level for level in head.levels if (run.number, level.index) not in finished]
+    groups = {level.suite for level in rest if level.step is not None}
+    return [
+        level for level in head.levels if level in rest or (level.step is not None and level.suite in groups)
+    ]
 
 
 def note_lost_runs(experiment: Experiment, rest: Collection[RunKey], progress: Progress) -> None:
@@ -96,7 +98,7 @@ def ask(experiment: Experiment, progress: Progress) -> None:
     for remark in remarks(configurations):
         progress.notice(remark)
     for suite in experiment.head.suites:
-        check_room(suite, experiment.head.of_suite(suite).mixes, configurations)
+        check_room(suite, experiment.head.of_suite(suite).levels, configurations)
     ask_users_servers(experiment.head, [each for each in configurations if each.url is not None], progress)
 
 
@@ -107,8 +109,8 @@ def run_all(
     rest = missing(experiment)
     head = experiment.head
     left = time_left(head.suites, list(rest.values()), head.plan.testbed)
-    for key, mixes in rest.items():
-        run = Run(experiment, key, mixes, progress, left, next_rate, site)
+    for key, levels in rest.items():
+        run = Run(experiment, key, levels, progress, left, next_rate, site)
         left.run_begins()
         try:
             run.carry_out()
@@ -117,7 +119,7 @@ def run_all(
             if isinstance(error, FleetError):
                 raise
             progress.run_failed(key, error)
-        left.run_ends(sum(mix.planned_s for mix in mixes[run.done :]))
+        left.run_ends(sum(level.planned_s for level in levels[run.done :]))
 
 
 def note_failure(experiment: Experiment, key: RunKey, error: DynoError) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from serverdyno.errors import UserError
-from serverdyno.plan.model import Mix, Suite
+from serverdyno.plan.model import Level, Suite
 from serverdyno.plan.protocols.work import Cut
 from serverdyno.servers.base import RunningServer
 from serverdyno.servers.local import LocalServer
@@ -22,7 +22,7 @@ def cut_of(suite: Suite) -> Cut | None:
 
 
 class Outage:
-    def __init__(self, cut: Cut | None, server: RunningServer, mix: Mix) -> None:
+    def __init__(self, cut: Cut | None, server: RunningServer, level: Level) -> None:
         """Prepare the outage, if any. Raises UserError if the server does not support its kind."""
         self._cut, self._server = cut, server
         self._start_ns = 0
@@ -30,8 +30,8 @@ class Outage:
         self._ordered = False
         if cut is None:
             return
-        window_s = mix.length_s - mix.ramp_up_s - mix.ramp_down_s
-        self._due_s = mix.ramp_up_s + window_s * cut.percent / 100
+        window_s = level.length_s - level.ramp_up_s - level.ramp_down_s
+        self._due_s = level.ramp_up_s + window_s * cut.percent / 100
         if not cut.by_clients and not (
             isinstance(server, LocalServer) and cut.how in server.settings_type.cuts
         ):

@@ -13,7 +13,7 @@ from serverdyno.errors import ServerError
 from serverdyno.fleet import local
 from serverdyno.fleet.preflight import preflight
 from serverdyno.plan import expand
-from serverdyno.plan.model import Configuration, Mix
+from serverdyno.plan.model import Configuration, Level
 from serverdyno.run.ask import looked
 from serverdyno.run.progress import Progress
 from serverdyno.run.site import HERE, Site
@@ -57,12 +57,12 @@ def settle_rates(experiment: Experiment, progress: Progress, site: Site = HERE) 
 def _peak(experiment: Experiment, configuration: Configuration, progress: Progress, site: Site) -> PeakNote:
     """Measure the peak of one configuration, with as many clients as the open load has connections."""
     progress.stage(f"measuring the peak of {configuration.name}")
-    closed = replace(experiment.head.mixes[0], name="peak", rate_per_s=None)
+    closed = replace(experiment.head.levels[0], name="peak", rate_per_s=None)
     with under_test(experiment.head, configuration, [closed], site) as (server, setup):
         looked(setup, [closed])
         preflight(setup, closed)
         seed = local.stream_seed(experiment.head.seed, 0, 0)
-        result = local.run_mix(closed, setup, seed, lambda *_: None)
+        result = local.run_level(closed, setup, seed, lambda *_: None)
         server.check()
     failed = sum(error.in_window for error in result.errors)
     if failed > MOST_FAILED * (result.operations + failed) or not result.operations:
@@ -75,7 +75,7 @@ def _peak(experiment: Experiment, configuration: Configuration, progress: Progre
     return _note(configuration.name, closed, result)
 
 
-def _note(name: str, closed: Mix, result: Counted) -> PeakNote:
+def _note(name: str, closed: Level, result: Counted) -> PeakNote:
     return PeakNote(
         configuration=name,
         requests_s=result.operations / result.window_s,

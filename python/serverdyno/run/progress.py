@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from serverdyno.errors import DynoError
-from serverdyno.plan.model import Mix, RunKey
-from serverdyno.store.records import MixRecord
+from serverdyno.plan.model import Level, RunKey
+from serverdyno.store.records import LevelRecord
 
 if TYPE_CHECKING:
     from serverdyno._native import Snapshot
@@ -18,12 +18,12 @@ class Progress(Protocol):
     def stage(self, text: str) -> None:
         """Receive the current activity, if it is not a level."""
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None: ...
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None: ...
 
-    def mix_tick(self, snapshot: Snapshot) -> None:
+    def level_tick(self, snapshot: Snapshot) -> None:
         """Receive the state of the running level several times per second."""
 
-    def mix_finished(self, record: MixRecord) -> None:
+    def level_finished(self, record: LevelRecord) -> None:
         """Receive a finished level. Steps are recorded only once all steps of their suite have ended."""
 
     def notice(self, text: str, hint: str | None = None) -> None:

@@ -8,36 +8,36 @@ from typing import Any
 
 from serverdyno.counted import Counted
 from serverdyno.fleet.fleet import NodeFigures
-from serverdyno.plan.model import Mix, RunKey
-from serverdyno.store.records import MixRecord, NodeRow, SyncRow
+from serverdyno.plan.model import Level, RunKey
+from serverdyno.store.records import LevelRecord, NodeRow, SyncRow
 
 
-def mix_record(
-    run: RunKey, mix: Mix, result: Counted, syncs: Mapping[str, int] | None, **seen: Any
-) -> MixRecord:
+def level_record(
+    run: RunKey, level: Level, result: Counted, syncs: Mapping[str, int] | None, **seen: Any
+) -> LevelRecord:
     """Return the record of a level. `syncs`: the server's sync system calls in the window; None if unknown.
 
     `seen`: the record's columns that the machines observed.
     """
     figures = _figures(result)
     figures["started_unix_s"] = result.started_unix_s or 0.0
-    return MixRecord(
+    return LevelRecord(
         **figures,
         run=run.number,
         configuration=run.configuration,
         repetition=run.repetition,
-        suite=mix.suite,
-        mix=mix.index,
-        name=mix.name,
-        step=mix.step,
-        state=None if mix.step is None else mix.state,
-        figure=mix.figure,
-        clients=mix.clients,
-        threads=mix.threads,
-        length_s=mix.length_s if mix.operations is None else min(mix.length_s, result.window_s),
-        ramp_up_s=mix.ramp_up_s,
-        ramp_down_s=mix.ramp_down_s,
-        rate_per_s=mix.rate_per_s,
+        suite=level.suite,
+        level=level.index,
+        name=level.name,
+        step=level.step,
+        state=None if level.step is None else level.state,
+        figure=level.figure,
+        clients=level.clients,
+        threads=level.threads,
+        length_s=level.length_s if level.operations is None else min(level.length_s, result.window_s),
+        ramp_up_s=level.ramp_up_s,
+        ramp_down_s=level.ramp_down_s,
+        rate_per_s=level.rate_per_s,
         syncs_known=syncs is not None,
         syncs=[SyncRow(name, count) for name, count in (syncs or {}).items()],
         **seen,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from serverdyno import wording
 from serverdyno.errors import DynoError, ServerError
-from serverdyno.plan.model import Configuration, Mix, Suite
+from serverdyno.plan.model import Configuration, Level, Suite
 from serverdyno.plan.protocols.posix import POSIX, directory_of, directory_problem
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.run.room import MIB, check_room, needed
@@ -35,7 +35,7 @@ def check_installed(configurations: Sequence[Configuration]) -> None:
 
 
 def refusals_here(
-    suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]
+    suite: Suite, levels: Sequence[Level], configurations: Sequence[Configuration]
 ) -> Iterator[str]:
     """Yield the reasons: missing room, passwords, files or directories.
 
@@ -59,7 +59,7 @@ def refusals_here(
             yield f"{configuration.name}: {place} {'is no socket' if Path(place).exists() else 'does not exist'}"
         scheme = configuration.url.partition(":")[0]
         if scheme in POSIX.schemes:
-            wrong = directory_problem(configuration.url) or _lack_of_room(suite, mixes, configuration.url)
+            wrong = directory_problem(configuration.url) or _lack_of_room(suite, levels, configuration.url)
             if wrong is not None:
                 yield f"{configuration.name}: {wrong}"
     for protocol in protocols_of(configurations, suite):
@@ -68,14 +68,14 @@ def refusals_here(
         except DynoError as error:
             yield f"{error}"
     try:
-        check_room(suite, mixes, configurations)
+        check_room(suite, levels, configurations)
     except DynoError as error:
         yield f"{error}"
 
 
-def _lack_of_room(suite: Suite, mixes: Sequence[Mix], url: str) -> str | None:
+def _lack_of_room(suite: Suite, levels: Sequence[Level], url: str) -> str | None:
     """Return why the files of the largest level do not fit into the directory of a URL; None if they do."""
-    needed_bytes, clients = needed(suite, mixes)
+    needed_bytes, clients = needed(suite, levels)
     free_bytes = shutil.disk_usage(directory_of(url)).free
     if free_bytes >= needed_bytes:
         return None

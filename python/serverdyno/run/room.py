@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 from serverdyno import wording
 from serverdyno.errors import UserError
-from serverdyno.plan.model import Configuration, Mix, Suite
+from serverdyno.plan.model import Configuration, Level, Suite
 from serverdyno.servers.registry import driver_type
 
 MIB = 2**20
 
 
-def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]) -> None:
+def check_room(suite: Suite, levels: Sequence[Level], configurations: Sequence[Configuration]) -> None:
     """Raise UserError with every configuration that lacks room for the files of the largest level."""
-    needed_bytes, clients = needed(suite, mixes)
+    needed_bytes, clients = needed(suite, levels)
     if not needed_bytes:
         return
     short = [
@@ -39,7 +39,7 @@ def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Conf
         )
 
 
-def needed(suite: Suite, mixes: Sequence[Mix]) -> tuple[int, int]:
+def needed(suite: Suite, levels: Sequence[Level]) -> tuple[int, int]:
     """Return the bytes of all workspaces at a suite's largest level, and the number of clients.
 
     0 bytes: the size is not known in advance.
@@ -47,7 +47,7 @@ def needed(suite: Suite, mixes: Sequence[Mix]) -> tuple[int, int]:
     settings = suite.settings(suite.work)
     if suite.work.load_file(settings) is not None:
         return 0, 0  # a load file has its own file sizes
-    clients = suite.clients[0] if suite.ends_when_done else max(mix.clients for mix in mixes)
+    clients = suite.clients[0] if suite.ends_when_done else max(level.clients for level in levels)
     return clients * suite.work.workspace_bytes(settings), clients
 
 

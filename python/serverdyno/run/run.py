@@ -15,7 +15,7 @@ from serverdyno.fleet.group import BEGIN, END
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.preflight import Preflight, preflight
 from serverdyno.plan.expand import trial
-from serverdyno.plan.model import Configuration, Mix, RunKey
+from serverdyno.plan.model import Configuration, Level, RunKey
 from serverdyno.probes.window import WindowMeter
 from serverdyno.run import steps
 from serverdyno.run.ask import looked
@@ -26,7 +26,7 @@ from serverdyno.run.grace import grace_told
 from serverdyno.run.negotiated import NegotiatedSessions
 from serverdyno.run.outage import Outage, cut_of
 from serverdyno.run.progress import Progress
-from serverdyno.run.record import mix_record, node_row
+from serverdyno.run.record import level_record, node_row
 from serverdyno.run.site import HERE, Site
 from serverdyno.run.steps import NOT_KNOWN, Listener, ServerUse
 from serverdyno.run.time_left import TimeLeft
@@ -36,7 +36,7 @@ from serverdyno.servers import waiting
 from serverdyno.servers.base import RunningServer
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 if TYPE_CHECKING:
     from serverdyno._native import Snapshot
@@ -86,13 +86,13 @@ class Run:
     """The run of one configuration, or the rest of the run after a resume.
 
     `left`: time left of the whole experiment. `next_rate`: chooses the rates of a search, which has at most one trial
-    per entry of `mixes`. `done`: number of recorded levels of `mixes`. `served`: requests by the server's own count;
+    per entry of `levels`. `done`: number of recorded levels of `levels`. `served`: requests by the server's own count;
     None if unknown. `members_before`: CPU seconds of each member of a team before the first level.
     """
 
     experiment: Experiment
     key: RunKey
-    mixes: Sequence[Mix]
+    levels: Sequence[Level]
     progress: Progress
     left: TimeLeft
     next_rate: NextRate | None = None
@@ -110,31 +110,31 @@ class Run:
         self.progress.stage(f"starting {self.key.configuration}")
         head, configuration = self.experiment.head, self._configuration()
         with served(head, configuration, self.site) as server, ExitStack() as watching:
-            for _, mixes in groupby(self.mixes, key=lambda mix: mix.suite):
-                self._suite(list(mixes), server, watching)
+            for _, levels in groupby(self.levels, key=lambda level: level.suite):
+                self._suite(list(levels), server, watching)
             self._note(server)
 
-    def _suite(self, mixes: Sequence[Mix], server: RunningServer, watching: ExitStack) -> None:
+    def _suite(self, levels: Sequence[Level], server: RunningServer, watching: ExitStack) -> None:
         """Run the missing levels of one suite.
 
         The processes of a user's server are known only after the first check, so `watching` begins with the first
         suite.
         """
         head, configuration = self.experiment.head, self._configuration()
-        suite = head.suite_of(mixes[0])
+        suite = head.suite_of(levels[0])
         with (
-            opened(head, configuration, server, mixes, self.site) as setup,
-            workspaces_taken_away(configuration, server.access(), mixes[0], setup, self.progress),
+            opened(head, configuration, server, levels, self.site) as setup,
+            workspaces_taken_away(configuration, server.access(), levels[0], setup, self.progress),
             waiting.ended_by(grace_told(configuration, setup, self.progress)),
         ):
             if setup.fleet is not None and setup.fleet.disclosed:
                 disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)
-            before = looked(setup, mixes)
+            before = looked(setup, levels)
             if not self.done:
                 directories = directories_of_shares(configuration, server, setup, self.progress)
                 self.durability = watching.enter_context(watched(server, head.suites, directories))
             served_before = server.requests_served()
-            seen = None if suite.ends_when_done else self._preflight(setup, mixes[0])
+            seen = None if suite.ends_when_done else self._preflight(setup, levels[0])
             disclose_server(self.experiment, self.key.configuration, server, seen)
             if not self.done:
                 self.experiment.write_run_note(
@@ -142,23 +142,23 @@ class Run:
                 )
                 self.members_before = server.cpu_by_member_s()
             if suite.ends_when_done:
-                self._run_group(mixes, setup, server)
+                self._run_group(levels, setup, server)
             else:
-                for mix in self._due(mixes):
-                    self._run_mix(mix, setup, server)
+                for level in self._due(levels):
+                    self._run_level(level, setup, server)
             if self.key.repetition == 1:
                 tell_recycled(configuration, before, setup, self.progress)
             served = used_since({"": served_before}, {"": server.requests_served()})[""]
             self.served = None if served is None or self.served is None else self.served + int(served)
 
-    def _run_group(self, levels: Sequence[Mix], setup: LoadSetup, server: RunningServer) -> None:
+    def _run_group(self, levels: Sequence[Level], setup: LoadSetup, server: RunningServer) -> None:
         """Run a suite's levels that end when their work is done, and record all of them after the last."""
         head = self.experiment.head
         self.requests.are_known = False
 
-        def at_gate(kind: str, mix: Mix) -> ServerUse:
+        def at_gate(kind: str, level: Level) -> ServerUse:
             if kind == BEGIN:
-                self.progress.stage(f"{self.key.configuration}: {mix.name}")
+                self.progress.stage(f"{self.key.configuration}: {level.name}")
             elif kind != END:
                 return NOT_KNOWN
             return ServerUse(server.cpu_s(), self.durability.syncs(), server.rss_bytes())
@@ -172,39 +172,39 @@ class Run:
             levels, setup, seed, Listener(at_gate, on_left), drop_caches=head.plan.drop_caches
         )
         server.check()
-        records = list[MixRecord]()
-        for mix, level in zip(levels, found, strict=True):
-            self.agreed.add(level.result)
+        records = list[LevelRecord]()
+        for level, counted in zip(levels, found, strict=True):
+            self.agreed.add(counted.result)
             records.append(
-                mix_record(
+                level_record(
                     self.key,
-                    mix,
-                    level.result,
-                    level.use.syncs,
-                    server_cpu_s=level.use.cpu_s,
-                    server_rss_bytes=level.use.rss_bytes,
-                    nodes=[node_row(figures) for figures in level.nodes],
+                    level,
+                    counted.result,
+                    counted.use.syncs,
+                    server_cpu_s=counted.use.cpu_s,
+                    server_rss_bytes=counted.use.rss_bytes,
+                    nodes=[node_row(figures) for figures in counted.nodes],
                 )
             )
-            self.progress.mix_finished(records[-1])
-        self.experiment.write_mix(*records)
+            self.progress.level_finished(records[-1])
+        self.experiment.write_level(*records)
         self.done += len(records)
 
-    def _preflight(self, setup: LoadSetup, mix: Mix) -> Preflight:
-        found = preflight(setup, mix)
+    def _preflight(self, setup: LoadSetup, level: Level) -> Preflight:
+        found = preflight(setup, level)
         for result in found.results:
             self.requests.add(result)
         if found.warning is not None:
             self.progress.notice(f"{self.key.configuration}: {found.warning[0]}", hint=found.warning[1])
         return found
 
-    def _due(self, mixes: Sequence[Mix]) -> Iterator[Mix]:
+    def _due(self, levels: Sequence[Level]) -> Iterator[Level]:
         """Yield the levels in order; in a search, the results of earlier trials determine each trial."""
-        for mix in mixes:
+        for level in levels:
             if self.next_rate is None:
-                yield mix
+                yield level
             elif (rate_per_s := self.next_rate(self.key)) is not None:
-                yield trial(mix, rate_per_s)
+                yield trial(level, rate_per_s)
             else:
                 return
 
@@ -212,9 +212,9 @@ class Run:
         head = self.experiment.head
         return next(found for found in head.configurations if found.name == self.key.configuration)
 
-    def _run_mix(self, mix: Mix, setup: LoadSetup, server: RunningServer) -> None:
-        self.progress.mix_started(self.key, mix, self.left.total_s())
-        outage = Outage(cut_of(setup.suite), server, mix)
+    def _run_level(self, level: Level, setup: LoadSetup, server: RunningServer) -> None:
+        self.progress.level_started(self.key, level, self.left.total_s())
+        outage = Outage(cut_of(setup.suite), server, level)
         meter = WindowMeter(
             server.cpu_s,
             self.durability.syncs,
@@ -224,14 +224,14 @@ class Run:
         )
 
         def on_tick(elapsed_s: float, snapshot: Snapshot) -> None:
-            meter.look(elapsed_s, mix)
+            meter.look(elapsed_s, level)
             outage.look(elapsed_s)
-            self.progress.mix_tick(snapshot)
+            self.progress.level_tick(snapshot)
 
-        stream = mix.index if setup.suite.work.drawn_anew else 0
+        stream = level.index if setup.suite.work.drawn_anew else 0
         seed = local.stream_seed(self.experiment.head.seed, self.key.repetition, stream)
-        result = local.run_mix(mix, setup, seed, on_tick)
-        if mix.operations is not None:
+        result = local.run_level(level, setup, seed, on_tick)
+        if level.operations is not None:
             meter.end()
         nodes = setup.fleet.figures if setup.fleet else ()  # read before a preflight replaces the figures
         # Figures of a server that has ended are not a measurement.
@@ -241,15 +241,15 @@ class Run:
             # inspected.
             self.progress.stage(
                 f"{self.key.configuration} {'lost all its clients' if result.operations else 'completed nothing'} "
-                f"with {wording.plural(mix.clients, 'client')}: checking whether it still answers"
+                f"with {wording.plural(level.clients, 'client')}: checking whether it still answers"
             )
-            self._preflight(setup, mix)
+            self._preflight(setup, level)
         self.requests.add(result)
         self.agreed.add(result)
         self.remedies |= {row.fault: row.advice for row in result.errors if row.advice is not None}
-        record = mix_record(
+        record = level_record(
             self.key,
-            mix,
+            level,
             result,
             meter.syncs(),
             **asdict(meter.use(result.window_s)),
@@ -257,15 +257,15 @@ class Run:
             nodes=[node_row(figures) for figures in nodes],
             cut_at_s=outage.at_s(),
         )
-        self.experiment.write_mix(record)
+        self.experiment.write_level(record)
         if record.void is not None:
             self.progress.notice(
-                f"{self.key.configuration}, {mix.name} is void: {record.void}",
+                f"{self.key.configuration}, {level.name} is void: {record.void}",
                 hint=f"dyno resume {self.experiment.folder} measures this level again.",
             )
         self.done += 1
-        self.left.mix_ends(mix.length_s)
-        self.progress.mix_finished(record)
+        self.left.level_ends(level.length_s)
+        self.progress.level_finished(record)
 
     def _cpus(self, setup: LoadSetup) -> frozenset[int]:
         """Return the CPUs of load and server; empty if unrestricted."""
@@ -273,7 +273,7 @@ class Run:
         return frozenset((*setup.cpus, *server)) if setup.cpus and server else frozenset()
 
     def _note(self, server: RunningServer) -> None:
-        """Record the counts since the server's start; after a resume, they cover only the levels from `from_mix` on."""
+        """Record the counts since the server's start; after a resume, only those of the levels from `from_level` on."""
         counted = self.served
         suites = self.experiment.head.suites
         if any(cut_of(suite) is not None for suite in suites) or not self.requests.are_known:
@@ -283,7 +283,7 @@ class Run:
             self.key,
             RunNote(
                 state="done",
-                from_mix=self.mixes[0].index,
+                from_level=self.levels[0].index,
                 requests_answered=self.requests.answered if self.requests.are_known else None,
                 requests_failed=self.requests.failed if self.requests.are_known else None,
                 requests_by_server_count=counted,

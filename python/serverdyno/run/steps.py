@@ -18,7 +18,7 @@ from serverdyno.fleet import group
 from serverdyno.fleet.document import NONCE_BITS
 from serverdyno.fleet.fleet import NodeFigures
 from serverdyno.fleet.group import Group, GroupLoad
-from serverdyno.plan.model import Mix
+from serverdyno.plan.model import Level
 from serverdyno.plan.protocols.files import FILES, block_bytes
 from serverdyno.run import scenario
 from serverdyno.units import NS_PER_S
@@ -33,7 +33,7 @@ REMOVAL_S, REMOVAL_PAUSE_S = 3.0, 0.1
 """Longest time to retry the removal while a server restarts, and the pause between two attempts."""
 HURRY_S = 2.0
 """Longest time that the removal waits for an answer after an interrupt, because the server may hang."""
-Found = tuple[list[float], "list[group.Level | None]"]
+Found = tuple[list[float], "list[group.GroupLevel | None]"]
 """The start of each phase by this machine's clock, and the counts of each level."""
 
 
@@ -81,7 +81,7 @@ class Listener:
     relative to the server's URL.
     """
 
-    at_gate: Callable[[str, Mix], ServerUse]
+    at_gate: Callable[[str, Level], ServerUse]
     on_left: Callable[[Sequence[str]], None]
 
 
@@ -96,7 +96,7 @@ class _GroupRun:
     setup: LoadSetup
     seed: int
     listener: Listener
-    firsts: Sequence[Mix]
+    firsts: Sequence[Level]
     gates: int = 0
     before: ServerUse = NOT_KNOWN
     uses: list[ServerUse] = field(default_factory=list)
@@ -212,7 +212,7 @@ def _job(setup: LoadSetup, task: dict[str, Any]) -> dict[str, Any]:
 
 
 def carry_out(
-    levels: Sequence[Mix], setup: LoadSetup, seed: int, listener: Listener, *, drop_caches: bool = False
+    levels: Sequence[Level], setup: LoadSetup, seed: int, listener: Listener, *, drop_caches: bool = False
 ) -> list[LevelDone]:
     """Run all levels of a suite and return the counts of each. Created files are removed, or reported if they remain.
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from serverdyno.plan.model import Mix, Suite
+from serverdyno.plan.model import Level, Suite
 from serverdyno.plan.testbed import Testbed
 
 # Measured on two CPUs of a virtual machine, 2026-11-22.
@@ -42,7 +42,7 @@ class TimeLeft:
     def run_begins(self) -> None:
         self._began_s, self._load_of_run_s = time.monotonic(), 0.0
 
-    def mix_ends(self, length_s: float) -> None:
+    def level_ends(self, length_s: float) -> None:
         self.load_s -= length_s
         self._load_of_run_s += length_s
 
@@ -56,20 +56,20 @@ class TimeLeft:
 
 
 def time_left(
-    suites: Sequence[Suite], runs: Sequence[Sequence[Mix]], testbed: Testbed | None = None
+    suites: Sequence[Suite], runs: Sequence[Sequence[Level]], testbed: Testbed | None = None
 ) -> TimeLeft:
     """Return the time left for `runs`. Levels that end when their work is done count as 0 s.
 
     `testbed`: its links limit the creation of workspaces.
     """
-    mixes = max(runs, key=len, default=[])
-    clients = max((mix.clients for mix in mixes), default=0)
+    levels = max(runs, key=len, default=[])
+    clients = max((level.clients for level in levels), default=0)
     timed = [suite for suite in suites if not suite.ends_when_done]
     bytes_each = sum(suite.work.workspace_bytes(suite.settings(suite.work)) for suite in timed)
     objects_each = sum(suite.work.workspace_objects(suite.settings(suite.work)) for suite in timed)
     workspaces_s = clients * (bytes_each / _workspace_bytes_s(testbed) + objects_each * OBJECT_S)
     return TimeLeft(
-        load_s=sum(mix.planned_s for mixes in runs for mix in mixes),
+        load_s=sum(level.planned_s for levels in runs for level in levels),
         runs=len(runs),
         overhead_s=START_S + workspaces_s,
     )

@@ -14,7 +14,7 @@ from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.node_team import NodeTeam, team_on
 from serverdyno.fleet.processes import processes
 from serverdyno.fleet.serving import NodeServer, served_by
-from serverdyno.plan.model import Configuration, Mix
+from serverdyno.plan.model import Configuration, Level
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.look import look_s
 from serverdyno.plan.spoken import protocol_of
@@ -31,7 +31,7 @@ NODE_LOOK_S = 1.0
 
 @contextmanager
 def under_test(
-    head: ExperimentHead, configuration: Configuration, mixes: Sequence[Mix], site: Site = HERE
+    head: ExperimentHead, configuration: Configuration, levels: Sequence[Level], site: Site = HERE
 ) -> Iterator[tuple[RunningServer, LoadSetup]]:
     """Yield the verified server and the setup for load of the levels' suite; always stop the server.
 
@@ -39,7 +39,7 @@ def under_test(
     """
     with (
         served(head, configuration, site) as server,
-        opened(head, configuration, server, mixes, site) as setup,
+        opened(head, configuration, server, levels, site) as setup,
     ):
         yield server, setup
 
@@ -49,18 +49,18 @@ def opened(
     head: ExperimentHead,
     configuration: Configuration,
     server: RunningServer,
-    mixes: Sequence[Mix],
+    levels: Sequence[Level],
     site: Site = HERE,
 ) -> Iterator[LoadSetup]:
-    """Yield the setup for one suite's load on a running server. `mixes`: the suite's levels. Raises DynoError."""
-    suite = head.suite_of(mixes[0])
+    """Yield the setup for one suite's load on a running server. `levels`: the suite's levels. Raises DynoError."""
+    suite = head.suite_of(levels[0])
     protocol = protocol_of(configuration, suite)
     # Consent precedes the first request, and every request goes to the address that consented.
     access = protocol.with_secrets(server.access(), suite.settings(protocol))
     is_ours_elsewhere = access.consent_token is not None and not is_loopback(access.url)
-    bounds = bounds_of_ours(mixes) if is_ours_elsewhere else configuration.bounds
+    bounds = bounds_of_ours(levels) if is_ours_elsewhere else configuration.bounds
     target = open_target(
-        protocol, access, suite.settings(protocol), bounds, mixes, timeout_s=look_s(suite.timeout_s)
+        protocol, access, suite.settings(protocol), bounds, levels, timeout_s=look_s(suite.timeout_s)
     )
     server.ask(target)
     setup = LoadSetup(

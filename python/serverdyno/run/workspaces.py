@@ -16,7 +16,7 @@ from serverdyno import wording
 from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
 from serverdyno.fleet.load_setup import LoadSetup
-from serverdyno.plan.model import Configuration, Mix
+from serverdyno.plan.model import Configuration, Level
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.run.progress import Progress
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def workspaces_taken_away(
-    configuration: Configuration, access: Access, mix: Mix, setup: LoadSetup, progress: Progress
+    configuration: Configuration, access: Access, level: Level, setup: LoadSetup, progress: Progress
 ) -> Iterator[None]:
     """Remove the clients' files from the user's shares at the end of the block, or report the remaining ones.
 
@@ -58,7 +58,7 @@ def workspaces_taken_away(
         raise
     finally:
         local.remove_workspaces(
-            setup, mix, say_so, lambda left: progress.notice(*what_is_left(protocol, access, left))
+            setup, level, say_so, lambda left: progress.notice(*what_is_left(protocol, access, left))
         )
 
 

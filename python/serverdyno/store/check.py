@@ -10,8 +10,8 @@ import functools
 from typing import Any
 
 from serverdyno._native import Histogram
-from serverdyno.plan.model import MAX_LENGTH_S, Mix
-from serverdyno.store.records import MixRecord
+from serverdyno.plan.model import MAX_LENGTH_S, Level
+from serverdyno.store.records import LevelRecord
 
 MIN_WINDOW_S = 1e-6  # a level that ends after a number of requests may be short
 LATEST_UNIX_S = 1e11
@@ -23,19 +23,19 @@ _MAY_BE_NEGATIVE = {"clock_offset_s", "others_cpu_s"}
 records."""
 
 
-def check_mix(record: MixRecord, mix: Mix) -> None:
-    """Raise ValueError if a record can't be that of the level `mix`."""
+def check_level(record: LevelRecord, level: Level) -> None:
+    """Raise ValueError if a record can't be that of the level `level`."""
     _check_values("", record)
     for name in ("generator_threads", "rate_per_s", "response_time_hdr"):
         if getattr(record, name) in (0, b""):
             raise ValueError(f"{name} is {getattr(record, name)}")
-    if (record.clients, record.threads) != (mix.clients, mix.threads):
+    if (record.clients, record.threads) != (level.clients, level.threads):
         raise ValueError(
             f"it has {record.clients} x {record.threads} connections (clients x threads), but the "
-            f"plan specifies {mix.clients} x {mix.threads}"
+            f"plan specifies {level.clients} x {level.threads}"
         )
-    _check_times(record.started_unix_s, record.window_s, MIN_WINDOW_S if mix.step is None else 0.0)
-    if (record.step, record.state) != (mix.step, None if mix.step is None else mix.state):
+    _check_times(record.started_unix_s, record.window_s, MIN_WINDOW_S if level.step is None else 0.0)
+    if (record.step, record.state) != (level.step, None if level.step is None else level.state):
         raise ValueError(f"it belongs to another step: {record.step!r}, {record.state!r}")
     if not record.window_s <= record.length_s <= MAX_LENGTH_S:
         raise ValueError(f"length_s is {record.length_s}, but the window lasts {record.window_s} s")

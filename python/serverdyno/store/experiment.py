@@ -5,7 +5,7 @@ The folder contains:
     plan.toml  experiment.json  powercuts.json
     disclosure/host.json  disclosure/fleet.json
     disclosure/<configuration>/description.json  disclosure/<configuration>/files/...
-    runs/<NNN>-<configuration>-r<K>/run.json  runs/.../mix-<NN>.parquet
+    runs/<NNN>-<configuration>-r<K>/run.json  runs/.../level-<NN>.parquet
 
 Every file is written completely or not at all, so that a killed writer loses only the level in progress. `analysis`
 interprets the figures.
@@ -30,7 +30,7 @@ from serverdyno.errors import DynoError, UserError
 from serverdyno.plan import expand
 from serverdyno.plan.model import Configuration, RunKey
 from serverdyno.plan.order import order as order_of
-from serverdyno.store.check import check_mix
+from serverdyno.store.check import check_level
 from serverdyno.store.damage import DamagedError, damaged
 from serverdyno.store.disclosed import DisclosedServer
 from serverdyno.store.folder import MIB, Folder
@@ -39,7 +39,7 @@ from serverdyno.store.json_file import MOST_BYTES, as_bytes, read_json, read_mod
 from serverdyno.store.lock import LOCK_NAME, WriterLock
 from serverdyno.store.note import RunNote
 from serverdyno.store.powercut import PowerCuts
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,11 +51,11 @@ MOST_DISCLOSED_BYTES = 16 * MIB
 """Largest total size of one server's configuration files."""
 PAGE = "report.html"
 """The page of a report, in its folder."""
-MOST_MIX_BYTES = 64 * MIB
-MIXES_AT_ONCE = 256
+MOST_LEVEL_BYTES = 64 * MIB
+LEVELS_AT_ONCE = 256
 """Maximum number of files of levels in memory at once: a table takes more memory than its record."""
 Value = TypeVar("Value")
-_MIX_NAME = re.compile(r"mix-(\d+)\.parquet")
+_LEVEL_NAME = re.compile(r"level-(\d+)\.parquet")
 
 
 class Experiment:
@@ -185,8 +185,8 @@ class Experiment:
         assert suite.open is not None  # only open load has rates
         opened = suite.open.model_copy(update={"rate_per_s": rates_per_s, "percent_of_peak": []})
         suite = suite.model_copy(update={"open": opened})
-        mixes = expand.mixes(suite, self.head.scale)
-        head = self.head.model_copy(update={"suites": [suite], "mixes": mixes, "peaks": peaks})
+        levels = expand.levels(suite, self.head.scale)
+        head = self.head.model_copy(update={"suites": [suite], "levels": levels, "peaks": peaks})
         self._write(HEAD, head.model_dump_json(indent=2).encode())
         self.head = head
 
@@ -197,7 +197,7 @@ class Experiment:
     def report_page(self) -> Path:
         return self.folder / REPORT / PAGE
 
-    def write_mix(self, *records: MixRecord) -> None:
+    def write_level(self, *records: LevelRecord) -> None:
         """Store one level, or the levels of one group.
 
         Only void levels and incomplete groups may be replaced. Raises ValueError for an unknown or already stored
@@ -208,35 +208,35 @@ class Experiment:
         names = []
         for record in records:
             key = RunKey(record.run, record.configuration, record.repetition)
-            if key not in self.head.order or record.mix not in {mix.index for mix in self.head.mixes}:
-                raise ValueError(f"level {record.mix} of {key.folder} is not part of {self.folder}")
-            names.append(f"{_run_folder(key)}/mix-{record.mix:02}.parquet")
+            if key not in self.head.order or record.level not in {level.index for level in self.head.levels}:
+                raise ValueError(f"level {record.level} of {key.folder} is not part of {self.folder}")
+            names.append(f"{_run_folder(key)}/level-{record.level:02}.parquet")
         kept = [name for name in names if self._files.exists(name)]
         if len(kept) == len(names) and all(
-            table.records([self._mix_table(name)])[0].void is None for name in kept
+            table.records([self._level_table(name)])[0].void is None for name in kept
         ):
             raise ValueError(f"{self.folder / names[0]} is already finished")
         for name, record in zip(names, records, strict=True):
             self._write(name, table.encode(record))
 
-    def mixes(self) -> list[MixRecord]:
+    def levels(self) -> list[LevelRecord]:
         """Return every recorded level, sorted by run and level. Raises DynoError with the name of a damaged file."""
-        return _all(self.readable_mixes())
+        return _all(self.readable_levels())
 
-    def readable_mixes(self) -> tuple[list[MixRecord], list[DynoError]]:
+    def readable_levels(self) -> tuple[list[LevelRecord], list[DynoError]]:
         """Return every level with an intact file, sorted by run and level, and the errors of the other files."""
-        names, problems = self._mix_names()
+        names, problems = self._level_names()
         if not names:
             return [], problems
         from serverdyno.store import table  # noqa: PLC0415
 
-        found: list[MixRecord] = []
+        found: list[LevelRecord] = []
         places = iter(names)
-        while portion := [*islice(places, MIXES_AT_ONCE)]:
+        while portion := [*islice(places, LEVELS_AT_ONCE)]:
             tables = {}
             for place in portion:
                 try:
-                    tables[place] = self._mix_table(names[place])
+                    tables[place] = self._level_table(names[place])
                 except DynoError as error:
                     problems.append(error)
             for place, record in zip(tables, table.records(list(tables.values())), strict=True):
@@ -248,42 +248,42 @@ class Experiment:
                     found.append(record)
         return found, problems
 
-    def _check(self, place: tuple[RunKey, int], name: str, record: MixRecord) -> None:
+    def _check(self, place: tuple[RunKey, int], name: str, record: LevelRecord) -> None:
         """Raise DamagedError if a record can't be that of the run and level `place`."""
         path = self.folder / name
-        if (RunKey(record.run, record.configuration, record.repetition), record.mix) != place:
+        if (RunKey(record.run, record.configuration, record.repetition), record.level) != place:
             raise DamagedError(
-                path, f"the record of another load level: run {record.run}, level {record.mix}"
+                path, f"the record of another load level: run {record.run}, level {record.level}"
             )
-        mix = next((mix for mix in self.head.mixes if mix.index == record.mix), None)
-        if mix is None:
+        level = next((level for level in self.head.levels if level.index == record.level), None)
+        if level is None:
             raise DamagedError(path, "the record of a load level that is not in the experiment")
         try:
-            check_mix(record, mix)
+            check_level(record, level)
         except ValueError as error:
             raise damaged(path, error) from error
 
-    def _mix_names(self) -> tuple[dict[tuple[RunKey, int], str], list[DynoError]]:
+    def _level_names(self) -> tuple[dict[tuple[RunKey, int], str], list[DynoError]]:
         """Return the files of levels by run and level, and the errors of unreadable run folders."""
         names: dict[tuple[RunKey, int], str] = {}
         problems = []
         for key in sorted(self.head.order, key=lambda key: key.number):
             folder = _run_folder(key)
             try:
-                found = self._files.names(folder, "mix-*.parquet")
+                found = self._files.names(folder, "level-*.parquet")
             except DynoError as error:
                 problems.append(error)
                 continue
             names |= {
                 (key, int(match[1])): f"{folder}/{name}"
                 for name in found
-                if (match := _MIX_NAME.fullmatch(name))
+                if (match := _LEVEL_NAME.fullmatch(name))
             }
         return names, problems
 
     def finished(self) -> set[tuple[int, int]]:
         """Return run number and level of every level that needs no repetition: stored and not void."""
-        return {(record.run, record.mix) for record in self.mixes() if record.void is None}
+        return {(record.run, record.level) for record in self.levels() if record.void is None}
 
     def write_run_note(self, run: RunKey, note: RunNote) -> None:
         """Store the note of one run; it replaces an earlier one."""
@@ -327,7 +327,7 @@ class Experiment:
         """
         if self._lock is None:
             raise ValueError(f"{self.folder} is open for reading only")
-        problems = [*self.readable_mixes()[1], *self.readable_run_notes()[1]]
+        problems = [*self.readable_levels()[1], *self.readable_run_notes()[1]]
         unreadable = [problem for problem in problems if not isinstance(problem, DamagedError)]
         if unreadable:
             raise unreadable[0]
@@ -405,20 +405,20 @@ class Experiment:
             raise ValueError(f"{self.folder} is open for reading only")
         self._files.write(name, content)
 
-    def _mix_table(self, name: str) -> pa.Table:
+    def _level_table(self, name: str) -> pa.Table:
         import pyarrow as pa  # noqa: PLC0415
 
         from serverdyno.store import table  # noqa: PLC0415
 
         path = self.folder / name
-        content = self._files.read(name, MOST_MIX_BYTES)
+        content = self._files.read(name, MOST_LEVEL_BYTES)
         try:
             found = table.in_order(table.decode(content))
             found.validate(full=True)  # finds invalid UTF-8, and lists that end beyond their values
-            is_mix = found.num_rows == 1 and found.schema.equals(table.SCHEMA)
+            is_level = found.num_rows == 1 and found.schema.equals(table.SCHEMA)
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
             raise damaged(path, error) from error
-        if not is_mix:
+        if not is_level:
             raise damaged(path, "it does not contain exactly one load level, or its columns are wrong")
         return found
 

@@ -20,7 +20,7 @@ from serverdyno.plan.model import (
     MAX_URL,
     MOST_SUITES,
     Configuration,
-    Mix,
+    Level,
     Plan,
     RunKey,
     Suite,
@@ -28,7 +28,7 @@ from serverdyno.plan.model import (
 from serverdyno.plan.open_load import MAX_RATE_PER_S
 from serverdyno.plan.protocols.model import Model
 
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 
 _FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
@@ -75,7 +75,7 @@ class ExperimentHead(Model):
     plan: Plan
     suites: list[Suite] = Field(min_length=1, max_length=MOST_SUITES)
     configurations: list[Configuration] = Field(min_length=1, max_length=MAX_RUNS)
-    mixes: list[Mix] = Field(min_length=1, max_length=MAX_LEVELS)
+    levels: list[Level] = Field(min_length=1, max_length=MAX_LEVELS)
     order: list[RunKey] = Field(min_length=1, max_length=MAX_RUNS)
     peaks: PeakRates | None = None
 
@@ -84,13 +84,13 @@ class ExperimentHead(Model):
         """Return the first suite; most experiments have only one."""
         return self.suites[0]
 
-    def suite_of(self, mix: Mix) -> Suite:
-        return next((suite for suite in self.suites if suite.name == mix.suite), self.suite)
+    def suite_of(self, level: Level) -> Suite:
+        return next((suite for suite in self.suites if suite.name == level.suite), self.suite)
 
     def of_suite(self, suite: Suite) -> Self:
         """Return the head with only one of its suites."""
-        own = [mix for mix in self.mixes if self.suite_of(mix) is suite]
-        return self.model_copy(update={"suites": [suite], "mixes": own})
+        own = [level for level in self.levels if self.suite_of(level) is suite]
+        return self.model_copy(update={"suites": [suite], "levels": own})
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -106,17 +106,20 @@ class ExperimentHead(Model):
             raise ValueError("two runs with the same number")
         if len({(key.configuration, key.repetition) for key in self.order}) < len(self.order):
             raise ValueError("two runs of one repetition of a configuration")
-        if len({mix.index for mix in self.mixes}) < len(self.mixes):
+        if len({level.index for level in self.levels}) < len(self.levels):
             raise ValueError("two load levels with the same number")
         if len({suite.name for suite in self.suites}) < len(self.suites):
             raise ValueError("two suites with the same name")
         known = [suite.name for suite in self.suites]
-        for mix in self.mixes:
-            if mix.suite not in (None, *known) or (mix.step is not None) != self.suite_of(mix).ends_when_done:
+        for level in self.levels:
+            if (
+                level.suite not in (None, *known)
+                or (level.step is not None) != self.suite_of(level).ends_when_done
+            ):
                 raise ValueError(
-                    f"level {mix.index} belongs to no suite, or does not end in the way of its suite"
+                    f"level {level.index} belongs to no suite, or does not end in the way of its suite"
                 )
-        if len(self.order) * len(self.mixes) > MAX_LEVELS:
+        if len(self.order) * len(self.levels) > MAX_LEVELS:
             raise ValueError(f"more than {MAX_LEVELS:,} load levels in all runs together")
         return self
 
@@ -126,8 +129,8 @@ class ExperimentHead(Model):
         for key in self.order:
             if not (1 <= key.number <= MAX_RUNS and 1 <= key.repetition <= MAX_RUNS):
                 raise ValueError(f"run {key.number}, repetition {key.repetition}")
-        for mix in self.mixes:
-            _check_mix(mix)
+        for level in self.levels:
+            _check_level(level)
         for configuration in self.configurations:
             if any(not 0 <= cpu < MOST_CPUS for cpu in configuration.cpus):
                 raise ValueError(f"{configuration.name}: not a valid CPU number")
@@ -136,19 +139,19 @@ class ExperimentHead(Model):
         return self
 
 
-def _check_mix(mix: Mix) -> None:
+def _check_level(level: Level) -> None:
     """Raise ValueError for a load level that no suite can have."""
-    times = (mix.ramp_up_s, mix.ramp_down_s, mix.delay_s, mix.think_time_s)
-    if not 1 <= mix.index <= MAX_LEVELS:
-        raise ValueError(f"level {mix.index}")
-    if not (1 <= mix.clients <= MAX_CLIENTS and 1 <= mix.threads <= MAX_THREADS):
-        raise ValueError(f"level {mix.index}: {mix.clients} clients x {mix.threads} threads")
-    if not (0 < mix.length_s <= MAX_LENGTH_S and all(0 <= time <= MAX_LENGTH_S for time in times)):
-        raise ValueError(f"level {mix.index}: {mix.length_s} s long, with {times}")
-    if mix.rate_per_s is not None and not 1 <= mix.rate_per_s <= MAX_RATE_PER_S:
-        raise ValueError(f"level {mix.index}: {mix.rate_per_s} operations/s")
-    if not mix.window_s > 0:
-        raise ValueError(f"level {mix.index}: no time between the ramps")
+    times = (level.ramp_up_s, level.ramp_down_s, level.delay_s, level.think_time_s)
+    if not 1 <= level.index <= MAX_LEVELS:
+        raise ValueError(f"level {level.index}")
+    if not (1 <= level.clients <= MAX_CLIENTS and 1 <= level.threads <= MAX_THREADS):
+        raise ValueError(f"level {level.index}: {level.clients} clients x {level.threads} threads")
+    if not (0 < level.length_s <= MAX_LENGTH_S and all(0 <= time <= MAX_LENGTH_S for time in times)):
+        raise ValueError(f"level {level.index}: {level.length_s} s long, with {times}")
+    if level.rate_per_s is not None and not 1 <= level.rate_per_s <= MAX_RATE_PER_S:
+        raise ValueError(f"level {level.index}: {level.rate_per_s} operations/s")
+    if not level.window_s > 0:
+        raise ValueError(f"level {level.index}: no time between the ramps")
 
 
 def _check_url(url: str) -> None:

@@ -98,7 +98,7 @@ class RunNote(Part):
     state: Literal["begun", "done", "failed", "lost"]
     reason: str = ""
     hint: str | None = None
-    from_mix: Annotated[int, Field(ge=1, lt=2**63)] = 1
+    from_level: Annotated[int, Field(ge=1, lt=2**63)] = 1
     requests_answered: Count | None = None
     requests_failed: Count | None = None
     requests_by_server_count: Count | None = None

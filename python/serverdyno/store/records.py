@@ -29,7 +29,7 @@ __all__ = [
     "ClientRow",
     "ErrorRow",
     "HandshakeRow",
-    "MixRecord",
+    "LevelRecord",
     "NodeRow",
     "OperationRow",
     "OutageRow",
@@ -90,14 +90,14 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MixRecord(Counted):
+class LevelRecord(Counted):
     """Everything recorded of one load level. `None` means not measured, never zero."""
 
     run: Annotated[int, "number of the run"]
     configuration: Annotated[str, "name of the run's configuration"]
     repetition: Annotated[int, "number of the run's repetition"]
     suite: Annotated[str | None, "name of the level's suite; null if the experiment has one suite"] = None
-    mix: Annotated[int, "number of the level in the experiment, from 1"]
+    level: Annotated[int, "number of the level in the experiment, from 1"]
     name: Annotated[str, "name of the level, such as `24_client`"]
     step: Annotated[
         str | None,
@@ -208,7 +208,7 @@ class MixRecord(Counted):
         return self.length_s - self.ramp_down_s
 
 
-def step_figures(record: MixRecord, *, of_bonnie: bool) -> dict[str, Any]:
+def step_figures(record: LevelRecord, *, of_bonnie: bool) -> dict[str, Any]:
     """Return the figures of a level that ended when its work was done, by their names in tables and JSON.
 
     `bytes`: read and written; for a phase of Bonnie the larger of the two, as the original counts. `calls`: number of

@@ -14,14 +14,14 @@ from typing import Any, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from serverdyno.store.records import MixRecord, column_types
+from serverdyno.store.records import LevelRecord, column_types
 
 MOST_VALUES = 1_000_000
 MOST_UNPACKED_BYTES = 1 << 28
 _PLAIN_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(), bool: pa.bool_()}
 
 
-def encode(record: MixRecord) -> bytes:
+def encode(record: LevelRecord) -> bytes:
     """Return one level as a Parquet file of one row, with checksums."""
     sink = pa.BufferOutputStream()
     table = pa.Table.from_pylist([dataclasses.asdict(record)], schema=SCHEMA)
@@ -64,20 +64,20 @@ def _check_size(found: pq.FileMetaData) -> None:
         raise ValueError(f"more than {MOST_UNPACKED_BYTES >> 20} MiB unpacked")
 
 
-def records(tables: Sequence[pa.Table]) -> list[MixRecord]:
+def records(tables: Sequence[pa.Table]) -> list[LevelRecord]:
     """Return the records of tables with the columns of `SCHEMA`, in order."""
     if not tables:
         return []
     # Convert all tables at once, column by column, because a report reads hundreds of tables with many nested rows.
     whole = pa.concat_tables(tables).combine_chunks()
-    return _rows([column.chunk(0) for column in whole.columns], MixRecord)
+    return _rows([column.chunk(0) for column in whole.columns], LevelRecord)
 
 
 def _rows(columns: Sequence[Any], row_type: Callable[..., Any]) -> list[Any]:
     types = column_types(row_type)
     values = [_values(column, hint) for column, hint in zip(columns, types.values(), strict=True)]
-    if row_type is MixRecord:
-        return [MixRecord(**dict(zip(types, row, strict=True))) for row in zip(*values, strict=True)]
+    if row_type is LevelRecord:
+        return [LevelRecord(**dict(zip(types, row, strict=True))) for row in zip(*values, strict=True)]
     return [row_type(*row) for row in zip(*values, strict=True)]
 
 
@@ -114,7 +114,7 @@ def _field(name: str, hint: Any) -> Any:
     return pa.field(name, pa.list_(pa.field("element", row, nullable=False)), nullable=False)
 
 
-SCHEMA = _schema(MixRecord)
+SCHEMA = _schema(LevelRecord)
 
 
 def in_order(found: pa.Table) -> pa.Table:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import smb_target
+from benches.levels import smb_target
 
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.preflight import preflight
-from serverdyno.plan.expand import mixes
+from serverdyno.plan.expand import levels
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.plan.protocols.smb import SMB, SmbSettings
 from serverdyno.servers.proof import free_port
@@ -66,7 +66,7 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         target = open_target(SMB, access, suite.settings(SMB))
         driver.ask(target)
         setup = LoadSetup(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
-        preflight(setup, mixes(suite)[0])
+        preflight(setup, levels(suite)[0])
     return raised.value
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from benches.mixes import smb_target
+from benches.levels import smb_target
 
 from serverdyno import _native
 from serverdyno.plan.protocols.look import LOOK_S, look_s

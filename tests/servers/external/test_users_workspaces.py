@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from benches.mixes import files_mix, smb_target
+from benches.levels import files_level, smb_target
 
 from serverdyno import _native
-from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.model import Level, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.protocols.files import FilesSettings
 from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
@@ -147,16 +147,16 @@ class Killer(Listener):
         super().__init__()
         self.server, self.clients, self.due = server, clients, False
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        self.due = mix.clients == self.clients
+    def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
+        self.due = level.clients == self.clients
 
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+    def level_tick(self, snapshot: _native.Snapshot) -> None:
         if self.due and snapshot["operations"] > 0:
             self.server.kill()
             self.due = False
 
 
-def test_a_mix_whose_server_is_gone_is_no_measurement(
+def test_a_level_whose_server_is_gone_is_no_measurement(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
     server = started(tmp_path_factory.mktemp("dies"))
@@ -197,8 +197,8 @@ def test_what_a_server_that_is_gone_keeps_is_removed_once_it_is_back(
         server.kill()
         load.stop()
         ended(load)
-        mix = files_mix(target, {"workload": "diskmix"}, workspaces, clients=2, length_s=1.0)
-        gone = mix.remove_workspaces(0.3)
+        level = files_level(target, {"workload": "diskmix"}, workspaces, clients=2, length_s=1.0)
+        gone = level.remove_workspaces(0.3)
         assert gone is not None
         assert gone.wait(PATIENCE_S)
         left = gone.left()
@@ -208,7 +208,7 @@ def test_what_a_server_that_is_gone_keeps_is_removed_once_it_is_back(
         ]
         assert all("nothing accepted the connection" in (one["why"] or "") for one in left)
         server.start()
-        back = mix.remove_workspaces(PATIENCE_S)
+        back = level.remove_workspaces(PATIENCE_S)
         assert back is not None
         assert back.wait(PATIENCE_S)
         assert (back.left(), workspaces.standing()) == ([], [])

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from benches.mixes import files_mix, nfs_target
+from benches.levels import files_level, nfs_target
 
 from serverdyno import _native
 from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
@@ -168,7 +168,7 @@ def test_an_export_that_is_replaced_during_a_run_is_told_as_such(tmp_path: Path,
         [volume] = server.data_directories()
         to = target(server)
         shape = {"clients": 1, "threads": 1, "length_s": 3.0, "timeout_s": 20.0}
-        load = files_mix(to, {"workload": "diskmix"}, None, **shape).start()
+        load = files_level(to, {"workload": "diskmix"}, None, **shape).start()
         wait_until(lambda: load.snapshot()["operations"] > 0, "the client has begun")
         replace(volume)
         assert load.wait(PATIENCE_S)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from benches import load_files
-from benches.mixes import files_mix, nfs_target
+from benches.levels import files_level, nfs_target
 
 from serverdyno import _native
 from serverdyno.errors import UserError
@@ -183,20 +183,20 @@ ENOUGH_OPERATIONS = 40
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_contents_are_right(
+def test_ganesha_killed_in_the_middle_of_a_level_is_an_outage_without_errors_and_all_contents_are_right(
     own_tmpdir: Path, version: str
 ) -> None:
     settings = GaneshaSettings.model_validate({"nfs_version": version})
     with resurrecting(own_tmpdir / "serverdyno-killed", settings) as server:
         shape = {"clients": 2, "threads": 1, "length_s": 6.0, "timeout_s": 60.0}
-        load = files_mix(target(server), {"workload": "diskmix", "cache": "leases"}, None, **shape).start()
+        load = files_level(target(server), {"workload": "diskmix", "cache": "leases"}, None, **shape).start()
         deadline = time.monotonic() + PATIENCE_S
         # Both clients must have begun, and its verifier is the second of its start, which must be over.
         while load.snapshot()["elapsed_s"] < 0.5 or load.snapshot()["operations"] < ENOUGH_OPERATIONS:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         server.kill()
-        assert load.wait(2 * PATIENCE_S), "the mix does not end"
+        assert load.wait(2 * PATIENCE_S), "the level does not end"
         result = load.result()
     half_made = [row for row in result["errors"] if is_half_made(row)]
     assert sum(row["count"] for row in half_made) <= result["clients_planned"]
@@ -243,11 +243,11 @@ def test_more_clients_than_ganesha_takes_by_default_work_and_its_limit_is_named_
     files = {"workload": "loadfile", "load_file": load_file, "cache": "none", "keep_workspace": False}
 
     def waiting(server: Ganesha, clients: int) -> dict[str, Any]:
-        mix = files_mix(
+        level = files_level(
             *(target(server), files), clients=clients, length_s=1.0, think_time_s=600.0, timeout_s=PATIENCE_S
         )
-        load = mix.start()
-        assert load.wait(2 * PATIENCE_S), "the mix does not end"
+        load = level.start()
+        assert load.wait(2 * PATIENCE_S), "the level does not end"
         return load.result()
 
     with ganesha() as server:

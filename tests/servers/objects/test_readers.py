@@ -50,7 +50,7 @@ class Clients:
         variables = {"AWS_ACCESS_KEY_ID": key_id, "AWS_SECRET_ACCESS_KEY": secret}
         done = home.here("objects", url, *SHORT, *options, "--into", into, **variables)
         # The objects that are put before the level suffice: on a slow machine, its window may be empty.
-        assert [record.errors for record in Experiment.open(into).mixes()] == [[]], done.stderr
+        assert [record.errors for record in Experiment.open(into).levels()] == [[]], done.stderr
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from benches.mixes import files_mix, nfs_target
+from benches.levels import files_level, nfs_target
 
 from serverdyno import _native
 from serverdyno.fleet.load_setup import LoadSetup
@@ -54,7 +54,7 @@ def in_grace() -> Iterator[str]:
 def test_a_grace_period_is_the_reason_of_a_timeout_and_is_waited_for_in_steps(in_grace: str) -> None:
     to = nfs_target(in_grace)
     shape = {"clients": 1, "threads": 1, "length_s": 0.5, "timeout_s": 0.5}
-    load = files_mix(to, {"workload": "diskmix"}, None, **shape).start()
+    load = files_level(to, {"workload": "diskmix"}, None, **shape).start()
     assert load.wait(PATIENCE_S)
     [error] = load.result()["errors"]
     assert "NFS4ERR_GRACE" in error["example"] and "Ganesha: Grace_Period" in error["advice"], error

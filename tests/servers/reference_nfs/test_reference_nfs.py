@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import nfs_target
+from benches.levels import nfs_target
 
 from serverdyno import _native
 from serverdyno.servers.reference_nfs import ReferenceNfs
@@ -194,7 +194,7 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte(version: str) -> Non
 
 
 @pytest.mark.parametrize("version", ["3", "4.1", UDP])
-def test_a_restart_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_contents_are_right(
+def test_a_restart_in_the_middle_of_a_level_is_an_outage_without_errors_and_all_contents_are_right(
     version: str,
 ) -> None:
     length_s, outage_s = 4.0, 2.2
@@ -282,7 +282,7 @@ def test_contents_that_are_wrong_are_found_wrong() -> None:
         *[("stall", False), ("denied", False), ("garbage", False)],
     ],
 )
-def test_a_fault_ends_in_counted_errors_or_is_survived_and_the_mix_ends(fault: str, survives: bool) -> None:
+def test_a_fault_ends_in_counted_errors_or_is_survived_and_the_level_ends(fault: str, survives: bool) -> None:
     with reference(fault=fault) as server:
         timeout_s = PATIENCE_S if survives else 0.5
         result = ended(begun(target(server), clients=1, length_s=0.3, timeout_s=timeout_s))

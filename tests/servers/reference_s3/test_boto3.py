@@ -82,7 +82,7 @@ def test_boto3_reads_what_our_client_put(
     finally:
         server.stop()
     # The objects that are put before the level suffice: on a slow machine, its window may be empty.
-    errors = [record.errors for record in Experiment.open(tmp_path / "e").mixes()]
+    errors = [record.errors for record in Experiment.open(tmp_path / "e").levels()]
     assert errors == [[]], done.stderr
     assert reader.other == [] and reader.equal >= 6
 
@@ -111,7 +111,7 @@ def test_our_client_reads_what_boto3_put(home: Home, tmp_path: Path) -> None:
     finally:
         server.stop()
     assert done.returncode == 0, done.stderr
-    [record] = Experiment.open(tmp_path / "e").mixes()
+    [record] = Experiment.open(tmp_path / "e").levels()
     assert not record.errors, record.errors
     assert record.bytes_checked
     assert counted["PutObject"] == len(put) >= 6

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import smb_target
+from benches.levels import smb_target
 
 from serverdyno import _native
 from serverdyno.errors import UserError
@@ -121,7 +121,7 @@ def test_contents_that_are_wrong_are_found_wrong() -> None:
     assert {error["fault"] for error in result["errors"]} == {"wrong_content"}
 
 
-def test_every_fault_ends_in_counted_errors_and_the_mix_ends() -> None:
+def test_every_fault_ends_in_counted_errors_and_the_level_ends() -> None:
     # All but the first need a second client, or a lost connection.
     harmless = {"delay=5ms", "no-breaks", "no-directory-breaks", "forgotten-handles", "undone-writes"}
     for name, _ in _native.reference_faults("smb"):

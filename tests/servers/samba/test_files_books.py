@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
-from benches.mixes import files_mix
+from benches.levels import files_level
 from pydantic import ValidationError
 
 from serverdyno import _native
@@ -48,7 +48,7 @@ Close 2 NT_STATUS_OK
 
 
 @pytest.mark.parametrize("cache", ["none", "leases"])
-def test_a_mix_that_is_stopped_keeps_what_it_has_counted(cache: str) -> None:
+def test_a_level_that_is_stopped_keeps_what_it_has_counted(cache: str) -> None:
     with samba() as server:
         load = begun(target(server), files={"cache": cache}, length_s=600.0)
         while load.snapshot()["operations"] < OPERATIONS:
@@ -60,14 +60,14 @@ def test_a_mix_that_is_stopped_keeps_what_it_has_counted(cache: str) -> None:
     assert result["passes"] is not None
     checked, requests = result["bytes_checked"], result["protocol_requests"]
     assert checked is not None and checked > 0
-    in_mix = sum(each["count"] for each in result["requests"])
+    in_level = sum(each["count"] for each in result["requests"])
     # No other figure includes the sessions that made the workspaces.
-    assert requests is not None and 0 < in_mix < requests
+    assert requests is not None and 0 < in_level < requests
     assert sum(each["done"] + each["not_there"] for each in result["calls"]) > 0
     assert result["connections"] == 2
 
 
-def test_a_mix_that_is_stopped_before_its_start_has_done_nothing() -> None:
+def test_a_level_that_is_stopped_before_its_start_has_done_nothing() -> None:
     with samba() as server:
         load = begun(target(server))
         load.stop()
@@ -125,7 +125,7 @@ def test_a_workspace_that_is_made_anew_has_other_contents_than_the_one_before_it
     assert [name for name, content in present.items() if content == former[name]] == []
 
 
-def test_a_write_that_is_lost_between_two_mixes_of_one_seed_is_wrong_content(tmp_path: Path) -> None:
+def test_a_write_that_is_lost_between_two_levels_of_one_seed_is_wrong_content(tmp_path: Path) -> None:
     path = tmp_path / "one-file.load"
     path.write_text(ONE_FILE)
     load_file, workspaces = _native.LoadFile.read(str(path)), _native.Workspaces()
@@ -134,7 +134,7 @@ def test_a_write_that_is_lost_between_two_mixes_of_one_seed_is_wrong_content(tmp
         # A client's think time between two passes is longer than the level.
         files = {"workload": "loadfile", "load_file": load_file, "cache": "none"}
         shape = {"clients": 1, "length_s": 0.5, "think_time_s": 60.0, "seed": 7}
-        load = files_mix(target(server), files, workspaces, **shape).start()
+        load = files_level(target(server), files, workspaces, **shape).start()
         assert load.wait(PATIENCE_S)
         return load.result()
 

@@ -143,7 +143,7 @@ def test_ntlm_is_never_replaced_by_kerberos_nor_the_other_way_about(domain: Doma
 
 
 SUITE = """name = "tiny"
-title = "One mix"
+title = "One level"
 source = "a test"
 workload = "diskmix"
 clients = [2]

@@ -58,7 +58,7 @@ def as_the_workload_says(
     expected = [
         workspaces.diskmix_files(client, seed=SEED, operations=operations) for operations in candidates
     ]
-    assert None not in expected, "the mix has left no workspace that it knows"
+    assert None not in expected, "the level has left no workspace that it knows"
     return [files for files in expected if files is not None]
 
 
@@ -131,7 +131,7 @@ def test_every_operation_is_in_what_a_single_client_leaves(files: dict[str, Any]
     assert written != []
 
 
-def test_a_mix_that_keeps_no_workspace_leaves_none_that_is_known() -> None:
+def test_a_level_that_keeps_no_workspace_leaves_none_that_is_known() -> None:
     with samba() as server:
         workspaces, result = mixed(server, 1, 3.0, {"keep_workspace": False})
     assert whole(result)

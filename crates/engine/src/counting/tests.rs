@@ -28,7 +28,7 @@ fn ended(result: Result<(), Failure>) -> Performed {
 }
 
 /// Makes a tally of operations that end at `moments`.
-fn tally(result: Result<(), Failure>, moments: &[u64]) -> MixTally {
+fn tally(result: Result<(), Failure>, moments: &[u64]) -> LevelTally {
     let mut tally = Tally::new(
         WINDOW,
         &["none".to_owned(), "all".to_owned()],

@@ -12,7 +12,7 @@ use super::program::{same_length, Program};
 use super::sessions::Sessions;
 use crate::bonnie::BonnieSpec;
 use crate::job::JobLevels;
-use crate::tally::MixTally;
+use crate::tally::LevelTally;
 use dyno_files::{Access, Disposition, FileClient, Files, Handle};
 use dyno_measure::{Failure, Fault};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -73,7 +73,7 @@ fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
 }
 
 /// Runs the seekers of all clients, one thread each. None if no client runs in this process.
-fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<MixTally>, Failure> {
+fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<LevelTally>, Failure> {
     let shared: Vec<_> = (0..spec.clients)
         .map(|_| (Arc::new(AtomicU32::new(0)), Arc::<Versions>::default()))
         .collect();
@@ -91,8 +91,8 @@ fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Optio
     Ok(Measured::together(found).map(phase))
 }
 
-fn phase(measured: Measured) -> MixTally {
-    MixTally {
+fn phase(measured: Measured) -> LevelTally {
+    LevelTally {
         bytes_checked: Some(measured.checked.bytes),
         bytes_unknown: Some(measured.checked.unknown_bytes),
         ..measured.tally()

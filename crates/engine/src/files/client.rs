@@ -98,8 +98,8 @@ impl<S: Sessions> FilesClient<S> {
     }
 
     /// Marks all further writes as those of the level `mark`.
-    pub(crate) fn begin_mix(&mut self, mark: u32) {
-        self.ledger.begin_mix(mark);
+    pub(crate) fn begin_level(&mut self, mark: u32) {
+        self.ledger.begin_level(mark);
     }
 
     pub(crate) fn forget_everything(&mut self) {

@@ -107,7 +107,7 @@ impl<S: Sessions> ClientTask<S> {
             self.client.set_ledger(ledger);
             self.known = true;
         }
-        self.client.begin_mix(self.work.mark());
+        self.client.begin_level(self.work.mark());
         let whole = self.take_part(&queue).await;
         if whole && self.work.options.keep_workspace {
             self.work.workspaces.keep(self.number, self.client.take_ledger());
@@ -117,8 +117,8 @@ impl<S: Sessions> ClientTask<S> {
     /// Runs the level. Returns whether the workspace is ready for the next one.
     async fn take_part(&mut self, queue: &Rc<Queue<S>>) -> bool {
         let engine = self.engine.clone();
-        if engine.mix.max_rate_per_s.is_some() {
-            let due_ns = queue.begun_ns.saturating_add(engine.mix.log_on_ns(self.number));
+        if engine.level.max_rate_per_s.is_some() {
+            let due_ns = queue.begun_ns.saturating_add(engine.level.log_on_ns(self.number));
             engine.executor.sleep_until(due_ns).await;
             // This wait is no stall of the server.
             queue.note_step();
@@ -136,7 +136,7 @@ impl<S: Sessions> ClientTask<S> {
         engine.start.arrive(1);
         let start_ns = self.wait_for_start(&engine).await;
         self.start_ns = start_ns;
-        let cut_ns = self.work.workload.cut_ns(&engine.mix.window);
+        let cut_ns = self.work.workload.cut_ns(&engine.level.window);
         self.client.cut_at(cut_ns.map(|cut_ns| start_ns + cut_ns));
         let thread = ClientThread::new(&engine, start_ns, (self.number, 0), ClientState::new(self.row));
         let whole = prepared.is_ok();
@@ -146,14 +146,14 @@ impl<S: Sessions> ClientTask<S> {
         } else {
             self.at_start = Some(self.figures());
             let (workload, client) = (&mut self.workload, &mut self.client);
-            match engine.mix.threads {
+            match engine.level.threads {
                 1 => thread.run(workload, client).await,
                 depth => thread.run_overlapped(depth, workload, client).await,
             }
             self.at_end = Some(self.figures());
         }
         // A client that leaves early delays its clean-up, so as not to disturb the measurement.
-        let end_ns = start_ns.saturating_add(engine.mix.window.length_ns);
+        let end_ns = start_ns.saturating_add(engine.level.window.length_ns);
         if monotonic_ns() < end_ns {
             engine
                 .executor

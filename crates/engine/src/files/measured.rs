@@ -2,7 +2,7 @@
 
 use super::sessions::Requests;
 use crate::merging::union;
-use crate::tally::{MixTally, RequestTally, SessionTally};
+use crate::tally::{LevelTally, RequestTally, SessionTally};
 use dyno_measure::{monotonic_ns, thread_cpu, unix_s, Histogram, ThreadCpu, NS_PER_S};
 
 /// A measurement in progress, or its results after `end`.
@@ -96,12 +96,12 @@ impl Measured {
     }
 
     /// Returns the tally of the level. The window is the whole time from the first start to the last end.
-    pub(super) fn tally(self) -> MixTally {
+    pub(super) fn tally(self) -> LevelTally {
         let elapsed_ns = self.ended_ns.saturating_sub(self.started_ns);
         let since_start_ns = monotonic_ns().saturating_sub(self.started_ns);
         let ns = |seconds: f64| (seconds.max(0.0) * NS_PER_S as f64) as u64;
         let operations = self.times.count();
-        let mut tally = MixTally {
+        let mut tally = LevelTally {
             started_unix_s: Some(unix_s() - since_start_ns as f64 / NS_PER_S as f64),
             window_ns: elapsed_ns,
             clients_planned: self.threads,
@@ -114,7 +114,7 @@ impl Measured {
             response_time: self.times,
             requests: requests(&self.requests),
             sessions: self.sessions,
-            ..MixTally::new()
+            ..LevelTally::new()
         };
         tally.generator.cpu_user_ns = ns(self.cpu.user_s);
         tally.generator.cpu_system_ns = ns(self.cpu.system_s);

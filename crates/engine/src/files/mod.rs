@@ -31,7 +31,7 @@ pub(crate) use sessions::{KeptBy, Place, Requests, Sessions};
 
 use crate::engine_thread::{EngineThread, FirstAnswer};
 use crate::kind::Work;
-use crate::mix::Mix;
+use crate::level::Level;
 use crate::removal::Removal;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 use crate::workspaces::Workspaces;
@@ -64,7 +64,7 @@ pub(crate) struct FilesWork<S> {
 
 impl<S: Sessions> FilesWork<S> {
     pub(crate) fn new(
-        mix: &Mix,
+        level: &Level,
         sessions: S,
         workload: FilesWorkload,
         options: FilesOptions,
@@ -76,8 +76,8 @@ impl<S: Sessions> FilesWork<S> {
             workload,
             options,
             workspaces,
-            identity: mix.identity(),
-            timeout_ns: mix.timeout_ns,
+            identity: level.identity(),
+            timeout_ns: level.timeout_ns,
         }
     }
 
@@ -152,17 +152,17 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
             executor: &thread.executor,
             dialer: &dialer,
         };
-        let mix = &thread.mix;
+        let level = &thread.level;
         let tasks = thread.clients().enumerate().map(|(row, number)| {
-            let workload = self.0.workload.of_client(mix.seed, number);
-            let sampling = Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, number, 0));
+            let workload = self.0.workload.of_client(level.seed, number);
+            let sampling = Sampling::new(level.verify_share, level.random(SAMPLING_STREAM, number, 0));
             let client = self
                 .0
                 .client(place, number, workload.as_files().catalogue(), sampling);
             ClientTask::new(thread.clone(), self.0.clone(), (row, number), client, workload)
         });
         let queue = Rc::new(Queue::new(tasks.collect()));
-        for _ in 0..(LOGGING_ON / mix.threads_here()).max(1) {
+        for _ in 0..(LOGGING_ON / level.threads_here()).max(1) {
             queue.admit(thread);
         }
     }

@@ -13,7 +13,7 @@ use super::program::{same_length, Program};
 use super::sessions::{Requests, Sessions};
 use crate::job::{JobFailure, JobLevels, StepsSpec};
 use crate::scenario::{StepAction, StepSpec, TreeSpec};
-use crate::tally::MixTally;
+use crate::tally::LevelTally;
 use dyno_files::{matches_pattern, Access, Call, Disposition, Files, Handle, Reply};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{content_of, Writing};
@@ -82,8 +82,8 @@ fn drop_caches() -> std::io::Result<()> {
     std::fs::write("/proc/sys/vm/drop_caches", "3")
 }
 
-fn level(measured: Measured, entries: u64) -> MixTally {
-    MixTally {
+fn level(measured: Measured, entries: u64) -> LevelTally {
+    LevelTally {
         entries: Some(entries),
         ..measured.tally()
     }
@@ -159,7 +159,7 @@ impl<S: Sessions> Step<S> {
         }
     }
 
-    async fn all_passes(mut self) -> Result<Vec<MixTally>, Failure> {
+    async fn all_passes(mut self) -> Result<Vec<LevelTally>, Failure> {
         let names = Names::of(&self.spec);
         let action = self.spec.action.clone();
         self.client.connect().await?;
@@ -190,7 +190,7 @@ impl<S: Sessions> Step<S> {
         &mut self,
         action: &StepAction,
         names: &Names,
-        passes: &mut Vec<MixTally>,
+        passes: &mut Vec<LevelTally>,
     ) -> Result<(), Failure> {
         self.entries = 0;
         let measured = self.client.begin_together().await?;
@@ -347,7 +347,7 @@ impl<S: Sessions> Step<S> {
     fn writing(&self, file: usize, generation: u32) -> Writing {
         Writing {
             client: 0,
-            mix: self.spec.seed,
+            level: self.spec.seed,
             file: u32::try_from(file).unwrap_or(u32::MAX),
             generation,
         }

@@ -9,7 +9,7 @@ use super::{bonnie, journal, look, scenario, FilesOptions, FilesWork, Sessions, 
 use crate::job::{FileJob, FileTask, JobControl, JobFailure, JobLevels};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Look, Material, Sections, Target, Work};
-use crate::mix::Mix;
+use crate::level::Level;
 use crate::problems::Problems;
 use dyno_measure::Failure;
 use serde_json::{json, Value};
@@ -89,13 +89,13 @@ impl<S: Sessions + Clone> Target for S {
     #[allow(private_interfaces)]
     fn prepare(
         &self,
-        mix: &Arc<Mix>,
+        level: &Arc<Level>,
         sections: Sections<'_>,
         material: &Material,
         problems: &mut Problems,
     ) -> Option<Arc<dyn Work>> {
         problems.unless(
-            !S::CLIENTS_BLOCK || mix.part.clients <= MOST_CLIENTS_THAT_BLOCK,
+            !S::CLIENTS_BLOCK || level.part.clients <= MOST_CLIENTS_THAT_BLOCK,
             "clients",
             "must be between 1 and 1,000 if each client is a thread",
         );
@@ -103,7 +103,7 @@ impl<S: Sessions + Clone> Target for S {
         let options =
             FilesOptions::read(sections.client, problems).map(|options| options.kept_by(self.kept_by()));
         let (workload, mut options) = (workload?, options?);
-        check_arrivals::<S>(mix, &workload, problems);
+        check_arrivals::<S>(level, &workload, problems);
         if workload.goes_through() {
             let as_sent = options.as_sent();
             problems.unless(
@@ -134,23 +134,23 @@ impl<S: Sessions + Clone> Target for S {
             options.keep_workspace = true;
         }
         let workspaces = material.workspaces.clone();
-        let work = FilesWork::new(mix, self.clone(), workload, options, workspaces);
+        let work = FilesWork::new(level, self.clone(), workload, options, workspaces);
         Some(Arc::new(SharedFilesWork(Arc::new(work))))
     }
 }
 
 /// Checks the number of concurrent operations per client and the arrivals.
-fn check_arrivals<S: Sessions>(mix: &Mix, workload: &FilesWorkload, problems: &mut Problems) {
+fn check_arrivals<S: Sessions>(level: &Level, workload: &FilesWorkload, problems: &mut Problems) {
     problems.unless(
-        mix.open.is_none() || workload.is_independent(),
+        level.open.is_none() || workload.is_independent(),
         "arrival",
         "this workload is not possible with a rate, because its clients wait for their answers",
     );
-    if mix.threads == 1 {
+    if level.threads == 1 {
         return;
     }
     problems.unless(
-        mix.threads as u64 <= workload.most_depth(),
+        level.threads as u64 <= workload.most_depth(),
         "threads",
         "a client of this workload can have only one thread (with streams: fewer threads than its file has \
          blocks)",
@@ -161,7 +161,7 @@ fn check_arrivals<S: Sessions>(mix: &Mix, workload: &FilesWorkload, problems: &m
         "must be 1 for a directory, because system calls are synchronous",
     );
     problems.unless(
-        mix.open.is_none() && mix.never_waits(),
+        level.open.is_none() && level.never_waits(),
         "threads",
         "must be 1 for files if operations are scheduled by think time, a pace, a rate or a bound",
     );

@@ -10,7 +10,7 @@ use super::sessions::Sessions;
 use super::{bonnie, scenario};
 use crate::bonnie::BonnieSpec;
 use crate::scenario::{FilesSpec, MetadataSpec, StepAction, StepSpec, StreamsSpec, TreeSpec};
-use crate::tally::MixTally;
+use crate::tally::LevelTally;
 use dyno_measure::{Failure, Fault, NS_PER_S};
 use server::{InMemory, Volume, Wrong};
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ fn digest(volume: &Volume, kinds: &[Wrong], work: impl Fn(&InMemory) -> String) 
     format!("{:016x}", digest.digest())
 }
 
-fn requests(level: &MixTally) -> BTreeMap<&str, u64> {
+fn requests(level: &LevelTally) -> BTreeMap<&str, u64> {
     level
         .requests
         .iter()
@@ -112,7 +112,7 @@ fn carry_out(spec: &StepSpec, sessions: &InMemory) -> String {
         StepAction::Streams(_) => (&["write", "read"], true),
         _ => (&[], false),
     };
-    let told = |(place, pass): (usize, &MixTally)| {
+    let told = |(place, pass): (usize, &LevelTally)| {
         let (phase, entries) = (phases.get(place), pass.entries.unwrap_or_default());
         let (timed, bytes) = ((is_timed, is_timed), pass.bytes_read + pass.bytes_written);
         format!("{phase:?} {entries} {bytes} {timed:?} {:?}\n", requests(pass))

@@ -1,7 +1,7 @@
 //! HTTP as a kind of work: document sections and target. `web/` has the work.
 
 use crate::kind::{Answer, Material, OpenError, Secrets, Sections, Target, Work};
-use crate::mix::Mix;
+use crate::level::Level;
 use crate::problems::{Problems, CONTRADICTS};
 use crate::web::{Stated, StepSection, Targets, Tls, WebClientOptions, WebWork, WebWorkload};
 use base64::prelude::{Engine, BASE64_STANDARD};
@@ -362,7 +362,7 @@ impl Target for HttpTarget {
 
     fn prepare(
         &self,
-        _mix: &Arc<Mix>,
+        _level: &Arc<Level>,
         sections: Sections<'_>,
         _material: &Material,
         problems: &mut Problems,

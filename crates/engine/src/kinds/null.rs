@@ -4,7 +4,7 @@
 use crate::client::{ClientState, ClientThread};
 use crate::engine_thread::EngineThread;
 use crate::kind::{Material, OpenError, Secrets, Sections, Target, Work};
-use crate::mix::Mix;
+use crate::level::Level;
 use crate::problems::Problems;
 use crate::protocol::{Performed, Protocol};
 use crate::spec::nanoseconds;
@@ -70,7 +70,7 @@ impl Target for NullTarget {
 
     fn prepare(
         &self,
-        _mix: &Arc<Mix>,
+        _level: &Arc<Level>,
         sections: Sections<'_>,
         _material: &Material,
         problems: &mut Problems,
@@ -112,7 +112,7 @@ impl Work for NullWork {
         let (delay_ns, stall_at_ns, stall_ns) = (self.delay_ns, self.stall_at_ns, self.stall_ns);
         for (place, client) in thread.clients().enumerate() {
             let state = ClientState::new(place);
-            for stream in 0..thread.mix.threads {
+            for stream in 0..thread.level.threads {
                 let (engine, state) = (thread.clone(), state.clone());
                 thread.executor.spawn(async move {
                     let start_ns = engine.start.wait(&engine.executor).await;

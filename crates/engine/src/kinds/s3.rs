@@ -1,7 +1,7 @@
 //! S3 as a kind of work: document sections and target. `objects/` has the work.
 
 use crate::kind::{Look, Material, OpenError, Secrets, Sections, Target, Work};
-use crate::mix::Mix;
+use crate::level::Level;
 use crate::objects::{ObjectsClientOptions, ObjectsWork, SharedObjectsWork};
 use crate::problems::Problems;
 use crate::workspaces::Workspaces;
@@ -303,7 +303,7 @@ impl Target for ObjectsTarget {
 
     fn prepare(
         &self,
-        mix: &Arc<Mix>,
+        level: &Arc<Level>,
         sections: Sections<'_>,
         material: &Material,
         problems: &mut Problems,
@@ -327,7 +327,7 @@ impl Target for ObjectsTarget {
             return None;
         }
         let workspaces = material.workspaces.clone();
-        let work = ObjectsWork::new(mix, self.0.clone(), workload, options, workspaces);
+        let work = ObjectsWork::new(level, self.0.clone(), workload, options, workspaces);
         Some(Arc::new(SharedObjectsWork(Arc::new(work))))
     }
 }

@@ -55,7 +55,7 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
             waiting: RefCell::new(engine.clients().enumerate().collect()),
             ready: RefCell::default(),
         });
-        for _ in 0..(PREPARING / engine.mix.threads_here()).max(1) {
+        for _ in 0..(PREPARING / engine.level.threads_here()).max(1) {
             engine.executor.spawn(queue.clone().prepare_waiting());
         }
         engine.executor.spawn(queue.work_when_all_are_ready());
@@ -67,7 +67,7 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
             let Some((row, number)) = next else { return };
             let stood = self.work.workspaces.stands(number);
             self.work.workspaces.begin(number);
-            let mut threads: Vec<_> = (0..self.engine.mix.threads)
+            let mut threads: Vec<_> = (0..self.engine.level.threads)
                 .map(|thread| self.client(number, thread))
                 .collect();
             let result = self.prepare(number, &mut threads).await;
@@ -89,14 +89,14 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
     }
 
     fn client(&self, number: usize, thread: usize) -> ObjectsClient<T> {
-        let mix = &self.engine.mix;
+        let level = &self.engine.level;
         let objects = self.work.workload.objects;
         let known = self.work.workspaces.take_objects(number, thread);
         let known = known.filter(|ledger| ledger.objects() == objects);
-        let owner = u32::try_from(number * mix.threads + thread).unwrap_or(u32::MAX - 1);
+        let owner = u32::try_from(number * level.threads + thread).unwrap_or(u32::MAX - 1);
         let mut ledger = known.unwrap_or_else(|| ObjectLedger::new(owner, objects));
-        ledger.begin_mix(self.work.mark());
-        let sampling = Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, number, thread));
+        ledger.begin_level(self.work.mark());
+        let sampling = Sampling::new(level.verify_share, level.random(SAMPLING_STREAM, number, thread));
         let clients = (0..self.work.options.connections())
             .map(|_| (self.connect)())
             .collect();
@@ -111,7 +111,7 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
                 client.prepare_shared(executor).await?;
             }
             let (number, thread) = (as_u32(number), as_u32(thread));
-            let sizes = workload.sizes(self.engine.mix.seed, number, thread);
+            let sizes = workload.sizes(self.engine.level.seed, number, thread);
             client.prepare(executor, &sizes).await?;
         }
         Ok(())
@@ -131,7 +131,7 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
                 // The client was planned, but failed before the level began.
                 ClientThread::new(&self.engine, start_ns, (number, 0), state.clone()).absent(failure);
                 let working = self.engine.working.get();
-                self.engine.working.set(working - self.engine.mix.threads);
+                self.engine.working.set(working - self.engine.level.threads);
             }
             let leaving = Rc::new(Cell::new(threads.len()));
             for (thread, client) in threads.into_iter().enumerate() {
@@ -173,20 +173,20 @@ struct ClientTask<T: Transport> {
 impl<T: Transport> ClientTask<T> {
     async fn run(mut self) {
         let (number, thread) = self.place;
-        let mix = self.engine.mix.clone();
+        let level = self.engine.level.clone();
         if self.whole {
             let options = self.work.workload.clone();
-            let mut workload = Objects::new(options, mix.seed, as_u32(number), as_u32(thread));
+            let mut workload = Objects::new(options, level.seed, as_u32(number), as_u32(thread));
             ClientThread::new(&self.engine, self.start_ns, self.place, self.state.clone())
                 .run(&mut workload, &mut self.client)
                 .await;
         }
         // A thread that leaves early delays its clean-up, so as not to disturb the measurement.
-        let end_ns = self.start_ns.saturating_add(mix.window.length_ns);
+        let end_ns = self.start_ns.saturating_add(level.window.length_ns);
         // With a number of operations, the level may end early.
-        let ends_early = || mix.operations.is_some() && self.engine.working.get() == 0;
+        let ends_early = || level.operations.is_some() && self.engine.working.get() == 0;
         while monotonic_ns() < end_ns && !ends_early() {
-            let wake_ns = mix.operations.map_or(end_ns, |_| monotonic_ns() + LOOK_NS);
+            let wake_ns = level.operations.map_or(end_ns, |_| monotonic_ns() + LOOK_NS);
             self.engine.executor.sleep_until(end_ns.min(wake_ns)).await;
         }
         let left = self.leave().await;

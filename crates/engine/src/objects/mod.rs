@@ -12,7 +12,7 @@ mod transfer;
 
 use crate::engine_thread::{EngineThread, FirstAnswer};
 use crate::kind::Work;
-use crate::mix::Mix;
+use crate::level::Level;
 use crate::removal::Removal;
 use crate::workspaces::Workspaces;
 use client_task::Queue;
@@ -62,7 +62,7 @@ pub(crate) struct ObjectsWork {
 
 impl ObjectsWork {
     pub(crate) fn new(
-        mix: &Mix,
+        level: &Level,
         target: S3Target,
         workload: ObjectsOptions,
         options: ObjectsClientOptions,
@@ -74,9 +74,9 @@ impl ObjectsWork {
             workload: Arc::new(workload),
             options,
             workspaces,
-            threads: mix.threads,
-            timeout_ns: mix.timeout_ns,
-            identity: mix.identity(),
+            threads: level.threads,
+            timeout_ns: level.timeout_ns,
+            identity: level.identity(),
         }
     }
 

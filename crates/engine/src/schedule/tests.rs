@@ -1,32 +1,32 @@
 //! Tests of arrivals with a simulated clock, so machine speed doesn't matter.
 
 use super::*;
-use crate::spec::MixSpec;
+use crate::spec::LevelSpec;
 use serde_json::{json, Value};
 
 const MS: u64 = 1_000_000;
 /// An arbitrary start, far from zero.
 const START_NS: u64 = 777 * NS_PER_S;
 
-fn mix(clients: usize, length_s: f64, rate_per_s: f64, law: &str, queue: usize) -> Mix {
+fn level(clients: usize, length_s: f64, rate_per_s: f64, law: &str, queue: usize) -> Level {
     let usual: Value =
         serde_json::from_str(include_str!("../../tests/complete.json")).expect("it is as made");
-    let mut document = usual["mix"].clone();
+    let mut document = usual["level"].clone();
     document["clients"] = json!(clients);
     document["window"]["length_s"] = json!(length_s);
     document["window"]["ramp_up_s"] = json!(0.0);
     document["arrival"] = json!({"kind": "open", "rate_per_s": rate_per_s, "law": law, "queue": queue});
     document["seed"] = json!(5);
-    let spec = MixSpec::parse(&document.to_string()).expect("a document");
-    Mix::of(&spec)
+    let spec = LevelSpec::parse(&document.to_string()).expect("a document");
+    Level::of(&spec)
 }
 
-fn schedule(mix: &Mix, clients: impl ExactSizeIterator<Item = usize>) -> Schedule {
-    Schedule::new(mix, mix.open.expect("open arrivals"), START_NS, clients)
+fn schedule(level: &Level, clients: impl ExactSizeIterator<Item = usize>) -> Schedule {
+    Schedule::new(level, level.open.expect("open arrivals"), START_NS, clients)
 }
 
-fn arrivals(mix: &Mix, clients: impl ExactSizeIterator<Item = usize>) -> Vec<u64> {
-    let mut schedule = schedule(mix, clients);
+fn arrivals(level: &Level, clients: impl ExactSizeIterator<Item = usize>) -> Vec<u64> {
+    let mut schedule = schedule(level, clients);
     std::iter::from_fn(|| schedule.take(START_NS)).collect()
 }
 
@@ -39,9 +39,9 @@ struct Served {
 
 /// Simulates requests on `connections` connections with an exact clock. `service_ns` returns the service time of a
 /// request, from its start time.
-fn serve(mix: &Mix, connections: usize, mut service_ns: impl FnMut(u64) -> u64) -> Served {
-    let mut schedule = schedule(mix, 0..mix.clients);
-    let end_ns = START_NS + mix.window.length_ns;
+fn serve(level: &Level, connections: usize, mut service_ns: impl FnMut(u64) -> u64) -> Served {
+    let mut schedule = schedule(level, 0..level.clients);
+    let end_ns = START_NS + level.window.length_ns;
     // Ordered by the time from which each is free, then by number.
     let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..connections)
         .map(|number| Reverse((START_NS, number)))
@@ -70,22 +70,22 @@ fn mean_ns(times: &[u64]) -> f64 {
 
 #[test]
 fn uniform_arrivals_come_at_even_intervals_and_in_turn() {
-    let mix = mix(3, 1.0, 1000.0, "uniform", 10);
+    let level = level(3, 1.0, 1000.0, "uniform", 10);
     let even: Vec<u64> = (0..1000).map(|number| START_NS + number * MS).collect();
-    assert_eq!(arrivals(&mix, 0..3), even);
+    assert_eq!(arrivals(&level, 0..3), even);
 }
 
 #[test]
-fn the_arrivals_of_a_mix_are_the_same_however_its_clients_are_dealt_out() {
+fn the_arrivals_of_a_level_are_the_same_however_its_clients_are_dealt_out() {
     for law in ["poisson", "uniform"] {
-        let mix = mix(10, 2.0, 2000.0, law, 10);
-        let whole = arrivals(&mix, 0..10);
+        let level = level(10, 2.0, 2000.0, law, 10);
+        let whole = arrivals(&level, 0..10);
         let mut parts: Vec<u64> = (0..3)
-            .flat_map(|part| arrivals(&mix, (part..10).step_by(3)))
+            .flat_map(|part| arrivals(&level, (part..10).step_by(3)))
             .collect();
         parts.sort_unstable();
         assert_eq!(parts, whole);
-        let mut other = mix.clone();
+        let mut other = level.clone();
         other.spec.seed = 6;
         assert_ne!(arrivals(&other, 0..10) == whole, law == "poisson");
     }
@@ -93,8 +93,8 @@ fn the_arrivals_of_a_mix_are_the_same_however_its_clients_are_dealt_out() {
 
 #[test]
 fn poisson_arrivals_have_their_rate_and_gaps_without_memory() {
-    let mix = mix(7, 200.0, 5000.0, "poisson", 10);
-    let moments = arrivals(&mix, 0..7);
+    let level = level(7, 200.0, 5000.0, "poisson", 10);
+    let moments = arrivals(&level, 0..7);
     // Expected: a million, with a standard deviation of 1,000.
     assert!(moments.len().abs_diff(1_000_000) < 4_000, "{}", moments.len());
     let gaps: Vec<f64> = moments
@@ -115,8 +115,8 @@ fn poisson_arrivals_have_their_rate_and_gaps_without_memory() {
 
 #[test]
 fn a_stall_of_a_second_in_ten_is_nine_tenths_of_a_second_in_the_99th_percentile() {
-    let mix = mix(1, 10.0, 1000.0, "uniform", 100_000);
-    let mut served = serve(&mix, 1, |begun_ns| {
+    let level = level(1, 10.0, 1000.0, "uniform", 100_000);
+    let mut served = serve(&level, 1, |begun_ns| {
         let (from_ns, to_ns) = (START_NS + 4_000 * MS, START_NS + 5_000 * MS);
         if (from_ns..to_ns).contains(&begun_ns) {
             to_ns - begun_ns + MS / 10
@@ -138,14 +138,14 @@ fn mean_waits_are_those_of_m_d_1_and_m_m_1_at_three_loads() {
     // Long enough to limit random deviations to about 1 % (the mean of M/M/1 varies by 20 / sqrt(T / S) at a
     // load of 0.9).
     for (load, length_s) in [(0.5, 500.0), (0.7, 1_000.0), (0.9, 4_000.0)] {
-        let mix = mix(4, length_s, load * 1000.0, "poisson", 10_000_000);
-        let fixed = serve(&mix, 1, |_| MS);
+        let level = level(4, length_s, load * 1000.0, "poisson", 10_000_000);
+        let fixed = serve(&level, 1, |_| MS);
         let expected_ns = load * MS as f64 / (2.0 * (1.0 - load));
         let ratio = mean_ns(&fixed.waits_ns) / expected_ns;
         assert!((ratio - 1.0).abs() < 0.02, "M/D/1 at {load}: {ratio}");
 
-        let mut random = mix.random(1, 0, 0);
-        let exponential = serve(&mix, 1, |_| {
+        let mut random = level.random(1, 0, 0);
+        let exponential = serve(&level, 1, |_| {
             let drawn = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
             (-drawn.ln() * MS as f64) as u64
         });
@@ -161,19 +161,19 @@ fn mean_waits_are_those_of_m_d_1_and_m_m_1_at_three_loads() {
 fn several_connections_wait_and_lose_as_erlang_says() {
     let (connections, offered) = (4, 3.2);
     let blocking = (1..=connections).fold(1.0, |b: f64, k| offered * b / (k as f64 + offered * b));
-    let mut random = mix(1, 1.0, 1.0, "poisson", 0).random(2, 0, 0);
+    let mut random = level(1, 1.0, 1.0, "poisson", 0).random(2, 0, 0);
     let mut exponential = |_: u64| {
         let drawn = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         (-drawn.ln() * MS as f64) as u64
     };
-    let lossy = mix(4, 600.0, offered * 1000.0, "poisson", 0);
+    let lossy = level(4, 600.0, offered * 1000.0, "poisson", 0);
     let lost = serve(&lossy, connections, &mut exponential);
     let share = lost.counts.dropped as f64 / lost.counts.arrivals as f64;
     assert!((share / blocking - 1.0).abs() < 0.02, "{share} for {blocking}");
     assert_eq!(lost.waits_ns.iter().max(), Some(&0));
 
     let patient = serve(
-        &mix(4, 600.0, offered * 1000.0, "poisson", 1_000_000),
+        &level(4, 600.0, offered * 1000.0, "poisson", 1_000_000),
         connections,
         &mut exponential,
     );
@@ -186,7 +186,7 @@ fn several_connections_wait_and_lose_as_erlang_says() {
 #[test]
 fn every_arrival_is_done_or_dropped_or_overdue() {
     // Requests arrive at twice the capacity, and ten may wait.
-    let overloaded = mix(5, 1.0, 2000.0, "uniform", 10);
+    let overloaded = level(5, 1.0, 2000.0, "uniform", 10);
     let served = serve(&overloaded, 1, |_| MS);
     let ArrivalCounts {
         arrivals,
@@ -203,8 +203,8 @@ fn every_arrival_is_done_or_dropped_or_overdue() {
 
 #[test]
 fn what_a_connection_gives_back_is_the_next_that_is_taken() {
-    let mix = mix(2, 1.0, 100.0, "uniform", 1000);
-    let mut schedule = schedule(&mix, 0..2);
+    let level = level(2, 1.0, 100.0, "uniform", 1000);
+    let mut schedule = schedule(&level, 0..2);
     let taken: Vec<u64> = (0..3).filter_map(|_| schedule.take(START_NS)).collect();
     schedule.give_back(taken[1]);
     schedule.give_back(taken[0]);
@@ -218,10 +218,10 @@ fn what_a_connection_gives_back_is_the_next_that_is_taken() {
 
 #[test]
 fn what_comes_and_is_dropped_is_counted_by_the_window_of_its_moment() {
-    let mut mix = mix(1, 10.0, 100.0, "uniform", 0);
-    mix.window.ramp_up_ns = 2 * NS_PER_S;
-    mix.window.ramp_down_ns = NS_PER_S;
-    let counts = schedule(&mix, 0..1).close();
+    let mut level = level(1, 10.0, 100.0, "uniform", 0);
+    level.window.ramp_up_ns = 2 * NS_PER_S;
+    level.window.ramp_down_ns = NS_PER_S;
+    let counts = schedule(&level, 0..1).close();
     assert_eq!((counts.arrivals, counts.arrivals_in_window), (1000, 700));
     assert_eq!((counts.dropped, counts.dropped_in_window), (1000, 700));
 }

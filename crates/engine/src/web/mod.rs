@@ -357,7 +357,7 @@ impl WebWork {
         let asks_coding = self.asks_coding;
         async move {
             let start_ns = engine.start.wait(&engine.executor).await;
-            let mix = &engine.mix;
+            let level = &engine.level;
             let buffer = vec![0; options.receive_buffer_bytes].into_boxed_slice();
             let context = ClientContext {
                 engine: engine.clone(),
@@ -365,7 +365,7 @@ impl WebWork {
                     keep_alive: options.keep_alive,
                     reset: options.reset,
                     repeat,
-                    timeout_ns: mix.timeout_ns,
+                    timeout_ns: level.timeout_ns,
                 },
                 buffer: Rc::new(RefCell::new(buffer)),
                 asks_coding,
@@ -374,10 +374,10 @@ impl WebWork {
             };
             for (place, client) in engine.clients().enumerate() {
                 let state = ClientState::new(place);
-                for thread in 0..mix.threads {
+                for thread in 0..level.threads {
                     let client_thread = ClientThread::new(&engine, start_ns, (client, thread), state.clone());
                     let mut web = protocol(&context, (client, thread));
-                    let mut workload = workload.of_thread(mix.seed, client, thread);
+                    let mut workload = workload.of_thread(level.seed, client, thread);
                     engine
                         .executor
                         .spawn(async move { client_thread.run(&mut workload, &mut web).await });
@@ -414,7 +414,7 @@ impl ClientContext {
     /// Returns the sample of responses, and whether bodies may be decoded. `may_ask`: whether requests may
     /// ask for a content coding.
     fn sample(&self, may_ask: bool) -> (Rc<Sample>, bool) {
-        let is_checked = self.engine.mix.verify_share > 0.0;
+        let is_checked = self.engine.level.verify_share > 0.0;
         (self.sample.clone(), may_ask && is_checked)
     }
 
@@ -443,15 +443,18 @@ impl ClientContext {
     }
 
     fn page(&self, (client, thread): (usize, usize), apart: u64) -> Page {
-        let mix = &self.engine.mix;
-        Page::new(mix.random(PAGE_STREAM ^ apart, client, thread), mix.identity())
+        let level = &self.engine.level;
+        Page::new(
+            level.random(PAGE_STREAM ^ apart, client, thread),
+            level.identity(),
+        )
     }
 
     fn sampling(&self, (client, thread): (usize, usize), apart: u64) -> Sampling {
-        let mix = &self.engine.mix;
+        let level = &self.engine.level;
         Sampling::new(
-            mix.verify_share,
-            mix.random(SAMPLING_STREAM ^ apart, client, thread),
+            level.verify_share,
+            level.random(SAMPLING_STREAM ^ apart, client, thread),
         )
     }
 

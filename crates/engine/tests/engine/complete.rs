@@ -6,21 +6,21 @@ use serde_json::{json, Value};
 /// Completes `document` with the defaults from the file that `tools/complete_documents.py` generates.
 pub fn complete(mut document: Value) -> Value {
     let usual: Value = serde_json::from_str(include_str!("../complete.json")).expect("it is as made");
-    let mut mix = usual["mix"].clone();
+    let mut level = usual["level"].clone();
     if document["protocol"] == "http" {
         let workload = &mut document["workload"];
         let name = workload["name"].as_str().unwrap_or_default();
-        mix["workload"] = usual["workloads"].get(name).cloned().unwrap_or(json!({}));
+        level["workload"] = usual["workloads"].get(name).cloned().unwrap_or(json!({}));
         let steps = workload.get_mut("steps").and_then(Value::as_array_mut);
         for step in steps.into_iter().flatten() {
             *step = over(usual["step"].clone(), step.take());
         }
     } else {
         for section in ["target", "workload", "client"] {
-            mix[section] = json!({});
+            level[section] = json!({});
         }
     }
-    over(mix, document)
+    over(level, document)
 }
 
 /// Completes an SMB `target` section with the defaults.
@@ -32,12 +32,12 @@ pub fn complete_smb(section: Value) -> Value {
 /// Completes a document on objects over S3, whose sections lack only what has a default.
 pub fn complete_s3(document: Value) -> Value {
     let usual: Value = serde_json::from_str(include_str!("../complete.json")).expect("it is as made");
-    let mut mix = usual["mix"].clone();
-    mix["protocol"] = json!("s3");
-    mix["target"] = usual["s3"].clone();
-    mix["workload"] = usual["objects"]["workload"].clone();
-    mix["client"] = usual["objects"]["client"].clone();
-    over(mix, document)
+    let mut level = usual["level"].clone();
+    level["protocol"] = json!("s3");
+    level["target"] = usual["s3"].clone();
+    level["workload"] = usual["objects"]["workload"].clone();
+    level["client"] = usual["objects"]["client"].clone();
+    over(level, document)
 }
 
 /// Merges `changed` into the defaults `usual`.

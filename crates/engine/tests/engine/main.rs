@@ -1,7 +1,7 @@
 //! Integration tests, built as one program to save linking time.
 
 mod complete;
-mod mix;
+mod level;
 mod objects;
 mod spec;
 mod tally;

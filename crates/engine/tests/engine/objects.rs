@@ -1,7 +1,7 @@
 //! Documents on objects over S3: the control plane's defaults are valid, and every problem is reported by its key.
 
 use crate::complete::complete_s3;
-use dyno_engine::{Material, MixSpec, OpenError, OpenTarget, PreparedMix, Secrets};
+use dyno_engine::{LevelSpec, Material, OpenError, OpenTarget, PreparedLevel, Secrets};
 use serde_json::{json, Value};
 
 /// Prepares the level of a document; returns its problems, one per line.
@@ -12,8 +12,8 @@ fn problems(document: Value) -> String {
         Err(OpenError::Section(problems)) => return problems.to_string(),
         Err(OpenError::Target(error)) => return format!("{error:?}"),
     };
-    let spec = MixSpec::parse(&document.to_string()).expect("a level");
-    match PreparedMix::new(&spec, &target, &Material::default()) {
+    let spec = LevelSpec::parse(&document.to_string()).expect("a level");
+    match PreparedLevel::new(&spec, &target, &Material::default()) {
         Ok(_) => String::new(),
         Err(problems) => problems.to_string(),
     }

@@ -1,7 +1,7 @@
 //! Errors in a document: all are reported together, each with its key.
 
 use crate::complete::{complete, complete_smb};
-use dyno_engine::{Material, MixSpec, OpenError, OpenTarget, PreparedMix, Secrets};
+use dyno_engine::{LevelSpec, Material, OpenError, OpenTarget, PreparedLevel, Secrets};
 use serde_json::{json, Value};
 
 fn document() -> Value {
@@ -19,12 +19,12 @@ fn document() -> Value {
 fn problems(change: impl FnOnce(&mut Value)) -> Vec<String> {
     let mut document = document();
     change(&mut document);
-    let said = match MixSpec::parse(&document.to_string()) {
+    let said = match LevelSpec::parse(&document.to_string()) {
         Err(problems) => problems.to_string(),
         Ok(spec) => {
             let target = self::document()["target"].take();
             let target = OpenTarget::open("http", target, &Secrets::default()).expect("loopback");
-            match PreparedMix::new(&spec, &target, &Material::default()) {
+            match PreparedLevel::new(&spec, &target, &Material::default()) {
                 Err(problems) => problems.to_string(),
                 Ok(_) => return Vec::new(),
             }
@@ -73,18 +73,18 @@ fn every_problem_is_told_at_once_with_its_path() {
 fn what_is_no_document_is_told_by_the_path_where_it_ends_to_be_one() {
     let said = problems(|document| document["window"]["length_s"] = json!("long"));
     assert!(
-        said[0].starts_with("mix.window.length_s: invalid type"),
+        said[0].starts_with("level.window.length_s: invalid type"),
         "{said:?}"
     );
     let said = problems(|document| document["windows"] = json!({}));
     assert!(said[0].contains("unknown field `windows`"), "{said:?}");
     let said = problems(|document| document["version"] = json!(2));
     assert_eq!(said, ["version: 2 is not supported; the supported version is 1"]);
-    assert!(MixSpec::parse("{").is_err());
+    assert!(LevelSpec::parse("{").is_err());
 }
 
 #[test]
-fn a_mix_is_for_the_target_that_was_opened_alone() {
+fn a_level_is_for_the_target_that_was_opened_alone() {
     let said = problems(|document| document["target"]["url"] = json!("http://192.0.2.1/"));
     assert_eq!(said, ["target: is not the target that was opened"]);
 }

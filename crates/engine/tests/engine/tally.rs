@@ -1,8 +1,8 @@
 //! Tallies of a level's parts can be merged in any order, and survive writing and reading.
 
 use dyno_engine::{
-    CallTally, ClientTally, ErrorTally, GeneratorTally, HandshakeTally, MixTally, OpenTally, OperationTally,
-    RequestTally, SecondTally, SessionTally,
+    CallTally, ClientTally, ErrorTally, GeneratorTally, HandshakeTally, LevelTally, OpenTally,
+    OperationTally, RequestTally, SecondTally, SessionTally,
 };
 use dyno_measure::Histogram;
 use proptest::collection::{btree_map, btree_set, vec};
@@ -154,8 +154,8 @@ fn open() -> impl Strategy<Value = OpenTally> {
     })
 }
 
-fn tally() -> impl Strategy<Value = MixTally> {
-    let of_the_mix = (
+fn tally() -> impl Strategy<Value = LevelTally> {
+    let of_the_level = (
         any::<bool>(),
         proptest::option::of(0..100_u32),
         COUNT,
@@ -166,7 +166,7 @@ fn tally() -> impl Strategy<Value = MixTally> {
     let rows = (clients(), seconds(), errors(), calls());
     let digests = btree_map(0..6_u64, any::<u64>(), 0..3);
     (
-        of_the_mix,
+        of_the_level,
         operations,
         rows,
         digests,
@@ -184,7 +184,7 @@ fn tally() -> impl Strategy<Value = MixTally> {
             )| {
                 let (by_client, by_second, errors, (calls, requests, sessions)) = rows;
                 let (handshake_time, handshakes) = of_tls;
-                MixTally {
+                LevelTally {
                     handshake_time,
                     handshakes,
                     stopped,
@@ -214,14 +214,14 @@ fn tally() -> impl Strategy<Value = MixTally> {
                     sessions,
                     client_cache: passes.map(|passes| json!({"page_bytes": passes % 2})),
                     generator,
-                    ..MixTally::new()
+                    ..LevelTally::new()
                 }
             },
         )
 }
 
-fn merged(left: &MixTally, right: &MixTally) -> MixTally {
-    left.clone().merged(right.clone()).expect("parts of one mix")
+fn merged(left: &LevelTally, right: &LevelTally) -> LevelTally {
+    left.clone().merged(right.clone()).expect("parts of one level")
 }
 
 proptest! {
@@ -232,14 +232,14 @@ proptest! {
         prop_assert_eq!(merged(&a, &b), merged(&b, &a));
         prop_assert_eq!(merged(&merged(&a, &b), &c), merged(&a, &merged(&b, &c)));
         let parts = [c.to_bytes(), a.to_bytes(), b.to_bytes()];
-        let together = MixTally::from_parts(parts.iter().map(Vec::as_slice));
+        let together = LevelTally::from_parts(parts.iter().map(Vec::as_slice));
         prop_assert_eq!(together, Ok(merged(&merged(&a, &b), &c)));
-        prop_assert_eq!(merged(&MixTally::new(), &a), a);
+        prop_assert_eq!(merged(&LevelTally::new(), &a), a);
     }
 
     #[test]
     fn what_was_written_is_what_is_read(a in tally()) {
-        prop_assert_eq!(MixTally::from_bytes(&a.to_bytes()), Ok(a));
+        prop_assert_eq!(LevelTally::from_bytes(&a.to_bytes()), Ok(a));
     }
 }
 
@@ -248,19 +248,19 @@ fn a_histogram_of_many_kib_is_read() {
     let mut response_time = Histogram::new();
     (0..200_000_u64).for_each(|sample| response_time.record(sample * sample));
     assert!(response_time.to_bytes().len() > 8 << 10);
-    let tally = MixTally {
+    let tally = LevelTally {
         by_operation: vec![OperationTally {
             response_time,
             ..OperationTally::default()
         }],
-        ..MixTally::new()
+        ..LevelTally::new()
     };
-    assert_eq!(MixTally::from_bytes(&tally.to_bytes()), Ok(tally));
+    assert_eq!(LevelTally::from_bytes(&tally.to_bytes()), Ok(tally));
 }
 
 #[test]
 fn of_two_first_failures_the_earlier_is_the_example_and_of_equals_the_first_by_its_words() {
-    let with = |first_at_ns, example: &str| MixTally {
+    let with = |first_at_ns, example: &str| LevelTally {
         errors: vec![ErrorTally {
             fault: "other_io".to_owned(),
             example: example.to_owned(),
@@ -268,7 +268,7 @@ fn of_two_first_failures_the_earlier_is_the_example_and_of_equals_the_first_by_i
             first_at_ns,
             ..ErrorTally::default()
         }],
-        ..MixTally::new()
+        ..LevelTally::new()
     };
     for (left, right, example) in [((5, "b"), (9, "a"), "b"), ((5, "b"), (5, "a"), "a")] {
         let sum = merged(&with(left.0, left.1), &with(right.0, right.1));
@@ -281,44 +281,44 @@ fn of_two_first_failures_the_earlier_is_the_example_and_of_equals_the_first_by_i
 
 #[test]
 fn what_one_engine_thread_does_not_know_is_not_known_of_all() {
-    let with = |run_delay_ns| MixTally {
+    let with = |run_delay_ns| LevelTally {
         generator: GeneratorTally {
             threads: 1,
             run_delay_ns,
             ..GeneratorTally::default()
         },
-        ..MixTally::new()
+        ..LevelTally::new()
     };
-    let delay = |left: &MixTally, right: &MixTally| merged(left, right).generator.run_delay_ns;
+    let delay = |left: &LevelTally, right: &LevelTally| merged(left, right).generator.run_delay_ns;
     assert_eq!(delay(&with(Some(5)), &with(Some(7))), Some(12));
     assert_eq!(delay(&with(Some(5)), &with(None)), None);
-    assert_eq!(delay(&MixTally::new(), &with(Some(5))), Some(5), "no thread");
+    assert_eq!(delay(&LevelTally::new(), &with(Some(5))), Some(5), "no thread");
 }
 
 #[test]
 fn tallies_of_different_workloads_and_of_other_versions_are_refused_in_words() {
-    let of = |name: &str| MixTally {
+    let of = |name: &str| LevelTally {
         by_operation: vec![OperationTally {
             operation: name.to_owned(),
             ..OperationTally::default()
         }],
-        ..MixTally::new()
+        ..LevelTally::new()
     };
     let refused = of("read").merged(of("GET a")).expect_err("other classes");
     assert_eq!(
         refused.to_string(),
         "by_operation: the tallies belong to different workloads"
     );
-    let version = MixTally::new().version + 1;
-    let newer = MixTally {
+    let version = LevelTally::new().version + 1;
+    let newer = LevelTally {
         version,
-        ..MixTally::new()
+        ..LevelTally::new()
     };
-    let refused = MixTally::from_bytes(&newer.to_bytes()).expect_err("another version");
+    let refused = LevelTally::from_bytes(&newer.to_bytes()).expect_err("another version");
     assert!(refused.contains(&format!("version {version}")), "{refused}");
-    assert!(MixTally::from_bytes(b"nonsense").is_err());
-    let mut cut = MixTally::new().to_bytes();
+    assert!(LevelTally::from_bytes(b"nonsense").is_err());
+    let mut cut = LevelTally::new().to_bytes();
     cut.push(0);
-    let refused = MixTally::from_bytes(&cut).expect_err("a part of a row");
+    let refused = LevelTally::from_bytes(&cut).expect_err("a part of a row");
     assert!(refused.contains("client rows are incomplete"), "{refused}");
 }

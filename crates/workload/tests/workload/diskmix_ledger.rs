@@ -249,14 +249,14 @@ fn a_file_keeps_its_number_when_it_is_renamed() {
 }
 
 #[test]
-fn a_write_that_was_lost_leaves_what_a_former_mix_wrote_and_that_is_wrong() {
+fn a_write_that_was_lost_leaves_what_a_former_level_wrote_and_that_is_wrong() {
     let mut ledger = Ledger::new(1);
-    ledger.begin_mix(1);
+    ledger.begin_level(1);
     open(&mut ledger, 0, 1, Intent::Make);
     let former = content_of(ledger.writing(Slot(0), 5).expect("open"), 0, 100);
     write(&mut ledger, 0, 0, 100, 5);
     ledger.apply(&FileAction::Close { slot: Slot(0) });
-    ledger.begin_mix(2);
+    ledger.begin_level(2);
     open(&mut ledger, 0, 1, Intent::Edit);
     assert_eq!(
         ledger.check(Slot(0), 0, former),
@@ -276,9 +276,9 @@ fn a_write_that_was_lost_leaves_what_a_former_mix_wrote_and_that_is_wrong() {
 
 #[test]
 fn files_that_are_made_again_by_new_books_have_other_contents() {
-    let made = |mix| {
+    let made = |level| {
         let mut ledger = Ledger::new(1);
-        ledger.begin_mix(mix);
+        ledger.begin_level(level);
         open(&mut ledger, 0, 1, Intent::Replace);
         content_of(ledger.writing(Slot(0), 0).expect("open"), 0, 100)
     };

@@ -7,7 +7,7 @@ use dyno_workload::{
 use std::sync::Arc;
 
 const CLIENT: u32 = 3;
-const MIX: u32 = 77;
+const LEVEL: u32 = 77;
 const SEED: u64 = 5;
 
 fn workload(script: &Arc<Script>) -> DiskMix {
@@ -18,7 +18,7 @@ fn workload(script: &Arc<Script>) -> DiskMix {
 fn books(script: &Arc<Script>, operations: u64) -> Ledger {
     let mut workload = workload(script);
     let mut books = Ledger::new(CLIENT);
-    books.begin_mix(MIX);
+    books.begin_level(LEVEL);
     for action in workload.preparation(false) {
         books.apply(&action);
     }
@@ -54,11 +54,11 @@ fn id(catalogue: &FileCatalogue, path: &str) -> PathId {
 }
 
 #[test]
-fn files_and_books_agree_wherever_the_mix_is_cut_off() {
+fn files_and_books_agree_wherever_the_level_is_cut_off() {
     let script = Script::load(&DiskMixOptions::default());
     let mut before = None;
     for operations in [0, 1, 777, 2_500, 4_999, 12_345] {
-        let files = played(&mut workload(&script), CLIENT, MIX, operations);
+        let files = played(&mut workload(&script), CLIENT, LEVEL, operations);
         let books = books(&script, operations);
         let names = workload(&script).catalogue().clone();
         let mut sizes: Vec<(PathId, Option<u64>)> = files
@@ -80,10 +80,10 @@ fn files_and_books_agree_wherever_the_mix_is_cut_off() {
 }
 
 #[test]
-fn another_mix_writes_other_contents_into_the_same_files() {
+fn another_level_writes_other_contents_into_the_same_files() {
     let script = Script::load(&DiskMixOptions::default());
-    let one = played(&mut workload(&script), CLIENT, MIX, 100);
-    let other = played(&mut workload(&script), CLIENT, MIX + 1, 100);
+    let one = played(&mut workload(&script), CLIENT, LEVEL, 100);
+    let other = played(&mut workload(&script), CLIENT, LEVEL + 1, 100);
     assert!(one.keys().eq(other.keys()));
     for (path, bytes) in &one {
         assert_eq!(bytes.len(), other[path].len());

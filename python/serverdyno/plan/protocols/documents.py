@@ -12,14 +12,14 @@ from serverdyno import units, wording
 from serverdyno.plan.protocols.escapes import escaped
 from serverdyno.plan.protocols.model import SectionModel
 from serverdyno.plan.protocols.steps import MOST_STEPS, Step, checked, described, sections
-from serverdyno.plan.protocols.work import Fact, MixCounts, Terms, Work
+from serverdyno.plan.protocols.work import Fact, LevelCounts, Terms, Work
 
 
-def requests_per_s(record: MixCounts) -> float:
+def requests_per_s(record: LevelCounts) -> float:
     return record.operations / record.window_s
 
 
-def mbit_received_per_s(record: MixCounts) -> float:
+def mbit_received_per_s(record: LevelCounts) -> float:
     """Return the rate of all bytes that the clients received, including headers."""
     return units.mbit_per_s(record.bytes_in, record.window_s)
 

@@ -21,7 +21,7 @@ from serverdyno.plan.protocols.metadata import METADATA, MetadataSettings
 from serverdyno.plan.protocols.model import SectionModel, Spelled
 from serverdyno.plan.protocols.scenario import SCENARIO, Scenario
 from serverdyno.plan.protocols.streams import STREAMS, StreamsSettings
-from serverdyno.plan.protocols.work import Cut, Fact, MixCounts, PlannedStep, Terms, Work, stayed
+from serverdyno.plan.protocols.work import Cut, Fact, LevelCounts, PlannedStep, Terms, Work, stayed
 
 CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY
 """Prefix of the directory of each load in a share. It contains one directory per client."""
@@ -137,20 +137,20 @@ def block_bytes(url: str) -> int:
     return LOCAL_BLOCK_BYTES if url.startswith("file:") else REMOTE_BLOCK_BYTES
 
 
-def mbit_moved_per_s(record: MixCounts) -> float:
+def mbit_moved_per_s(record: LevelCounts) -> float:
     """Return the rate of application bytes of the clients that stayed until the window closed.
 
-    A client with an error leaves the level, and its bytes are not counted (as in NetBench's mixes).
+    A client with an error leaves the level, and its bytes are not counted (as in NetBench's levels).
     """
     moved = sum((row.bytes_read or 0) + row.bytes_written for row in record.by_client if stayed(row, record))
     return units.mbit_per_s(moved, record.window_s)
 
 
-def operations_per_s(record: MixCounts) -> float:
+def operations_per_s(record: LevelCounts) -> float:
     return record.operations / record.window_s
 
 
-def stayed_operations_per_s(record: MixCounts) -> float:
+def stayed_operations_per_s(record: LevelCounts) -> float:
     """Return successful operations per second of the clients that stayed until the window closed."""
     return sum(row.operations for row in record.by_client if stayed(row, record)) / record.window_s
 
@@ -251,12 +251,12 @@ class Files(Work[FilesSettings]):
         parameters = {"workspace_bytes", "legacy_seed_reads", "true_offsets"}
         return {"name": workload, **settings.model_dump(include=parameters)}
 
-    def client_section(self, settings: FilesSettings, *, last_mix: bool) -> dict[str, Any]:
+    def client_section(self, settings: FilesSettings, *, last_level: bool) -> dict[str, Any]:
         """Return the cache settings, and whether the workspace stays after the level."""
         cache = settings.model_dump(
             include={"cache", "redirector", "dormant_files", "dormant_s", "directory_leases"}
         )
-        return {**cache, "keep_workspace": settings.save_workspace and not last_mix}
+        return {**cache, "keep_workspace": settings.save_workspace and not last_level}
 
     def operations_per_client_s(self, settings: FilesSettings) -> float | None:
         return settings.operations_per_client_s

@@ -11,7 +11,7 @@ from serverdyno import wording
 from serverdyno.plan.protocols.documents import requests_per_s
 from serverdyno.plan.protocols.model import Model, SectionModel
 from serverdyno.plan.protocols.options import Option
-from serverdyno.plan.protocols.work import Fact, MixCounts, Terms, Work
+from serverdyno.plan.protocols.work import Fact, LevelCounts, Terms, Work
 
 MIB = 1 << 20
 LEAST_PART_BYTES = 5 * MIB
@@ -174,7 +174,7 @@ class ObjectsSettings(SectionModel):
         )
 
 
-def mb_moved_per_s(record: MixCounts) -> float:
+def mb_moved_per_s(record: LevelCounts) -> float:
     """Return the rate of object contents, read and written, in 10^6 bytes per second."""
     moved = sum((row.bytes_read or 0) + row.bytes_written for row in record.by_client)
     return moved * 1e-6 / record.window_s
@@ -228,11 +228,11 @@ class Objects(Work[ObjectsSettings]):
         """Return the workload with all parameters."""
         return {"name": workload, **settings.section()}
 
-    def client_section(self, settings: ObjectsSettings, *, last_mix: bool) -> dict[str, Any]:
+    def client_section(self, settings: ObjectsSettings, *, last_level: bool) -> dict[str, Any]:
         """Return the receive buffer, and whether the objects stay after the level."""
         return {
             "receive_buffer_bytes": RECEIVE_BUFFER_BYTES,
-            "keep": settings.save_objects and not last_mix,
+            "keep": settings.save_objects and not last_level,
         }
 
     def workspace_bytes(self, settings: ObjectsSettings) -> int:

@@ -70,7 +70,7 @@ class ClientCounts(Protocol):
         """When the client left, in seconds since the start of the level; None if it stayed to the end."""
 
 
-class MixCounts(Protocol):
+class LevelCounts(Protocol):
     """The counts in a level's record from which throughput is computed."""
 
     @property
@@ -94,7 +94,7 @@ class MixCounts(Protocol):
         """One row per client."""
 
 
-def stayed(client: ClientCounts, record: MixCounts) -> bool:
+def stayed(client: ClientCounts, record: LevelCounts) -> bool:
     """Return whether a client stayed until the window closed.
 
     A client that leaves after the window counts as one that stayed.
@@ -114,12 +114,12 @@ class Terms:
     unit: str
     column: str
     written: Callable[[float | None], str]
-    throughput: Callable[[MixCounts], float]
+    throughput: Callable[[LevelCounts], float]
     second_unit: str
     second_column: str
     second_title: str
     second_written: Callable[[float | None], str]
-    second: Callable[[MixCounts], float]
+    second: Callable[[LevelCounts], float]
     below_cache: bool
     """Whether clients are workstations: they log on, count only if they stay to the end, and have a cache. The traffic
     below the cache is then a separate figure."""
@@ -248,12 +248,12 @@ class Work(HasSettings[SettingsT]):
         del settings
         return {"name": workload}
 
-    def client_section(self, settings: SettingsT, *, last_mix: bool) -> dict[str, Any]:
+    def client_section(self, settings: SettingsT, *, last_level: bool) -> dict[str, Any]:
         """Return the settings of each client, for the section `client` of a level's document.
 
-        `last_mix`: last level of the run.
+        `last_level`: last level of the run.
         """
-        del settings, last_mix
+        del settings, last_level
         return {}
 
     def operations_per_client_s(self, settings: SettingsT) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from serverdyno.analysis import curve, trust
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.generator import cpus_busy, generator_cpu_share, run_delay_share, taken_cpus
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Cost:
     loop_lag: histograms.Times | None
 
 
-def cost(records: Sequence[MixRecord], fewest_cpus: int) -> Cost:
+def cost(records: Sequence[LevelRecord], fewest_cpus: int) -> Cost:
     """Return the cost of one level over its repetitions. `fewest_cpus`: the smaller of generator and server."""
     measured = [record for record in records if record.server_cpu_s is not None]
     resident = [record.server_rss_bytes for record in records if record.server_rss_bytes is not None]
@@ -60,7 +60,7 @@ def most(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _per_request_us(records: Sequence[MixRecord], cpu_s: Sequence[float]) -> curve.Spread | None:
+def _per_request_us(records: Sequence[LevelRecord], cpu_s: Sequence[float]) -> curve.Spread | None:
     """Return CPU time per operation. The mean is pooled (all time / all operations); the spread is over repetitions."""
     known = [
         (seconds, record.operations)

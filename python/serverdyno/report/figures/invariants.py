@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from serverdyno import units, wording
 from serverdyno.report.figures import histograms, open_load
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 LITTLE_SHARE = 0.01
 """Tolerance of Little's law: histograms round by 0.1 %, and clocks are read at slightly different moments."""
@@ -19,7 +19,7 @@ CPU_SHARE, CPU_S = 0.02, 0.05
 """Tolerances of CPU time, for ticks of 10 ms and samples that are late by some milliseconds."""
 
 
-def contradictions(record: MixRecord, server_cpus: int | None, *, closed: bool) -> list[str]:
+def contradictions(record: LevelRecord, server_cpus: int | None, *, closed: bool) -> list[str]:
     """Return each violated invariant as a sentence. `server_cpus` is None if unknown. `closed`: no pacing."""
     name = f"run {record.run}, {record.configuration}, load level {record.name}"
     found = [
@@ -31,7 +31,7 @@ def contradictions(record: MixRecord, server_cpus: int | None, *, closed: bool) 
     return [f"{name}: {each}" for each in found]
 
 
-def _sums(record: MixRecord) -> Iterator[str]:
+def _sums(record: LevelRecord) -> Iterator[str]:
     counted = {
         "the response-time histogram": (histograms.samples(record.response_time_hdr), record.operations),
         "the classes of operation": (sum(row.count for row in record.by_operation), record.operations),
@@ -48,12 +48,12 @@ def _sums(record: MixRecord) -> Iterator[str]:
         )
 
 
-def _arrivals(record: MixRecord) -> Iterator[str]:
+def _arrivals(record: LevelRecord) -> Iterator[str]:
     if missing := open_load.unaccounted(record):
         yield (f"{missing:,} of {record.arrivals or 0:,} due requests are missing from all other counts")
 
 
-def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:
+def _cpu(record: LevelRecord, server_cpus: int | None) -> Iterator[str]:
     used = [("the generator's threads", record.generator_cpu_s, record.generator_threads)]
     if record.server_cpu_s is not None and server_cpus is not None:
         used.append(("the server", record.server_cpu_s, server_cpus))
@@ -63,7 +63,7 @@ def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:
             yield f"{name} used {cpu_s:.2f} CPU seconds, but only {there_s:.2f} were available"
 
 
-def _little(record: MixRecord) -> Iterator[str]:
+def _little(record: LevelRecord) -> Iterator[str]:
     """Check Little's law: throughput x response time = operations in flight, except those across window borders."""
     times = histograms.times([record.response_time_hdr])
     if record.outstanding_s is None or times is None or any(row.in_window for row in record.errors):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from serverdyno.analysis import open_load
 from serverdyno.report.figures import histograms
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class OpenFigures:
     kept_up: bool
 
 
-def of_mix(records: Sequence[MixRecord]) -> OpenFigures | None:
+def of_level(records: Sequence[LevelRecord]) -> OpenFigures | None:
     """Return the open load figures of one level; None for closed load."""
     if records[0].rate_per_s is None:
         return None
@@ -47,12 +47,12 @@ def of_mix(records: Sequence[MixRecord]) -> OpenFigures | None:
     )
 
 
-def _ended(record: MixRecord) -> int:
+def _ended(record: LevelRecord) -> int:
     """Return the successes and failures in the window."""
     return record.operations + sum(row.in_window for row in record.errors)
 
 
-def kept_up(record: MixRecord) -> bool:
+def kept_up(record: LevelRecord) -> bool:
     """Return whether the server kept up with the offered rate; True for closed load, which has none."""
     if record.arrivals_in_window is None:
         return True
@@ -64,7 +64,7 @@ def kept_up(record: MixRecord) -> bool:
     )
 
 
-def own_share(record: MixRecord, run_delay: float | None) -> float | None:
+def own_share(record: LevelRecord, run_delay: float | None) -> float | None:
     """Return an upper bound on the generator's share of the response times of open load; None if unknown.
 
     `run_delay`: share of the window in which the generator's threads waited for a CPU.
@@ -83,7 +83,7 @@ def own_share(record: MixRecord, run_delay: float | None) -> float | None:
     )
 
 
-def unaccounted(record: MixRecord) -> int:
+def unaccounted(record: LevelRecord) -> int:
     """Return the requests that were due but not done, failed, dropped or overdue. Anything above 0 is a bug of ours."""
     if record.arrivals is None:
         return 0
@@ -96,7 +96,7 @@ def unaccounted(record: MixRecord) -> int:
     return record.arrivals - sum(ends)
 
 
-def unanswered(records: Sequence[MixRecord], timeout_ms: float) -> tuple[int, float]:
+def unanswered(records: Sequence[LevelRecord], timeout_ms: float) -> tuple[int, float]:
     """Return the number of the windows' operations without an answer, and the shortest time that one waited, in ms.
 
     Open load drops requests if too many wait; these waited 0 ms.

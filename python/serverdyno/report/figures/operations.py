@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from serverdyno.report.figures import histograms
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class OperationFigures:
     response: histograms.Times | None
 
 
-def of_records(records: Sequence[MixRecord]) -> tuple[OperationFigures, ...]:
+def of_records(records: Sequence[LevelRecord]) -> tuple[OperationFigures, ...]:
     return by_content(records, lambda operation: operation)
 
 
 def by_content(
-    records: Sequence[MixRecord], content_of: Callable[[str], str | None]
+    records: Sequence[LevelRecord], content_of: Callable[[str], str | None]
 ) -> tuple[OperationFigures, ...]:
     rows = defaultdict(list)
     for record in records:

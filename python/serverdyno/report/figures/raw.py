@@ -12,8 +12,8 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILES, Times, quantiles, times
-from serverdyno.report.figures.results import MixFigures, Results
-from serverdyno.store.records import CallRow, ClientRow, MixRecord, RequestRow, SyncRow
+from serverdyno.report.figures.results import LevelFigures, Results
+from serverdyno.store.records import CallRow, ClientRow, LevelRecord, RequestRow, SyncRow
 from serverdyno.units import percentile_name
 
 TIME_COLUMNS = (
@@ -27,7 +27,7 @@ SPREAD_COLUMNS = ("n", "mean", "min", "max", "sd")
 CONFIGURATION, FACTOR = "configuration", "factor_"
 Value = float | int | str | None
 Row = ClientRow | CallRow | RequestRow | SyncRow
-RUN_COLUMNS = ("run", "configuration", "repetition", "mix", "clients", "threads")
+RUN_COLUMNS = ("run", "configuration", "repetition", "level", "clients", "threads")
 WORK_COLUMNS = (
     *(
         "started_unix_s",
@@ -100,11 +100,11 @@ def _level(level: object) -> Value:
 
 
 def _tables(results: Results) -> tuple[RawTable, ...]:
-    if not results.source.head.mixes:
+    if not results.source.head.levels:
         return ()
     return (
-        _points(results),
-        _mixes(results),
+        _curves(results),
+        _levels(results),
         _operations(results),
         _errors(results),
         _improvements(results),
@@ -158,7 +158,7 @@ def _rows(name: str, what: str, row_type: type[Row], results: Results) -> RawTab
     return RawTable(name, f"One row per run, level and {what}", columns, rows)
 
 
-def _points(results: Results) -> RawTable:
+def _curves(results: Results) -> RawTable:
     terms = results.terms
     figures = (
         terms.column,
@@ -187,39 +187,39 @@ def _points(results: Results) -> RawTable:
         "marks",
     )
     rows = tuple(
-        (result.name, *_point(mix, terms))
+        (result.name, *_of_level(level, terms))
         for result in results.configurations
-        for mix in result.mixes
-        if mix is not None
+        for level in result.levels
+        if level is not None
     )
     return RawTable(
-        "points", "One row per configuration and level, with the repetitions combined", columns, rows
+        "curves", "One row per configuration and level, with the repetitions combined", columns, rows
     )
 
 
-def _point(mix: MixFigures, terms: Terms) -> tuple[Value, ...]:
-    cost = mix.cost
+def _of_level(level: LevelFigures, terms: Terms) -> tuple[Value, ...]:
+    cost = level.cost
     return (
-        mix.clients,
-        mix.threads,
-        mix.window_s,
-        mix.clients_took_part,
-        mix.clients_left,
-        mix.clients_starved,
-        sum(len(seconds) for seconds in mix.stalls.values()),
-        *_spread(mix.fairness),
-        *_spread(mix.throughput),
-        *_spread(mix.second),
-        *(_spread(mix.below_cache_mbit_s) if terms.below_cache else ()),
+        level.clients,
+        level.threads,
+        level.window_s,
+        level.clients_took_part,
+        level.clients_left,
+        level.clients_starved,
+        sum(len(seconds) for seconds in level.stalls.values()),
+        *_spread(level.fairness),
+        *_spread(level.throughput),
+        *_spread(level.second),
+        *(_spread(level.below_cache_mbit_s) if terms.below_cache else ()),
         *_spread(cost.server_cpu_us),
         *_spread(cost.generator_cpu_us),
-        *_times(mix.response),
+        *_times(level.response),
         cost.generator_cpu_share,
-        mix.waiting_share,
-        mix.stated_hidden_speed,
+        level.waiting_share,
+        level.stated_hidden_speed,
         cost.run_delay_share,
         cost.taken_share,
-        "; ".join(sorted(mark.name.lower() for mark in mix.marks)),
+        "; ".join(sorted(mark.name.lower() for mark in level.marks)),
     )
 
 
@@ -233,11 +233,11 @@ def _times(found: Times | None) -> tuple[Value, ...]:
     return found.mean_ms, found.deviation_ms, found.min_ms, found.max_ms, *found.percentiles_ms
 
 
-def _run(record: MixRecord) -> tuple[Value, ...]:
-    return record.run, record.configuration, record.repetition, record.mix, record.clients, record.threads
+def _run(record: LevelRecord) -> tuple[Value, ...]:
+    return record.run, record.configuration, record.repetition, record.level, record.clients, record.threads
 
 
-def _mixes(results: Results) -> RawTable:
+def _levels(results: Results) -> RawTable:
     columns = (*RUN_COLUMNS, *WORK_COLUMNS, *TIME_COLUMNS, *COST_COLUMNS, "syncs_known")
     rows = tuple(
         (
@@ -249,7 +249,7 @@ def _mixes(results: Results) -> RawTable:
         )
         for record in results.used
     )
-    return RawTable("mixes", "One row per run and level, as measured", columns, rows)
+    return RawTable("levels", "One row per run and level, as measured", columns, rows)
 
 
 def _operations(results: Results) -> RawTable:
@@ -304,7 +304,7 @@ def _improvements(results: Results) -> RawTable:
         "repetitions",
         "left_out",
         "paired",
-        "mixes",
+        "levels",
         "minimum_effect_percent",
         "equivalence_margin_percent",
         "verdict",
@@ -330,7 +330,7 @@ def _improvements(results: Results) -> RawTable:
             found.repetitions,
             comparison.left_out(found),
             "yes" if found.paired else "no",
-            len(found.mixes),
+            len(found.levels),
             found.minimum_percent,
             found.equivalence_percent,
             found.verdict.value,

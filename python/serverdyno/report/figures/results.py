@@ -52,13 +52,13 @@ from serverdyno.report.figures.operations import OperationFigures, by_content, o
 from serverdyno.report.figures.shape import CurveShape, shape_of
 from serverdyno.report.figures.steps import Step
 from serverdyno.report.source import Source
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 if TYPE_CHECKING:
     from serverdyno.report.subjects.durability import Promise
 
 SIDES = ("server", "network", "client", "check")
-RecordFigure = Callable[[MixRecord], float]
+RecordFigure = Callable[[LevelRecord], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ class Connections:
 
 
 @dataclass(frozen=True, slots=True)
-class MixFigures:
+class LevelFigures:
     """One load level of one configuration over its repetitions.
 
-    `level` is its value on the suite's axis. `throughput` and `second` are in the units of the experiment's
+    `load` is its value on the suite's axis. `throughput` and `second` are in the units of the experiment's
     `Terms`. `network_share`: bytes on the network / bytes that applications read and wrote. `below_cache_mbit_s`: the
     bytes on the network in Mbit/s, both ways, of all clients. `passes_a_client`: passes of the workload per client in
     the window, in the repetition with the fewest. All three are None for web servers.
@@ -110,8 +110,8 @@ class MixFigures:
     """
 
     configuration: str
-    mix: int
-    level: int
+    index: int
+    load: int
     clients: int
     threads: int
     repetitions: int
@@ -187,10 +187,10 @@ class MixFigures:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationResult:
-    """The figures of one configuration. `mixes[i]` is None if no repetition finished level i.
+    """The figures of one configuration. `levels[i]` is None if no repetition finished level i.
 
     `throughput` and `second` are None if no level was finished. `runs`: throughput. `cpu`: microseconds of server CPU
-    time per operation, NaN if unknown. `operations_by_mix`: operations of the peak's level and of the last finished
+    time per operation, NaN if unknown. `operations_by_level`: operations of the peak's level and of the last finished
     one, by index; one entry if they are the same.
     """
 
@@ -200,51 +200,53 @@ class ConfigurationResult:
     shape: CurveShape
     throughput: curve.Summary | None
     second: curve.Summary | None
-    mixes: tuple[MixFigures | None, ...]
-    operations_by_mix: dict[int, tuple[OperationFigures, ...]]
-    contents_by_mix: dict[int, tuple[OperationFigures, ...]]
+    levels: tuple[LevelFigures | None, ...]
+    operations_by_level: dict[int, tuple[OperationFigures, ...]]
+    contents_by_level: dict[int, tuple[OperationFigures, ...]]
 
     @property
     def operations_at_peak(self) -> tuple[OperationFigures, ...]:
-        return () if self.peak is None else self.operations_by_mix[self.peak.mix]
+        return () if self.peak is None else self.operations_by_level[self.peak.index]
 
     @property
     def marks(self) -> frozenset[trust.Mark]:
-        return frozenset().union(*(mix.marks for mix in self.finished))
+        return frozenset().union(*(level.marks for level in self.finished))
 
     @property
-    def finished(self) -> list[MixFigures]:
-        return [mix for mix in self.mixes if mix is not None]
+    def finished(self) -> list[LevelFigures]:
+        return [level for level in self.levels if level is not None]
 
     @property
     def peak_height(self) -> float:
         """Return the highest mean throughput, as in the table of peaks; 0 if no level was finished."""
         return self.throughput.peak.mean if self.throughput else 0.0
 
-    def limits_of(self, mix: MixFigures) -> tuple[trust.Limit, ...]:
+    def limits_of(self, level: LevelFigures) -> tuple[trust.Limit, ...]:
         """Return what limited a level, as far as known. The next level shows whether more clients help."""
-        if mix.is_failing:
+        if level.is_failing:
             return (trust.Limit.FAILURES,)
-        if mix.open is not None and mix.open.kept_up:
+        if level.open is not None and level.open.kept_up:
             return (trust.Limit.OFFERED,)
-        later = next((each for each in self.finished if each.mix > mix.mix), None)
+        later = next((each for each in self.finished if each.index > level.index), None)
         rises = (
-            None if later is None else later.throughput.mean > mix.throughput.mean * (1 + trust.RISES_SHARE)
+            None if later is None else later.throughput.mean > level.throughput.mean * (1 + trust.RISES_SHARE)
         )
-        io_wait_share = mix.cost.io_wait_share if mix.needs_disk else None
-        found = trust.seen_limits(mix.marks, mix.waiting_share, mix.server_share, io_wait_share, rises=rises)
+        io_wait_share = level.cost.io_wait_share if level.needs_disk else None
+        found = trust.seen_limits(
+            level.marks, level.waiting_share, level.server_share, io_wait_share, rises=rises
+        )
         saturated = {trust.Limit.RATE, trust.Limit.GENERATOR, trust.Limit.SERVER}
-        if mix.thinking_share >= trust.THINKING_SHARE and saturated.isdisjoint(found):
+        if level.thinking_share >= trust.THINKING_SHARE and saturated.isdisjoint(found):
             return (trust.Limit.THINKING,)
         return found
 
     @property
-    def last(self) -> MixFigures | None:
+    def last(self) -> LevelFigures | None:
         return next(reversed(self.finished), None)
 
     @property
-    def peak(self) -> MixFigures | None:
-        return None if self.throughput is None else self.mixes[self.throughput.peak_mix]
+    def peak(self) -> LevelFigures | None:
+        return None if self.throughput is None else self.levels[self.throughput.peak_level]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +263,8 @@ class Results:
     terms: Terms
     axis: Axis
     configurations: tuple[ConfigurationResult, ...]
-    used: tuple[MixRecord, ...]
-    left_out: tuple[tuple[MixRecord, str], ...]
+    used: tuple[LevelRecord, ...]
+    left_out: tuple[tuple[LevelRecord, str], ...]
     contradictions: tuple[str, ...]
     promises: tuple[Promise, ...] = ()
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
@@ -276,34 +278,34 @@ class Results:
         return self.whole_source or self.source
 
     @property
-    def mixes(self) -> list[MixFigures]:
-        return [mix for result in self.configurations for mix in result.finished]
+    def levels(self) -> list[LevelFigures]:
+        return [level for result in self.configurations for level in result.finished]
 
     def of(self, configuration: str) -> ConfigurationResult:
         return next(result for result in self.configurations if result.name == configuration)
 
-    def at(self, configuration: str, place: int) -> MixFigures:
+    def at(self, configuration: str, place: int) -> LevelFigures:
         """Return a finished level by its index."""
-        mix = self.of(configuration).mixes[place]
-        assert mix is not None
-        return mix
+        level = self.of(configuration).levels[place]
+        assert level is not None
+        return level
 
     @property
     def marks(self) -> frozenset[trust.Mark]:
         return frozenset().union(*(result.marks for result in self.configurations))
 
-    def records(self, configuration: str, mix: int | None = None) -> list[MixRecord]:
-        """Return the used records of a configuration, in order of runs. `mix`: index of a level; None: all levels."""
+    def records(self, configuration: str, level: int | None = None) -> list[LevelRecord]:
+        """Return the used records of a configuration, in order of runs. `level`: index of a level; None: all levels."""
         return [
             record
             for record in self.used
-            if record.configuration == configuration and (mix is None or record.mix == mix)
+            if record.configuration == configuration and (level is None or record.level == level)
         ]
 
 
 def compute(source: Source) -> Results:
     used, left_out = [], []
-    for record in sorted(source.records, key=lambda record: (record.run, record.mix)):
+    for record in sorted(source.records, key=lambda record: (record.run, record.level)):
         reason = _unusable(record)
         if reason is None:
             used.append(record)
@@ -316,7 +318,7 @@ def compute(source: Source) -> Results:
         terms=source.head.suite.terms,
         axis=axis_of(source.head.suite.axis, source.head.suite.terms.operation),
         configurations=tuple(_configuration(source, found, used) for found in source.head.configurations)
-        if source.head.mixes
+        if source.head.levels
         else (),
         used=tuple(used),
         left_out=tuple(left_out),
@@ -328,78 +330,79 @@ def compute(source: Source) -> Results:
     )
 
 
-def _server_cpu_us(record: MixRecord) -> float:
+def _server_cpu_us(record: LevelRecord) -> float:
     """Return the server's CPU time per operation; NaN if there was no operation or the time is unknown."""
     if record.server_cpu_s is None or not record.operations:
         return math.nan
     return record.server_cpu_s * 1e6 / record.operations
 
 
-def _unusable(record: MixRecord) -> str | None:
+def _unusable(record: LevelRecord) -> str | None:
     if record.window_s <= 0:
         return "the measurement window is empty"
     return record.void
 
 
 def _configuration(
-    source: Source, configuration: Configuration, used: Sequence[MixRecord]
+    source: Source, configuration: Configuration, used: Sequence[LevelRecord]
 ) -> ConfigurationResult:
-    by_mix: dict[int, list[MixRecord]] = defaultdict(list)
+    by_level: dict[int, list[LevelRecord]] = defaultdict(list)
     for record in used:
         if record.configuration == configuration.name:
-            by_mix[record.mix].append(record)
+            by_level[record.level].append(record)
     repetitions = source.repetitions_of(configuration.name)
-    indices = [mix.index for mix in source.head.mixes]
+    indices = [level.index for level in source.head.levels]
     suite, terms = source.head.suite, source.head.suite.terms
     # Each run of a search tries its own rates, so one repetition of a rate is enough.
     enough = len(repetitions) if suite.objective is None else 1
-    mixes = tuple(
-        _mix(source, configuration, by_mix[index], enough) if by_mix[index] else None for index in indices
+    levels = tuple(
+        _level(source, configuration, by_level[index], enough) if by_level[index] else None
+        for index in indices
     )
-    throughput = _matrix(by_mix, repetitions, indices, terms.throughput)
+    throughput = _matrix(by_level, repetitions, indices, terms.throughput)
     summary = curve.summarise(throughput)
     return ConfigurationResult(
         name=configuration.name,
         runs=Runs(tuple(repetitions), throughput),
-        cpu=Runs(tuple(repetitions), _matrix(by_mix, repetitions, indices, _server_cpu_us)),
-        shape=shape_of(source.head.mixes, throughput),
+        cpu=Runs(tuple(repetitions), _matrix(by_level, repetitions, indices, _server_cpu_us)),
+        shape=shape_of(source.head.levels, throughput),
         throughput=summary,
-        second=curve.summarise(_matrix(by_mix, repetitions, indices, terms.second)),
-        mixes=mixes,
-        operations_by_mix={
-            index: of_records(by_mix[index]) for index in _peak_and_last(summary, by_mix, indices)
+        second=curve.summarise(_matrix(by_level, repetitions, indices, terms.second)),
+        levels=levels,
+        operations_by_level={
+            index: of_records(by_level[index]) for index in _peak_and_last(summary, by_level, indices)
         },
-        contents_by_mix={
-            index: by_content(by_mix[index], partial(suite.work.content_of, suite.workload))
-            for index in _peak_and_last(summary, by_mix, indices)
+        contents_by_level={
+            index: by_content(by_level[index], partial(suite.work.content_of, suite.workload))
+            for index in _peak_and_last(summary, by_level, indices)
         },
     )
 
 
 def _peak_and_last(
-    summary: curve.Summary | None, by_mix: dict[int, list[MixRecord]], indices: Sequence[int]
+    summary: curve.Summary | None, by_level: dict[int, list[LevelRecord]], indices: Sequence[int]
 ) -> list[int]:
     if summary is None:
         return []
-    last = [index for index in indices if by_mix[index]][-1]
-    return list(dict.fromkeys((indices[summary.peak_mix], last)))
+    last = [index for index in indices if by_level[index]][-1]
+    return list(dict.fromkeys((indices[summary.peak_level], last)))
 
 
 def _matrix(
-    by_mix: dict[int, list[MixRecord]],
+    by_level: dict[int, list[LevelRecord]],
     repetitions: Sequence[int],
     indices: Sequence[int],
     figure: RecordFigure,
 ) -> curve.Throughput:
     matrix = np.full((len(repetitions), len(indices)), np.nan)
     for column, index in enumerate(indices):
-        for record in by_mix[index]:
+        for record in by_level[index]:
             row = repetitions.index(record.repetition)
             matrix[row, column] = figure(record)
     return matrix
 
 
-def _mbit_below_cache_per_s(record: MixRecord) -> float:
+def _mbit_below_cache_per_s(record: LevelRecord) -> float:
     """Return the Mbit/s between clients and a file server in both directions, for operations of the window."""
     return units.mbit_per_s(record.bytes_in + record.bytes_out, record.window_s)
 
@@ -410,7 +413,9 @@ def _spread(values: Sequence[float]) -> curve.Spread:
     return found
 
 
-def _mix(source: Source, configuration: Configuration, records: list[MixRecord], enough: int) -> MixFigures:
+def _level(
+    source: Source, configuration: Configuration, records: list[LevelRecord], enough: int
+) -> LevelFigures:
     """Return the figures of one level. `enough`: its number of repetitions, if none is missing."""
     first, suite, generator = records[0], source.head.suite, source.head.plan.generator
     terms, timeout_ms = suite.terms, suite.timeout_s * 1000
@@ -422,10 +427,10 @@ def _mix(source: Source, configuration: Configuration, records: list[MixRecord],
     least = _of_all(records, lambda record: hidden_speed(record, cpus, run_delay=False))
     passes = passes_a_client(records)
     drifts, failing = drifting(records, passes), is_failing(records)
-    return MixFigures(
+    return LevelFigures(
         configuration=first.configuration,
-        mix=first.mix,
-        level=axis.level(first),
+        index=first.level,
+        load=axis.load(first),
         clients=first.clients,
         threads=first.threads,
         repetitions=len(records),
@@ -470,8 +475,8 @@ def _mix(source: Source, configuration: Configuration, records: list[MixRecord],
         hidden_speed_is_loose=trust.is_loose(hidden, least),
         overdue_at_end=sum(record.overdue_at_end or 0 for record in records),
         needs_disk=_needs_disk(source, records),
-        at=axis.words(axis.level(first)),
-        open=open_load.of_mix(records),
+        at=axis.words(axis.load(first)),
+        open=open_load.of_level(records),
         marks=_marks(records, configuration, fewest_cpus)
         | ({trust.Mark.MISSING} if len(records) < enough else set())
         | ({trust.Mark.PART_OF_A_PASS} if passes is not None and passes < 1 else set())
@@ -480,12 +485,12 @@ def _mix(source: Source, configuration: Configuration, records: list[MixRecord],
     )
 
 
-def _response(records: Sequence[MixRecord], timeout_ms: float) -> histograms.Times | None:
+def _response(records: Sequence[LevelRecord], timeout_ms: float) -> histograms.Times | None:
     blobs = [record.response_time_hdr for record in records]
     return histograms.times(blobs, *open_load.unanswered(records, timeout_ms))
 
 
-def _by_side(records: Sequence[MixRecord]) -> dict[str, int]:
+def _by_side(records: Sequence[LevelRecord]) -> dict[str, int]:
     counts = Counter(dict.fromkeys(SIDES, 0))
     for record in records:
         for row in record.failed:
@@ -493,7 +498,7 @@ def _by_side(records: Sequence[MixRecord]) -> dict[str, int]:
     return dict(counts)
 
 
-def _needs_disk(source: Source, records: Sequence[MixRecord]) -> bool:
+def _needs_disk(source: Source, records: Sequence[LevelRecord]) -> bool:
     """Return whether the server may have to wait for a disk. It need not if files are only read and fit in memory."""
     suite, memory_bytes = source.head.suite, source.memory_bytes
     files_bytes = suite.work.workspace_bytes(suite.settings(suite.work)) * records[0].clients
@@ -502,7 +507,7 @@ def _needs_disk(source: Source, records: Sequence[MixRecord]) -> bool:
     return any(record.bytes_written or any(row.count for row in record.syncs) for record in records)
 
 
-def _of_all(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | None]) -> float | None:
+def _of_all(records: Sequence[LevelRecord], figure: Callable[[LevelRecord], float | None]) -> float | None:
     """Return the mean over the repetitions, weighted by their operations; None if unknown."""
     known = [(found, record.operations) for record in records if (found := figure(record)) is not None]
     operations = sum(weight for _, weight in known)
@@ -513,19 +518,19 @@ def _of_all(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | 
     return sum(found * weight for found, weight in known) / operations
 
 
-def _by_class(records: Sequence[MixRecord]) -> dict[str, int]:
+def _by_class(records: Sequence[LevelRecord]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for record in records:
         counts.update({row.operation: row.count for row in record.by_operation})
     return dict(counts)
 
 
-def _network_share(records: list[MixRecord]) -> float | None:
+def _network_share(records: list[LevelRecord]) -> float | None:
     moved = sum(record.bytes_read + record.bytes_written for record in records)
     return sum(record.bytes_in + record.bytes_out for record in records) / moved if moved else None
 
 
-def _connections(records: list[MixRecord]) -> Connections:
+def _connections(records: list[LevelRecord]) -> Connections:
     return Connections(
         made=sum(record.connections for record in records),
         reconnects=sum(record.reconnects for record in records),
@@ -538,14 +543,16 @@ def _connections(records: list[MixRecord]) -> Connections:
     )
 
 
-def _handshakes(records: list[MixRecord]) -> tuple[int, int] | None:
+def _handshakes(records: list[LevelRecord]) -> tuple[int, int] | None:
     rows = [row for record in records for row in record.handshakes]
     if not rows:
         return None
     return sum(row.count for row in rows if not row.resumed), sum(row.count for row in rows if row.resumed)
 
 
-def _marks(records: list[MixRecord], configuration: Configuration, fewest_cpus: int) -> frozenset[trust.Mark]:
+def _marks(
+    records: list[LevelRecord], configuration: Configuration, fewest_cpus: int
+) -> frozenset[trust.Mark]:
     most_per_s = configuration.bounds.max_rate_per_s if configuration.bounds else None
     found: set[trust.Mark] = set()
     for record in records:

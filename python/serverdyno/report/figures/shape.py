@@ -12,7 +12,7 @@ from serverdyno.analysis import curve
 from serverdyno.analysis.dips import Dips, dips
 from serverdyno.analysis.overload import RetainedShare, retained
 from serverdyno.analysis.peak import Peak, peak
-from serverdyno.plan.model import Mix
+from serverdyno.plan.model import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class CurveShape:
     dips: Dips
 
 
-def shape_of(mixes: Sequence[Mix], throughput: curve.Throughput) -> CurveShape:
+def shape_of(levels: Sequence[Level], throughput: curve.Throughput) -> CurveShape:
     """Return the shape of `throughput` (repetitions x levels). The load of a level is its number of connections."""
-    loads = [float(mix.clients * mix.threads) for mix in mixes]
+    loads = [float(level.clients * level.threads) for level in levels]
     means = [point.mean if (point := curve.spread(column)) else float("nan") for column in throughput.T]
     return CurveShape(
         peak=peak(throughput),

@@ -9,7 +9,7 @@ from functools import partial
 from serverdyno.analysis.comparability import Conditions, explained_share
 from serverdyno.analysis.pairs import Side
 from serverdyno.analysis.trust import Mark, generator_marks, limits
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 
 
 def sides(results: Results) -> list[Side]:
@@ -25,8 +25,8 @@ def side(results: Results, name: str, called: str = "") -> Side:
         limits=limits_of_average(result),
         parts_of_a_pass=frozenset(
             place
-            for place, mix in enumerate(result.mixes)
-            if mix is not None and Mark.PART_OF_A_PASS in mix.marks
+            for place, level in enumerate(result.levels)
+            if level is not None and Mark.PART_OF_A_PASS in level.marks
         ),
         did=results.outcomes.get(name),
         conditions=partial(_conditions, called, result),
@@ -40,45 +40,47 @@ def limits_of_average(result: ConfigurationResult) -> tuple[Mark, ...]:
     whose levels are compared one by one, return every limit of any level.
     """
     hidden = _hidden_speed(result.finished)
-    if hidden is None or any(mix.open is not None for mix in result.finished):
+    if hidden is None or any(level.open is not None for level in result.finished):
         return limits(result.marks)
     return limits(generator_marks(hidden) | (result.marks & {Mark.RATE_BOUND}))
 
 
 def _conditions(name: str, result: ConfigurationResult, places: Collection[int]) -> Conditions:
-    mixes = [mix for place in places if (mix := result.mixes[place]) is not None]
+    levels = [level for place in places if (level := result.levels[place]) is not None]
     operations: Counter[str] = Counter()
-    for mix in mixes:
-        operations.update(mix.operations)
+    for level in levels:
+        operations.update(level.operations)
     return Conditions(
         name=name,
-        left_share=max((mix.clients_left / (mix.clients * mix.repetitions) for mix in mixes), default=0.0),
-        failed_share=max((mix.failed_share for mix in mixes), default=0.0),
-        slowed=_of_mean([(_slowed(mix), mix) for mix in mixes]),
+        left_share=max(
+            (level.clients_left / (level.clients * level.repetitions) for level in levels), default=0.0
+        ),
+        failed_share=max((level.failed_share for level in levels), default=0.0),
+        slowed=_of_mean([(_slowed(level), level) for level in levels]),
         operations=operations,
-        hidden_speed=_hidden_speed(mixes),
-        rate_bound=any(Mark.RATE_BOUND in mix.marks for mix in mixes),
+        hidden_speed=_hidden_speed(levels),
+        rate_bound=any(Mark.RATE_BOUND in level.marks for level in levels),
     )
 
 
-def _hidden_speed(mixes: Sequence[MixFigures]) -> float | None:
+def _hidden_speed(levels: Sequence[LevelFigures]) -> float | None:
     """Return the throughput-weighted hidden speed of the mean over the levels; None unless measured at all levels."""
-    return _of_mean([(mix.hidden_speed, mix) for mix in mixes])
+    return _of_mean([(level.hidden_speed, level) for level in levels])
 
 
-def _of_mean(shares: Sequence[tuple[float | None, MixFigures]]) -> float | None:
+def _of_mean(shares: Sequence[tuple[float | None, LevelFigures]]) -> float | None:
     """Return the mean of the levels' shares, weighted by throughput; None unless every share is known."""
-    known = [(share, mix.throughput.mean) for share, mix in shares if share is not None]
+    known = [(share, level.throughput.mean) for share, level in shares if share is not None]
     total = sum(weight for _, weight in known)
     if len(known) < len(shares) or not total:
         return None
     return sum(share * weight for share, weight in known) / total
 
 
-def _slowed(mix: MixFigures) -> float | None:
+def _slowed(level: LevelFigures) -> float | None:
     """Return an upper bound on how much other programs may have slowed a level; None if unknown."""
-    if mix.others_cpus is None:
+    if level.others_cpus is None:
         return None
-    cpus = min(mix.server_cpus or 1, mix.cost.generator_threads)
-    busy = 1.0 if mix.server_share is None else max(mix.server_share, mix.cost.generator_cpu_share)
-    return explained_share(mix.others_cpus, cpus, busy + mix.others_cpus / cpus)
+    cpus = min(level.server_cpus or 1, level.cost.generator_threads)
+    busy = 1.0 if level.server_share is None else max(level.server_share, level.cost.generator_cpu_share)
+    return explained_share(level.others_cpus, cpus, busy + level.others_cpus / cpus)

@@ -19,7 +19,7 @@ from serverdyno.plan.model import Suite
 from serverdyno.plan.protocols.bonnie import BONNIE, PHASES, BonnieSettings
 from serverdyno.plan.protocols.files import FILES
 from serverdyno.report.source import Source
-from serverdyno.store.records import MixRecord, step_figures
+from serverdyno.store.records import LevelRecord, step_figures
 
 REPEATED = "(sent again without an answer in time)"
 """Key of the number of requests that an NFS client sent again over UDP, among the counts of requests by kind."""
@@ -34,11 +34,11 @@ class Step:
     """
 
     suite: Suite
-    mix: int
+    level: int
     name: str
     state: str
     figure: int | None
-    times: Mapping[str, Mapping[int, MixRecord]]
+    times: Mapping[str, Mapping[int, LevelRecord]]
     gaps: tuple[Gap, ...] = ()
     lead: Lead | None = None
 
@@ -83,21 +83,28 @@ def judged(
 
 
 def _steps(source: Source) -> list[Step]:
-    by_level: dict[int, dict[str, dict[int, MixRecord]]] = {}
+    by_level: dict[int, dict[str, dict[int, LevelRecord]]] = {}
     for record in source.records:
         if record.step is not None and record.void is None:
-            of_level = by_level.setdefault(record.mix, {name: {} for name in source.configuration_names})
+            of_level = by_level.setdefault(record.level, {name: {} for name in source.configuration_names})
             of_level[record.configuration][record.repetition] = record
     return [
-        Step(source.head.suite_of(mix), mix.index, mix.step or "", mix.state, mix.figure, by_level[mix.index])
-        for mix in source.head.mixes
-        if mix.index in by_level
+        Step(
+            source.head.suite_of(level),
+            level.index,
+            level.step or "",
+            level.state,
+            level.figure,
+            by_level[level.index],
+        )
+        for level in source.head.levels
+        if level.index in by_level
     ]
 
 
-def groups(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int, list[MixRecord]]:
+def groups(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int, list[LevelRecord]]:
     """Return one configuration's records of a suite's steps in order, by repetition."""
-    found: dict[int, list[MixRecord]] = {}
+    found: dict[int, list[LevelRecord]] = {}
     for step in steps:
         if step.suite is suite:
             for repetition, record in step.times[configuration].items():
@@ -119,18 +126,18 @@ def totals(steps: Sequence[Step], source: Source) -> list[dict[str, dict[int, fl
     ]
 
 
-def runs_of_bonnie(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int, list[MixRecord]]:
+def runs_of_bonnie(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int, list[LevelRecord]]:
     """Return the records of each repetition that has all of Bonnie's phases, in order."""
     found = groups(steps, suite, configuration)
     return {run: records for run, records in found.items() if [one.step for one in records] == [*PHASES]}
 
 
-def figures_of(record: MixRecord, suite: Suite) -> dict[str, Any]:
+def figures_of(record: LevelRecord, suite: Suite) -> dict[str, Any]:
     """Return the figures of one step of one run, by their names in tables and JSON."""
     return step_figures(record, of_bonnie=suite.workload == BONNIE)
 
 
-def requests_of(record: MixRecord) -> dict[str, int]:
+def requests_of(record: LevelRecord) -> dict[str, int]:
     return {row.request: row.count for row in record.requests}
 
 
@@ -141,14 +148,14 @@ def repeated_requests(steps: Sequence[Step], configuration: str) -> tuple[int, i
     return sum(one.get(REPEATED, 0) for one in found), asked
 
 
-def mean_requests(runs: Sequence[MixRecord]) -> dict[str, float]:
+def mean_requests(runs: Sequence[LevelRecord]) -> dict[str, float]:
     """Return the mean number of requests of one step by name."""
     found = [requests_of(one) for one in runs]
     kinds = dict.fromkeys(kind for one in found for kind in one)
     return {kind: fmean(one.get(kind, 0) for one in found) for kind in kinds}
 
 
-def bonnie_rates(suite: Suite, runs: Sequence[Sequence[MixRecord]]) -> dict[str, Rate]:
+def bonnie_rates(suite: Suite, runs: Sequence[Sequence[LevelRecord]]) -> dict[str, Rate]:
     """Return Bonnie's rates from the mean times of several runs, each with its phases' records in order."""
     bonnie, clients = settings_of(suite), suite.clients[0]
     assert bonnie is not None  # only called for suites of Bonnie

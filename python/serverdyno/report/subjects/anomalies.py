@@ -11,7 +11,7 @@ from functools import partial
 from serverdyno.analysis.oddities import TAIL_TIMES, both_idle, decisive, long_tail
 from serverdyno.analysis.trust import limits
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.model import Finding, Labels, Part
 from serverdyno.report.parts import named
 
@@ -19,7 +19,7 @@ MOST_NAMED = 3
 
 
 def applies(results: Results) -> bool:
-    return results.source.closed_load and bool(results.mixes)
+    return results.source.closed_load and bool(results.levels)
 
 
 def build(results: Results) -> Part:
@@ -27,13 +27,13 @@ def build(results: Results) -> Part:
 
 
 def _findings(results: Results, tables: Labels) -> list[Finding]:
-    points = [(result, mix) for result in results.configurations for mix in result.finished]
+    levels = [(result, level) for result in results.configurations for level in result.finished]
     tails = [
-        f"{result.name} with {mix.at} ({times:,.0f} times)"
-        for result, mix in points
-        if (times := _tail(mix)) is not None
+        f"{result.name} with {level.at} ({times:,.0f} times)"
+        for result, level in levels
+        if (times := _tail(level)) is not None
     ]
-    idle = [f"{result.name} with {mix.at}" for result, mix in points if _idle(mix)]
+    idle = [f"{result.name} with {level.at}" for result, level in levels if _idle(level)]
     decisive = [words for result in results.configurations if (words := _decisive(result))]
     found = []
     if tails:
@@ -63,19 +63,19 @@ def _few(names: Sequence[str]) -> str:
     return named(names, MOST_NAMED)
 
 
-def _tail(mix: MixFigures) -> float | None:
-    if mix.response is None:
+def _tail(level: LevelFigures) -> float | None:
+    if level.response is None:
         return None
-    known = dict(zip(QUANTILE_NAMES, mix.response.percentiles_ms, strict=True))
+    known = dict(zip(QUANTILE_NAMES, level.response.percentiles_ms, strict=True))
     return long_tail(known["p50"], known["p99.9"])
 
 
-def _idle(mix: MixFigures) -> bool:
-    if limits(mix.marks) or mix.clients < 2:
+def _idle(level: LevelFigures) -> bool:
+    if limits(level.marks) or level.clients < 2:
         return False
-    return both_idle(mix.server_share, mix.cost.generator_cpu_share)
+    return both_idle(level.server_share, level.cost.generator_cpu_share)
 
 
 def _decisive(result: ConfigurationResult) -> str:
-    place = decisive([mix.throughput.mean for mix in result.finished])
+    place = decisive([level.throughput.mean for level in result.finished])
     return "" if place is None else f"{result.name} (the one with {result.finished[place].at})"

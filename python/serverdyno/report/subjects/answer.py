@@ -61,7 +61,7 @@ def _verdict(results: Results) -> str:
 def _headline(results: Results) -> str:
     comparisons = results.comparisons
     counted = [result for result in results.configurations if result.peak and result.peak_height]
-    if not results.mixes:
+    if not results.levels:
         return "There is no result: no load level finished."
     if not counted:
         return f"There is no result: no {results.terms.operation} succeeded."
@@ -74,10 +74,10 @@ def _headline(results: Results) -> str:
 
 
 def _lacking(results: Results) -> str:
-    planned = results.source.planned_mixes // max(1, len(results.configurations))
+    planned = results.source.planned_levels // max(1, len(results.configurations))
     used = Counter(record.configuration for record in results.used)
     lacking = [result.name for result in results.configurations if used[result.name] < planned]
-    if not lacking or not results.mixes:
+    if not lacking or not results.levels:
         return ""
     failed = {
         key.configuration
@@ -155,7 +155,7 @@ def _did(terms: Terms) -> str:
 
 def _margin(results: Results) -> str:
     """Return the intervals of the leads and the unranked configurations; without leads, the measured figures."""
-    if len(results.configurations) == 1 or not results.mixes:
+    if len(results.configurations) == 1 or not results.levels:
         return ""
     if factorial.applies(results):
         return factorial.margin(results)
@@ -318,7 +318,7 @@ def _why_unranked(names: Sequence[str], comparisons: Sequence[Comparison]) -> st
 
 def _sure(results: Results) -> str:
     source, comparisons = results.source, results.comparisons
-    levels = [results.axis.level(mix) for mix in source.head.mixes]
+    levels = [results.axis.load(level) for level in source.head.levels]
     noun = results.axis.noun
     load = (
         f"{len(levels)} load levels ({min(levels):,} to {wording.plural(max(levels), noun)})"
@@ -328,9 +328,9 @@ def _sure(results: Results) -> str:
     runs = sorted({len(source.repetitions_of(name)) for name in source.configuration_names})
     repeated = wording.plural(runs[-1], "repetition") if runs else "no repetition"
     done = (
-        f"all {source.planned_mixes:,} load levels completed"
-        if len(results.used) == source.planned_mixes
-        else f"{len(results.used):,} of {source.planned_mixes:,} load levels completed"
+        f"all {source.planned_levels:,} load levels completed"
+        if len(results.used) == source.planned_levels
+        else f"{len(results.used):,} of {source.planned_levels:,} load levels completed"
     )
     said = f"{repeated} of {load}; {done}."
     known = [comparison.average for comparison in comparisons]
@@ -368,7 +368,7 @@ def _gaps(results: Results) -> str:
         winner, loser, ratio = loser, winner, 1 / ratio
     least = "at least " if level.at_least else ""
     gap = wording.change((ratio - 1) * 100) if ratio < 2 else f"{wording.ratio(ratio)} times"
-    at = wording.plural(results.at(comparison.base, level.mix).level, results.axis.noun)
+    at = wording.plural(results.at(comparison.base, level.index).load, results.axis.noun)
     return f"Largest proven difference: {winner} over {loser} with {at}, {least}{gap}."
 
 
@@ -389,7 +389,7 @@ def _level_by_level(comparison: Comparison, levels: Sequence[AtLevel], results: 
     proven, same = [], []
     apart: dict[str, list[int]] = {}
     for level in levels:
-        at = results.at(comparison.base, level.mix).level
+        at = results.at(comparison.base, level.index).load
         if level.obstacles:
             apart.setdefault(_kinds([level]), []).append(at)
         elif level.proven:

@@ -242,7 +242,11 @@ def _own(results: Results) -> tuple[Series, ...]:
     """Return the mean curves of the first configurations, as many as fit in one panel."""
     _, group = next(parts.groups(results))
     return tuple(
-        Series(result.name, style, tuple(Point(mix.clients, mix.throughput.mean) for mix in result.finished))
+        Series(
+            result.name,
+            style,
+            tuple(Point(level.clients, level.throughput.mean) for level in result.finished),
+        )
         for style, result in enumerate(group)
         if result.finished
     )

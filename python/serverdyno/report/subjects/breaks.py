@@ -13,7 +13,7 @@ from serverdyno.report.figures import histograms
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.parts import NAME
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 COLUMNS = (
     NAME,
@@ -41,15 +41,15 @@ def table(results: Results) -> Table | None:
     if not any(record.breaks for record in results.used):
         return None
     rows = []
-    for mix in results.mixes:
-        records = results.records(mix.configuration, mix.mix)
+    for level in results.levels:
+        records = results.records(level.configuration, level.index)
         if known := [record for record in records if record.breaks is not None]:
-            rows.append(_row(mix.configuration, known))
+            rows.append(_row(level.configuration, known))
     title, under = "Caching rights that servers revoked", basis(results, Over.SUM)
     return Table("breaks", 0, title, under, COLUMNS, tuple(rows), NOTES, key_columns=2)
 
 
-def _row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell, ...]:
+def _row(configuration: str, records: Sequence[LevelRecord]) -> tuple[Cell, ...]:
     breaks = sum(record.breaks or 0 for record in records)
     operations = sum(record.operations_total for record in records)
     times = histograms.times([record.break_time_hdr for record in records if record.break_time_hdr])

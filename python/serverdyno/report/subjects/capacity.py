@@ -38,7 +38,7 @@ from serverdyno.report.source import Source
 from serverdyno.report.subjects import response_times
 from serverdyno.report.subjects.differences import reason
 from serverdyno.report.subjects.limits import LIMITED_BY, named, no_limit_words
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 SEARCH = (
     "The search looks for the highest rate between {lowest} and {highest} {operations}/s that meets {objective}. It "
@@ -138,7 +138,7 @@ def build(results: Results) -> Part:
     )
 
 
-def next_rate(suite: Suite, records: Sequence[MixRecord]) -> int | None:
+def next_rate(suite: Suite, records: Sequence[LevelRecord]) -> int | None:
     """Return the rate of a run's next trial after `records`; None if its search is over."""
     return capacity.next_rate(
         _range(suite), [_trial(record, _objective(suite)) for record in _usable(records)]
@@ -160,15 +160,16 @@ def by_rate(source: Source) -> Source:
     """
     rates = sorted({record.rate_per_s for record in source.records if record.rate_per_s is not None})
     places = {rate: place for place, rate in enumerate(rates, start=1)}
-    planned = source.head.mixes[0]
+    planned = source.head.levels[0]
     levels = [
-        replace(trial(planned, rate), index=place, name=RATE.mix_name(rate)) for rate, place in places.items()
+        replace(trial(planned, rate), index=place, name=RATE.level_name(rate))
+        for rate, place in places.items()
     ]
     records = [
-        record if record.rate_per_s is None else replace(record, mix=places[record.rate_per_s])
+        record if record.rate_per_s is None else replace(record, level=places[record.rate_per_s])
         for record in source.records
     ]
-    head = source.head.model_copy(update={"mixes": levels or source.head.mixes[:1]})
+    head = source.head.model_copy(update={"levels": levels or source.head.levels[:1]})
     return replace(source, head=head, records=records, trials=source.records)
 
 
@@ -215,7 +216,7 @@ def _as_side(side: Side, searched: Searched, results: Results) -> Side:
     """Return a side with its capacity as the figure, and the conditions of the nearest rate."""
     result = results.of(side.name)
     wanted = searched.rate_per_s or 0.0
-    finished = {place: mix.level for place, mix in enumerate(result.mixes) if mix is not None}
+    finished = {place: level.load for place, level in enumerate(result.levels) if level is not None}
     near = min(finished, key=lambda place: abs(finished[place] - wanted))
     runs = Runs(
         tuple(searched.estimates),
@@ -235,11 +236,11 @@ def _range(suite: Suite) -> capacity.Range:
     return capacity.Range(lowest, highest, suite.open.precision_percent, suite.open.most_trials)
 
 
-def _usable(records: Sequence[MixRecord]) -> list[MixRecord]:
-    return sorted((record for record in records if record.void is None), key=lambda record: record.mix)
+def _usable(records: Sequence[LevelRecord]) -> list[LevelRecord]:
+    return sorted((record for record in records if record.void is None), key=lambda record: record.level)
 
 
-def _trial(record: MixRecord, objective: Objective) -> capacity.Trial:
+def _trial(record: LevelRecord, objective: Objective) -> capacity.Trial:
     return capacity.Trial(record.rate_per_s or 0, holds(record, objective))
 
 
@@ -254,7 +255,7 @@ def _searched(source: Source, name: str) -> Searched:
     }
     cpus = next(found.cpus for found in source.head.configurations if found.name == name)
     known = [count for count in (len(cpus), len(source.head.plan.generator.cpus)) if count]
-    ordered = sorted(records, key=lambda record: (record.repetition, record.mix))
+    ordered = sorted(records, key=lambda record: (record.repetition, record.level))
     trials = tuple(_figures(record, objective, min(known, default=1)) for record in ordered)
     rate, low, high = capacity.together(list(estimates.values())) or (None, None, None)
     return Searched(name, trials, estimates, rate, low, high, _by_generator(trials, high))
@@ -268,7 +269,7 @@ def _by_generator(trials: Sequence[TrialFigures], high_per_s: float | None) -> b
     return bool(limited) and 2 * len(limited) >= len(near)
 
 
-def _figures(record: MixRecord, objective: Objective, fewest_cpus: int) -> TrialFigures:
+def _figures(record: LevelRecord, objective: Objective, fewest_cpus: int) -> TrialFigures:
     marks = trust.generator_marks(None if is_failing([record]) else generator.hidden_speed(record, None))
     marks |= generator.noise_marks(record, fewest_cpus)
     up = kept_up(record)
@@ -280,7 +281,7 @@ def _figures(record: MixRecord, objective: Objective, fewest_cpus: int) -> Trial
     return TrialFigures(
         configuration=record.configuration,
         repetition=record.repetition,
-        number=record.mix,
+        number=record.level,
         rate_per_s=record.rate_per_s or 0,
         answered_s=record.operations / record.window_s,
         tails_ms=tuple(_tail_ms(record, tail, ended) for tail in objective.tails),
@@ -293,7 +294,7 @@ def _figures(record: MixRecord, objective: Objective, fewest_cpus: int) -> Trial
     )
 
 
-def holds(record: MixRecord, objective: Objective) -> bool:
+def holds(record: LevelRecord, objective: Objective) -> bool:
     """Return whether a trial meets every bound. A server that falls behind meets none: response times keep growing."""
     ended, failed = _ends(record, objective)
     if not ended or not kept_up(record):
@@ -306,7 +307,7 @@ def holds(record: MixRecord, objective: Objective) -> bool:
     )
 
 
-def _ends(record: MixRecord, objective: Objective) -> tuple[int, int]:
+def _ends(record: LevelRecord, objective: Objective) -> tuple[int, int]:
     """Return the number of requests in the window, and the number of them that were not answered.
 
     If a request in flight at the end of the window took longer than a bound, all unfinished requests count as not
@@ -319,7 +320,7 @@ def _ends(record: MixRecord, objective: Objective) -> tuple[int, int]:
     return record.operations + failed, failed
 
 
-def _tail_ms(record: MixRecord, tail: Tail, ended: int) -> float | None:
+def _tail_ms(record: LevelRecord, tail: Tail, ended: int) -> float | None:
     """Return a percentile of all requests; None if too few were answered."""
     if not record.operations or tail.quantile * ended > record.operations:
         return None
@@ -493,7 +494,7 @@ def _limit_of(searched: Searched, result: ConfigurationResult) -> str:
     if searched.by_generator:
         return LIMITED_BY[Limit.GENERATOR]
     failed = {trial.rate_per_s for trial in searched.trials if not trial.held}
-    first = next((mix for mix in result.finished if mix.level in failed), None)
+    first = next((level for level in result.finished if level.load in failed), None)
     seen = () if first is None else result.limits_of(first)
     known = [LIMITED_BY[each] for each in seen if each is not Limit.OFFERED]
     return known[0] if known else ("" if first is None else no_limit_words([first]))

@@ -13,17 +13,17 @@ from serverdyno.analysis import curve
 from serverdyno.analysis.fairness import jain
 from serverdyno.plan.protocols.work import stayed
 from serverdyno.report.basis import Over, basis
-from serverdyno.report.figures.results import MixFigures, Results
+from serverdyno.report.figures.results import LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Part, Section, Table
 from serverdyno.report.parts import NAME, spread_cell
 from serverdyno.report.subjects import breaks, outages
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 CLIENTS = Column("Clients")
 
 
 def applies(results: Results) -> bool:
-    return bool(results.source.head.mixes) and results.source.head.suite.work.shows_clients
+    return bool(results.source.head.levels) and results.source.head.suite.work.shows_clients
 
 
 def build(results: Results) -> Part:
@@ -34,7 +34,7 @@ def build(results: Results) -> Part:
     return Part((Section("clients", "Individual clients, and their caches", tables=there, appendix=True),))
 
 
-def _stayed(record: MixRecord, *, in_operations: bool) -> list[float]:
+def _stayed(record: LevelRecord, *, in_operations: bool) -> list[float]:
     """Return operations/s or Mbit/s of each client that stayed until the window closed."""
     return [
         row.operations / record.window_s
@@ -57,7 +57,7 @@ def _clients(results: Results) -> Table:
         Column("Fairness", "Jain's index"),
         Column("Clients left", "all repetitions"),
     )
-    rows = tuple(row for mix in results.mixes if (row := _client_row(results, mix)))
+    rows = tuple(row for level in results.levels if (row := _client_row(results, level)))
     notes = (
         "Only clients that stayed to the end of the load level. Mean, standard deviation and fairness are "
         "computed per "
@@ -68,7 +68,7 @@ def _clients(results: Results) -> Table:
     return Table("clients", 0, "Single clients", basis(results), columns, rows, notes, key_columns=2)
 
 
-def _client_row(results: Results, mix: MixFigures) -> tuple[Cell, ...]:
+def _client_row(results: Results, level: LevelFigures) -> tuple[Cell, ...]:
     """Return the table row of a level's clients that stayed; empty if none did.
 
     Mean, deviation and fairness are computed per repetition, so that differences between runs do not count as
@@ -77,21 +77,21 @@ def _client_row(results: Results, mix: MixFigures) -> tuple[Cell, ...]:
     terms = results.terms
     runs = [
         run
-        for record in results.records(mix.configuration, mix.mix)
+        for record in results.records(level.configuration, level.index)
         if (run := _stayed(record, in_operations=terms.throughput_counts_operations))
     ]
     if not runs:
         return ()
     each = [found for run in runs if (found := curve.spread(run)) is not None]
     return (
-        Cell(mix.configuration),
-        Cell(wording.whole(mix.clients)),
+        Cell(level.configuration),
+        Cell(wording.whole(level.clients)),
         spread_cell(curve.spread([run.mean for run in each])),
         Cell(terms.written(min(run.minimum for run in each))),
         Cell(terms.written(max(run.maximum for run in each))),
         spread_cell(curve.spread([run.deviation for run in each if run.deviation is not None])),
         spread_cell(curve.spread([index for run in runs if (index := jain(run)) is not None]), wording.index),
-        Cell(wording.whole(mix.clients_left)),
+        Cell(wording.whole(level.clients_left)),
     )
 
 
@@ -106,7 +106,9 @@ def _cache(results: Results) -> Table:
         Column("Calls per operation"),
         Column("Content checked", "MB"),
     )
-    rows = tuple(_cache_row(mix, results.records(mix.configuration, mix.mix)) for mix in _peaks(results))
+    rows = tuple(
+        _cache_row(level, results.records(level.configuration, level.index)) for level in _peaks(results)
+    )
     notes = (
         "At each configuration's peak, all repetitions together, ramps included. Passes: complete runs "
         "through the workload. Content checked: data that was read and compared byte by byte.",
@@ -115,16 +117,16 @@ def _cache(results: Results) -> Table:
     return Table("cache", 0, title, basis(results, Over.SUM), columns, rows, notes)
 
 
-def _peaks(results: Results) -> list[MixFigures]:
+def _peaks(results: Results) -> list[LevelFigures]:
     return [result.peak for result in results.configurations if result.peak is not None]
 
 
-def _cache_row(mix: MixFigures, records: Sequence[MixRecord]) -> tuple[Cell, ...]:
+def _cache_row(level: LevelFigures, records: Sequence[LevelRecord]) -> tuple[Cell, ...]:
     operations = sum(record.operations_total for record in records)
     calls = _by_kind(records).total()
     return (
-        Cell(mix.configuration),
-        Cell(wording.whole(mix.clients)),
+        Cell(level.configuration),
+        Cell(wording.whole(level.clients)),
         Cell(wording.whole(sum(record.passes or 0 for record in records))),
         Cell(wording.whole(operations)),
         Cell(wording.whole(calls)),
@@ -134,7 +136,7 @@ def _cache_row(mix: MixFigures, records: Sequence[MixRecord]) -> tuple[Cell, ...
     )
 
 
-def _by_kind(records: Sequence[MixRecord]) -> Counter[str]:
+def _by_kind(records: Sequence[LevelRecord]) -> Counter[str]:
     found: Counter[str] = Counter()
     for record in records:
         for row in record.calls:
@@ -144,12 +146,12 @@ def _by_kind(records: Sequence[MixRecord]) -> Counter[str]:
 
 def _calls(results: Results) -> Table:
     peaks = _peaks(results)
-    records = [results.records(mix.configuration, mix.mix) for mix in peaks]
-    operations = [sum(record.operations_total for record in of_mix) for of_mix in records]
-    calls = [_by_kind(of_mix) for of_mix in records]
+    records = [results.records(level.configuration, level.index) for level in peaks]
+    operations = [sum(record.operations_total for record in of_level) for of_level in records]
+    calls = [_by_kind(of_level) for of_level in records]
     columns = (
         Column("Call", numeric=False),
-        *(Column(mix.configuration, "per 1,000 operations") for mix in peaks),
+        *(Column(level.configuration, "per 1,000 operations") for level in peaks),
     )
     rows = tuple(
         (

@@ -27,14 +27,14 @@ def build(results: Results) -> Part:
 def _connections(results: Results) -> Table:
     rows = tuple(
         (
-            Cell(mix.configuration),
-            Cell(wording.whole(mix.level)),
-            Cell(wording.whole(mix.connections.made)),
-            Cell(wording.whole(mix.connections.reconnects)),
-            Cell(wording.whole(mix.connections.source_addresses)),
-            *time_cells(mix.connections.connect),
+            Cell(level.configuration),
+            Cell(wording.whole(level.load)),
+            Cell(wording.whole(level.connections.made)),
+            Cell(wording.whole(level.connections.reconnects)),
+            Cell(wording.whole(level.connections.source_addresses)),
+            *time_cells(level.connections.connect),
         )
-        for mix in results.mixes
+        for level in results.levels
     )
     columns = (
         NAME,
@@ -61,13 +61,13 @@ def _handshakes(results: Results) -> Iterator[Table]:
     """Yield TLS handshakes by kind and their duration, one row per load level; nothing without TLS."""
     rows = tuple(
         (
-            Cell(mix.configuration),
-            Cell(wording.whole(mix.level)),
-            *(Cell(wording.whole(count)) for count in mix.connections.handshakes),
-            *time_cells(mix.connections.handshake),
+            Cell(level.configuration),
+            Cell(wording.whole(level.load)),
+            *(Cell(wording.whole(count)) for count in level.connections.handshakes),
+            *time_cells(level.connections.handshake),
         )
-        for mix in results.mixes
-        if mix.connections.handshakes is not None
+        for level in results.levels
+        if level.connections.handshakes is not None
     )
     if not rows:
         return

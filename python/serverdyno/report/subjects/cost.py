@@ -14,7 +14,7 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures.histograms import QUANTILES
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
 from serverdyno.report.parts import (
     NAME,
@@ -50,12 +50,12 @@ def _table(results: Results) -> Table:
     rows = [
         (
             Cell(result.name),
-            Cell(wording.whole(mix.level)),
-            *_cost_cells(mix),
-            Cell(_limited_by(result, mix)),
+            Cell(wording.whole(level.load)),
+            *_cost_cells(level),
+            Cell(_limited_by(result, level)),
         )
         for result in results.configurations
-        for mix in result.finished
+        for level in result.finished
     ]
     columns = (
         NAME,
@@ -90,18 +90,18 @@ def _table(results: Results) -> Table:
     return Table("costs", 0, title, basis(results), columns, tuple(rows), notes, key_columns=2)
 
 
-def _limited_by(result: ConfigurationResult, mix: MixFigures) -> str:
-    names = [f"{limit}" for limit in result.limits_of(mix)]
-    if Mark.NOISY in mix.marks:
+def _limited_by(result: ConfigurationResult, level: LevelFigures) -> str:
+    names = [f"{limit}" for limit in result.limits_of(level)]
+    if Mark.NOISY in level.marks:
         names.append("other programs on the machine")
     return ", ".join(names) or "nothing found"
 
 
-def _cost_cells(mix: MixFigures) -> list[Cell]:
-    cost = mix.cost
+def _cost_cells(level: LevelFigures) -> list[Cell]:
+    cost = level.cost
     resident = None if cost.server_rss_bytes is None else cost.server_rss_bytes / 2**20
     lag = cost.loop_lag.percentiles_ms[QUANTILES.index(0.99)] if cost.loop_lag else None
-    limits = letters(mix.marks & {Mark.GENERATOR_LIMITED})
+    limits = letters(level.marks & {Mark.GENERATOR_LIMITED})
     noisy = letters(machine_marks(cost.taken_share, None))
     return [
         spread_cell(cost.server_cpu_us),
@@ -111,8 +111,8 @@ def _cost_cells(mix: MixFigures) -> list[Cell]:
         Cell(
             wording.share(cost.generator_cpu_share), marks=letters(machine_marks(None, cost.run_delay_share))
         ),
-        Cell(wording.share(mix.waiting_share)),
-        Cell(wording.share(mix.stated_hidden_speed), marks=limits),
+        Cell(wording.share(level.waiting_share)),
+        Cell(wording.share(level.stated_hidden_speed), marks=limits),
         Cell(wording.significant(lag)),
         Cell(wording.cpus(cost.others_cpus_busy), marks=noisy),
         Cell(wording.cpus(cost.steal_cpus_busy)),
@@ -136,18 +136,20 @@ def _busy(results: Results) -> Iterator[Figure]:
     )
 
 
-def _server_busy(mix: MixFigures) -> Point | None:
-    busy_cpus = mix.cost.server_cpus_busy
-    return None if busy_cpus is None else limited(Point(mix.level, busy_cpus), mix.marks)
+def _server_busy(level: LevelFigures) -> Point | None:
+    busy_cpus = level.cost.server_cpus_busy
+    return None if busy_cpus is None else limited(Point(level.load, busy_cpus), level.marks)
 
 
-def _generator_busy(mix: MixFigures) -> Point | None:
-    return limited(Point(mix.level, mix.cost.generator_cpu_share * mix.cost.generator_threads), mix.marks)
+def _generator_busy(level: LevelFigures) -> Point | None:
+    return limited(
+        Point(level.load, level.cost.generator_cpu_share * level.cost.generator_threads), level.marks
+    )
 
 
-def _per_cpu_second(mix: MixFigures) -> Point | None:
-    cost = mix.cost.server_cpu_us
-    return None if cost is None or not cost.mean else limited(Point(mix.level, 1e6 / cost.mean), mix.marks)
+def _per_cpu_second(level: LevelFigures) -> Point | None:
+    cost = level.cost.server_cpu_us
+    return None if cost is None or not cost.mean else limited(Point(level.load, 1e6 / cost.mean), level.marks)
 
 
 def _costs(results: Results) -> Iterator[Figure]:
@@ -164,10 +166,10 @@ def _costs(results: Results) -> Iterator[Figure]:
     )
 
 
-def _cost_point(*, server: bool) -> Callable[[MixFigures], Point | None]:
-    def point(mix: MixFigures) -> Point | None:
-        spread = mix.cost.server_cpu_us if server else mix.cost.generator_cpu_us
-        return None if spread is None else spread_point(mix.level, spread, mix.marks)
+def _cost_point(*, server: bool) -> Callable[[LevelFigures], Point | None]:
+    def point(level: LevelFigures) -> Point | None:
+        spread = level.cost.server_cpu_us if server else level.cost.generator_cpu_us
+        return None if spread is None else spread_point(level.load, spread, level.marks)
 
     return point
 
@@ -176,7 +178,7 @@ def _unmeasured(results: Results) -> tuple[str, ...]:
     unmeasured = [
         result.name
         for result in results.configurations
-        if any(mix is not None and mix.cost.server_cpus_busy is None for mix in result.mixes)
+        if any(level is not None and level.cost.server_cpus_busy is None for level in result.levels)
     ]
     if not unmeasured:
         return ()
@@ -185,48 +187,46 @@ def _unmeasured(results: Results) -> tuple[str, ...]:
 
 def _generator(results: Results, tables: Labels) -> list[Finding]:
     """Return how far the generator limited the figures; empty for open load, outages, and without levels."""
-    if results.source.open or results.source.cut is not None or not results.mixes:
+    if results.source.open or results.source.cut is not None or not results.levels:
         return []
-    known = [mix for mix in results.mixes if mix.hidden_speed is not None and not mix.is_failing]
-    points = wording.plural(len(results.mixes), "load level")
-    busiest = max(mix.cost.generator_cpu_share for mix in results.mixes)
+    known = [level for level in results.levels if level.hidden_speed is not None and not level.is_failing]
+    all_levels = wording.plural(len(results.levels), "load level")
+    busiest = max(level.cost.generator_cpu_share for level in results.levels)
     evidence = f"busiest generator thread used {wording.share(busiest)} of its time; {tables['costs']}."
     if not known:
-        failing = any(mix.is_failing for mix in results.mixes)
+        failing = any(level.is_failing for level in results.levels)
         why = "is not known, because errors limited them" if failing else "was not measured"
-        claim = f"Whether the generator limited any of {points} {why}."
+        claim = f"Whether the generator limited any of {all_levels} {why}."
         return [Finding("Generator", claim, evidence)]
-    limited = [mix for mix in known if Mark.GENERATOR_LIMITED in mix.marks]
-    most = wording.share(max(mix.hidden_speed or 0.0 for mix in known))
-    waiting = wording.share(max(mix.waiting_share or 0.0 for mix in known))
+    limited = [level for level in known if Mark.GENERATOR_LIMITED in level.marks]
+    most = wording.share(max(level.hidden_speed or 0.0 for level in known))
+    waiting = wording.share(max(level.waiting_share or 0.0 for level in known))
     evidence = (
         f"at most {waiting} of the clients' time was spent in the generator or waiting for it; {evidence}"
     )
-    if loose := [mix for mix in known if mix.hidden_speed_is_loose]:
-        longest = wording.share(max(mix.cost.run_delay_share or 0.0 for mix in loose))
+    if loose := [level for level in known if level.hidden_speed_is_loose]:
+        longest = wording.share(max(level.cost.run_delay_share or 0.0 for level in loose))
         claim = (
-            f"In {len(loose):,} of {points}, marked G, the generator waited for a CPU for up to "
+            f"In {len(loose):,} of {all_levels}, marked G, the generator waited for a CPU for up to "
             f"{longest} of the window. It is not known how much faster the servers are "
             f"{'there' if len(loose) > 1 else 'at this load level'}. Repeat the experiment while nothing "
             "else uses the generator's CPUs."
         )
     elif limited:
         claim = (
-            f"The generator limited {len(limited):,} of {points}, marked G: the servers may be up to {most} faster "
+            f"The generator limited {len(limited):,} of {all_levels}, marked G: the servers may be up to {most} faster "
             "there than shown."
         )
     else:
-        claim = (
-            f"The generator was not the limit ({points}): no server is more than {most} faster than shown."
-        )
+        claim = f"The generator was not the limit ({all_levels}): no server is more than {most} faster than shown."
     return [Finding("Generator", claim, evidence)]
 
 
 def _machine(results: Results, tables: Labels) -> list[Finding]:
     """Return how much CPU time other programs and the hypervisor used; empty if unknown or if a caveat says so."""
-    if any(Mark.NOISY in mix.marks for mix in results.mixes):
+    if any(Mark.NOISY in level.marks for level in results.levels):
         return []
-    costs = [mix.cost for mix in results.mixes]
+    costs = [level.cost for level in results.levels]
     others = [cost.others_cpus_busy for cost in costs if cost.others_cpus_busy is not None]
     steal = [cost.steal_cpus_busy for cost in costs if cost.steal_cpus_busy is not None]
     parts = []
@@ -255,21 +255,21 @@ def shared_cpus(source: Source) -> list[str]:
 
 def noise(results: Results) -> list[str]:
     """Return a caveat on the disturbances at the levels marked noisy."""
-    noisy = [mix for mix in results.mixes if Mark.NOISY in mix.marks]
+    noisy = [level for level in results.levels if Mark.NOISY in level.marks]
     if not noisy:
         return []
     taken = {
-        "other programs used up to {} CPUs": _most(mix.cost.others_cpus_busy for mix in noisy),
-        "the hypervisor took up to {}": _most(mix.cost.steal_cpus_busy for mix in noisy),
+        "other programs used up to {} CPUs": _most(level.cost.others_cpus_busy for level in noisy),
+        "the hypervisor took up to {}": _most(level.cost.steal_cpus_busy for level in noisy),
     }
     parts = [words.format(cpus) for words, cpus in taken.items() if cpus not in (wording.NOTHING, "0.00")]
-    waited = max((mix.cost.run_delay_share or 0.0 for mix in noisy), default=0.0)
+    waited = max((level.cost.run_delay_share or 0.0 for level in noisy), default=0.0)
     if machine_marks(None, waited):
         parts.append(
             f"the generator's threads waited for a CPU for up to {wording.share(waited)} of the window"
         )
     return [
-        f"Other activity disturbed {len(noisy):,} of {wording.plural(len(results.mixes), 'load level')}: "
+        f"Other activity disturbed {len(noisy):,} of {wording.plural(len(results.levels), 'load level')}: "
         f"{wording.listing(parts)}. These levels are marked noisy (N); a quiet machine may give other "
         "figures."
     ]
@@ -316,6 +316,6 @@ def _hidden(comparison: Comparison) -> bool:
 
 def _cost(result: ConfigurationResult) -> float | None:
     """Return the mean CPU time per operation over the levels, in microseconds; None if one is unknown."""
-    known = [mix.cost.server_cpu_us for mix in result.finished]
+    known = [level.cost.server_cpu_us for level in result.finished]
     values = [spread.mean for spread in known if spread is not None]
     return sum(values) / len(values) if values and len(values) == len(known) else None

@@ -93,7 +93,7 @@ def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Seque
 
 
 def _before(result: ConfigurationResult, fall: ThroughputFall) -> str:
-    place = next(index for index in range(fall.first - 1, -1, -1) if result.mixes[index] is not None)
+    place = next(index for index in range(fall.first - 1, -1, -1) if result.levels[index] is not None)
     return _with_clients(clients_of(result, [place]))
 
 
@@ -103,8 +103,8 @@ def _with_clients(clients: str) -> str:
 
 def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
     """Return possible causes other than the server, such as other programs or errors."""
-    mixes = [mix for mix in result.mixes[fall.first : fall.last + 1] if mix is not None]
-    marks = frozenset().union(*(mix.marks for mix in mixes))
+    levels = [level for level in result.levels[fall.first : fall.last + 1] if level is not None]
+    marks = frozenset().union(*(level.marks for level in levels))
     named = {
         Mark.NOISY: "other programs used the machine",
         Mark.ERRORS: "there were errors",
@@ -178,7 +178,7 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
 
 
 def clients_of(result: ConfigurationResult, places: Sequence[int]) -> str:
-    found = [wording.whole(mix.clients) for place in places if (mix := result.mixes[place]) is not None]
+    found = [wording.whole(level.clients) for place in places if (level := result.levels[place]) is not None]
     return found[0] if len(found) == 1 else ", ".join(found)
 
 
@@ -221,7 +221,7 @@ def _row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
             Cell(
                 wording.NOTHING if peak.low is None or peak.high is None else terms.span(peak.low, peak.high)
             ),
-            Cell(clients_of(result, [peak.mix])),
+            Cell(clients_of(result, [peak.index])),
             Cell(wording.NOTHING if peak.candidates is None else clients_of(result, peak.candidates)),
         ]
     return (

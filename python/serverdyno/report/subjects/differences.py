@@ -37,7 +37,7 @@ from serverdyno.report.model import (
 )
 from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.report.subjects import peaks
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 MOST_PAIRS = 28
 UNEXPLAINED = "No measurement on the host explains this."
@@ -126,13 +126,13 @@ def _finding(comparison: Comparison, terms: Terms, tables: Labels) -> Finding:
     rates = [
         f"{improvement.figure.value} {terms.written(improvement.base)} against {terms.written(improvement.other)}"
         for improvement in improvements
-        if improvement.repetitions and improvement.mixes
+        if improvement.repetitions and improvement.levels
     ]
     evidence = [
         f"{', '.join(rates)} {terms.unit}" if rates else "No complete runs of both at the same load levels",
         wording.plural(improvements[0].repetitions, "repetition")
         + (" in pairs" if improvements[0].paired else ""),
-        f"over {wording.plural(len(improvements[0].mixes), 'load level')}",
+        f"over {wording.plural(len(improvements[0].levels), 'load level')}",
     ]
     if words := correction(improvements):
         evidence.append(f"verdicts corrected for {words}")
@@ -367,7 +367,7 @@ def _improvement_row(
 
 def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
     """Return both figures, the base below; dashes if the sides share no complete run."""
-    if not improvement.repetitions or not improvement.mixes:
+    if not improvement.repetitions or not improvement.levels:
         return Cell(wording.NOTHING, wording.NOTHING)
     return Cell(terms.written(improvement.other), terms.written(improvement.base))
 
@@ -396,7 +396,7 @@ def _chart(results: Results) -> Iterator[Figure]:
 
 
 def odd_runs(
-    comparisons: Sequence[Comparison], records: Mapping[str, Sequence[MixRecord]], table: str
+    comparisons: Sequence[Comparison], records: Mapping[str, Sequence[LevelRecord]], table: str
 ) -> list[Finding]:
     """Return one finding for each odd repetition. `records`: those of each side, by its name."""
     found: dict[tuple[str, int], dict[str, float]] = {}
@@ -417,12 +417,12 @@ def odd_runs(
     ]
 
 
-def _reason(records: Sequence[MixRecord], number: int) -> str:
+def _reason(records: Sequence[LevelRecord], number: int) -> str:
     """Return what happened on the host in that repetition but not in the others."""
     return " ".join(_reasons(records, number)) or UNEXPLAINED
 
 
-def _reasons(records: Sequence[MixRecord], number: int) -> Iterator[str]:
+def _reasons(records: Sequence[LevelRecord], number: int) -> Iterator[str]:
     for figure, unusual, words, written in (
         (taken_cpus, TAKEN_SHARE, "Other programs and the hypervisor used {} CPUs during it", wording.cpus),
         (run_delay_share, TAKEN_SHARE, "The generator waited for a CPU for {} of the time", wording.share),
@@ -434,7 +434,9 @@ def _reasons(records: Sequence[MixRecord], number: int) -> Iterator[str]:
             yield f"{words.format(written(by_run[number]))}, and {written(median(others))} in its other repetitions."
 
 
-def _by_run(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | None]) -> dict[int, float]:
+def _by_run(
+    records: Sequence[LevelRecord], figure: Callable[[LevelRecord], float | None]
+) -> dict[int, float]:
     known: dict[int, list[float]] = {}
     for record in records:
         if (value := figure(record)) is not None:
@@ -442,5 +444,5 @@ def _by_run(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | 
     return {run: fmean(values) for run, values in known.items()}
 
 
-def _disk_share(record: MixRecord) -> float | None:
+def _disk_share(record: LevelRecord) -> float | None:
     return cpus_busy(record.io_wait_s, record)

@@ -21,7 +21,7 @@ from serverdyno.analysis.durability import (
     LATE_S,
     STRAY_SHARE,
     UNSTABLE,
-    InMix,
+    InLevel,
     Outcome,
     SyncExtent,
     Witnesses,
@@ -36,13 +36,13 @@ from serverdyno.plan.protocols.files import FILES
 from serverdyno.plan.protocols.work import Work
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures import histograms
-from serverdyno.report.figures.results import MixFigures, Results
+from serverdyno.report.figures.results import LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
 from serverdyno.report.parts import NAME, level_figures, lines_of
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import power_cuts
 from serverdyno.store.note import FsyncTimes, LayerNote, RunNote
-from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
+from serverdyno.store.records import DATA_CALLS, LevelRecord, OperationRow
 
 FLUSHES = ("COMMIT", "FLUSH")
 """Requests of NFS and SMB clients to write data to disk."""
@@ -79,7 +79,7 @@ def words_of(work: Work[Any]) -> Words:
 
 
 def applies(results: Results) -> bool:
-    return bool(results.source.head.mixes) and results.work.has_durability and not results.source.open
+    return bool(results.source.head.levels) and results.work.has_durability and not results.source.open
 
 
 def build(results: Results) -> Part:
@@ -104,7 +104,7 @@ def build(results: Results) -> Part:
 class Promise:
     """The flushes and syncs of one run, in the windows of its levels.
 
-    `syncs`: None if unknown; `because` says why. `mixes`: each level by itself, because spare syncs at one level do
+    `syncs`: None if unknown; `because` says why. `levels`: each level by itself, because spare syncs at one level do
     not make up for syncs missing at another. `added_ms`: the artificial delay of each sync. `outcome`: the verdict
     from these counts, from the files' medium and from power cuts. `word`: the names of a flush in this kind of work.
     """
@@ -119,7 +119,7 @@ class Promise:
     disk_after_ms: FsyncTimes | None
     syncs: int | None
     because: str
-    mixes: tuple[InMix, ...]
+    levels: tuple[InLevel, ...]
     media: Media
     added_ms: float
     outcome: Outcome
@@ -129,7 +129,7 @@ class Promise:
     @property
     def short(self) -> bool:
         """Return whether there are as many syncs as flushes only if some fell outside the windows."""
-        return self.outcome.extent is SyncExtent.EACH and missing(self.mixes) > 0
+        return self.outcome.extent is SyncExtent.EACH and missing(self.levels) > 0
 
     @property
     def unstable(self) -> bool:
@@ -139,12 +139,12 @@ class Promise:
         return unstable(self.disk_ms.p50, self.disk_after_ms.p50)
 
 
-def promises(source: Source, used: Iterable[MixRecord]) -> list[Promise]:
+def promises(source: Source, used: Iterable[LevelRecord]) -> list[Promise]:
     """Return a promise for each run with a finished level; none for web servers."""
     if not source.head.suite.work.has_durability:
         return []
     classes = source.head.suite.work.durable_operations
-    return _promises(source, used, lambda records: [_in_mix([record], classes) for record in records])
+    return _promises(source, used, lambda records: [_in_level([record], classes) for record in records])
 
 
 def promises_of_steps(source: Source) -> list[Promise]:
@@ -154,15 +154,15 @@ def promises_of_steps(source: Source) -> list[Promise]:
 
 
 def _promises(
-    source: Source, used: Iterable[MixRecord], counted: Callable[[Sequence[MixRecord]], list[InMix]]
+    source: Source, used: Iterable[LevelRecord], counted: Callable[[Sequence[LevelRecord]], list[InLevel]]
 ) -> list[Promise]:
-    by_run: dict[int, list[MixRecord]] = defaultdict(list)
+    by_run: dict[int, list[LevelRecord]] = defaultdict(list)
     for record in used:
         by_run[record.run].append(record)
     return [_promise(records, tuple(counted(records)), source) for records in by_run.values()]
 
 
-def _promise(records: Sequence[MixRecord], mixes: tuple[InMix, ...], source: Source) -> Promise:
+def _promise(records: Sequence[LevelRecord], levels: tuple[InLevel, ...], source: Source) -> Promise:
     name, work, note = records[0].configuration, source.head.suite.work, source.run_notes.get(records[0].run)
     settings = next((each.settings for each in source.head.configurations if each.name == name), {})
     lost = next((cuts.lost_files > 0 for cuts in source.power_cuts if cuts.configuration == name), None)
@@ -171,19 +171,19 @@ def _promise(records: Sequence[MixRecord], mixes: tuple[InMix, ...], source: Sou
     known = all(record.syncs_known for record in records if record.step is None) and records[-1].syncs_known
     media = media_of(note)
     because = (note and note.syncs_unknown_because) or "the run was not finished"
-    outcome = judged(mixes, media, syncs_known=known, witnesses=_witnesses(records, note))
+    outcome = judged(levels, media, syncs_known=known, witnesses=_witnesses(records, note))
     return Promise(
         run=records[0].run,
         configuration=name,
         repetition=records[0].repetition,
-        flushes=sum(mix.flushes for mix in mixes),
+        flushes=sum(level.flushes for level in levels),
         failed=sum(row.errors for row in chain(*rows)),
         response=histograms.times([row.response_time_hdr for row in chain(*rows)]),
         disk_ms=note.disk_fsync_ms if note else None,
         disk_after_ms=note.disk_fsync_after_ms if note else None,
-        syncs=sum(mix.syncs for mix in mixes) if known else None,
+        syncs=sum(level.syncs for level in levels) if known else None,
         because="" if known else because,
-        mixes=mixes,
+        levels=levels,
         media=media,
         added_ms=settings.get("fsync_delay_ms") or 0.0,
         outcome=outcome if outcome.extent is SyncExtent.NO_FLUSH else replace(outcome, lost=lost),
@@ -211,29 +211,29 @@ def _layer(noted: LayerNote) -> Layer:
     return Layer(noted.file_system, tuple(noted.options), noted.device, devices, noted.unfollowed)
 
 
-def _witnesses(records: Sequence[MixRecord], note: RunNote | None) -> Witnesses:
+def _witnesses(records: Sequence[LevelRecord], note: RunNote | None) -> Witnesses:
     """Return the kernel's and the server's sync counts; none after a resume, when they cover only the last part."""
-    if note is None or note.from_mix > min(record.mix for record in records):
+    if note is None or note.from_level > min(record.level for record in records):
         return Witnesses()
     return Witnesses(note.syncs_by_kernel, note.syncs_by_server)
 
 
-def _flushes(record: MixRecord, classes: Sequence[str]) -> list[OperationRow]:
+def _flushes(record: LevelRecord, classes: Sequence[str]) -> list[OperationRow]:
     return [row for row in record.by_operation if row.operation in classes]
 
 
-def _in_groups(records: Sequence[MixRecord]) -> list[InMix]:
+def _in_groups(records: Sequence[LevelRecord]) -> list[InLevel]:
     """Return the counts of each group of steps, whose last record has the syncs of the group."""
-    found, group = list[InMix](), list[MixRecord]()
+    found, group = list[InLevel](), list[LevelRecord]()
     for record in records:
         group.append(record)
         if record.syncs_known or record is records[-1]:
-            found.append(_in_mix(group, FILES.durable_operations))
+            found.append(_in_level(group, FILES.durable_operations))
             group = []
     return found
 
 
-def _in_mix(records: Sequence[MixRecord], classes: Sequence[str]) -> InMix:
+def _in_level(records: Sequence[LevelRecord], classes: Sequence[str]) -> InLevel:
     rows = chain(*(_flushes(record, classes) for record in records))
     asked = chain(*(record.requests for record in records if record.step is not None))
     flushes = sum(row.count for row in rows) + sum(row.count for row in asked if row.request in FLUSHES)
@@ -241,7 +241,7 @@ def _in_mix(records: Sequence[MixRecord], classes: Sequence[str]) -> InMix:
     clients, window_s = (
         max(each) for each in zip(*((one.clients, one.window_s) for one in records), strict=True)
     )
-    return InMix(flushes, syncs, border(flushes, clients, window_s))
+    return InLevel(flushes, syncs, border(flushes, clients, window_s))
 
 
 def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
@@ -348,7 +348,7 @@ def _disk(promise: Promise) -> Cell:
 def figures(results: Results) -> Iterator[Figure]:
     """Yield charts of flush times, and of throughput above and below the clients' cache, against the load level."""
     head = words_of(results.work).head
-    drawn: tuple[tuple[str, str, Callable[[MixFigures], Point | None]], ...] = (
+    drawn: tuple[tuple[str, str, Callable[[LevelFigures], Point | None]], ...] = (
         (f"{head} p50", "ms", partial(_flush_ms, results, 0)),
         (f"{head} p99", "ms", partial(_flush_ms, results, 2)),
     )
@@ -356,7 +356,7 @@ def figures(results: Results) -> Iterator[Figure]:
     if results.terms.below_cache:
         title += ", and throughput above and below the client cache"
         drawn += (
-            ("Above the client cache", "Mbit/s", lambda mix: Point(mix.level, mix.throughput.mean)),
+            ("Above the client cache", "Mbit/s", lambda level: Point(level.load, level.throughput.mean)),
             ("Below the client cache", "Mbit/s", _below),
         )
     yield from level_figures(
@@ -368,18 +368,18 @@ def figures(results: Results) -> Iterator[Figure]:
     )
 
 
-def _below(mix: MixFigures) -> Point | None:
-    spread = mix.below_cache_mbit_s
-    return None if spread is None else Point(mix.level, spread.mean)
+def _below(level: LevelFigures) -> Point | None:
+    spread = level.below_cache_mbit_s
+    return None if spread is None else Point(level.load, spread.mean)
 
 
-def _flush_ms(results: Results, place: int, mix: MixFigures) -> Point | None:
+def _flush_ms(results: Results, place: int, level: LevelFigures) -> Point | None:
     """Return a percentile of the flush times at one load level; None if too few flushes were answered."""
     classes = results.work.durable_operations
-    rows = chain(*(_flushes(record, classes) for record in results.records(mix.configuration, mix.mix)))
+    rows = chain(*(_flushes(record, classes) for record in results.records(level.configuration, level.index)))
     found = histograms.times([row.response_time_hdr for row in rows])
     value = None if found is None else found.percentiles_ms[place]
-    return None if value is None else Point(mix.level, value)
+    return None if value is None else Point(level.load, value)
 
 
 def warnings(found: Sequence[Promise]) -> list[str]:
@@ -583,9 +583,10 @@ def _syncs(found: Sequence[Promise]) -> int | None:
 
 def _outside(found: Sequence[Promise]) -> str:
     """Return how many syncs are missing, and how many may be, at the levels with missing syncs."""
-    short = [mix for promise in found if promise.short for mix in promise.mixes if mix.missing]
+    short = [level for promise in found if promise.short for level in promise.levels if level.missing]
     missing, most = (
-        sum(each) for each in zip(*((mix.missing, math.floor(mix.border)) for mix in short), strict=True)
+        sum(each)
+        for each in zip(*((level.missing, math.floor(level.border)) for level in short), strict=True)
     )
     return (
         f"{missing:,} missing in {wording.plural(len(short), 'load level')}; up to {most:,} may lie outside the "

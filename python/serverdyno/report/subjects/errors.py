@@ -13,7 +13,7 @@ from serverdyno.plan.protocols.work import Terms
 from serverdyno.plan.spelling import in_plan, is_of_options
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures import operations
-from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import SIDES, ConfigurationResult, LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
 from serverdyno.report.parts import NAME, always, errors_cell, level_column, level_figures, lines_of, named
 
@@ -63,14 +63,14 @@ def build(results: Results) -> Part:
         text=_none_text(results),
         figures=tuple(_charts(results)),
         tables=(_table(results),),
-        folded=not any(mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT} for mix in results.mixes),
+        folded=not any(level.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT} for level in results.levels),
     )
     return Part((section,), partial(_findings, results))
 
 
 def _table(results: Results) -> Table:
     """Return one row per load level with an error or a client that left."""
-    rows = [_error_row(mix) for mix in results.mixes if mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT}]
+    rows = [_error_row(level) for level in results.levels if level.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT}]
     columns = (
         NAME,
         level_column(results.axis),
@@ -90,27 +90,27 @@ def _table(results: Results) -> Table:
     return Table("errors", 0, title, basis(results, Over.SUM), columns, tuple(rows), notes)
 
 
-def _error_row(mix: MixFigures) -> tuple[Cell, ...]:
+def _error_row(level: LevelFigures) -> tuple[Cell, ...]:
     return (
-        Cell(mix.configuration),
-        Cell(wording.whole(mix.level)),
-        Cell(wording.whole(mix.clients_took_part)),
+        Cell(level.configuration),
+        Cell(wording.whole(level.load)),
+        Cell(wording.whole(level.clients_took_part)),
         Cell(
-            wording.whole(mix.clients_left),
-            f"{mix.clients_never_began:,} never began" if mix.clients_never_began else "",
+            wording.whole(level.clients_left),
+            f"{level.clients_never_began:,} never began" if level.clients_never_began else "",
         ),
-        *(Cell(wording.whole(mix.errors[side])) for side in SIDES),
-        errors_cell([mix]),
-        Cell(wording.whole(mix.errors_in_window)),
+        *(Cell(wording.whole(level.errors[side])) for side in SIDES),
+        errors_cell([level]),
+        Cell(wording.whole(level.errors_in_window)),
     )
 
 
 def _charts(results: Results) -> Iterator[Figure]:
     """Yield charts with a panel for each kind of error; none without errors."""
-    kinds = list(dict.fromkeys(kind for mix in results.mixes for kind in mix.faults))[:MOST_KINDS]
+    kinds = list(dict.fromkeys(kind for level in results.levels for kind in level.faults))[:MOST_KINDS]
 
     def panels(group: Sequence[ConfigurationResult]) -> Iterator[Panel]:
-        if any(mix.faults for result in group for mix in result.finished):
+        if any(level.faults for result in group for level in result.finished):
             for kind in kinds:
                 yield Panel(kind, "Errors", lines_of(results, group, _errors_of(kind)))
 
@@ -119,12 +119,12 @@ def _charts(results: Results) -> Iterator[Figure]:
     )
 
 
-def _errors_of(kind: str) -> Callable[[MixFigures], Point | None]:
-    return lambda mix: Point(mix.level, mix.faults.get(kind, 0))
+def _errors_of(kind: str) -> Callable[[LevelFigures], Point | None]:
+    return lambda level: Point(level.load, level.faults.get(kind, 0))
 
 
 def _none_text(results: Results) -> tuple[str, ...]:
-    if not results.mixes or any(mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT} for mix in results.mixes):
+    if not results.levels or any(level.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT} for level in results.levels):
         return ()
     return (
         f"No {results.terms.operation} failed and no client left, in ramps or windows, so the table has no rows.",
@@ -132,19 +132,19 @@ def _none_text(results: Results) -> tuple[str, ...]:
 
 
 def _findings(results: Results, tables: Labels) -> list[Finding]:
-    if not results.mixes:
+    if not results.levels:
         return []
     return [_errors(results, tables), *_stalls(results, tables)]
 
 
 def _errors(results: Results, tables: Labels) -> Finding:
-    mixes, notes = results.mixes, results.source.run_notes
-    total = sum(sum(mix.errors.values()) for mix in mixes)
-    never = sum(mix.clients_never_began for mix in mixes)
-    left = sum(mix.clients_left for mix in mixes) - never
+    levels, notes = results.levels, results.source.run_notes
+    total = sum(sum(level.errors.values()) for level in levels)
+    never = sum(level.clients_never_began for level in levels)
+    left = sum(level.clients_left for level in levels) - never
     done = sum(record.operations_total for record in results.used)
-    mixes_run = wording.plural(len(results.used), "load level")
-    evidence = f"{done:,} successful {results.terms.operations} in {mixes_run}, ramps included"
+    levels_run = wording.plural(len(results.used), "load level")
+    evidence = f"{done:,} successful {results.terms.operations} in {levels_run}, ramps included"
     further = "".join(
         told(results) for told in (_advised_in, _wrong_in, _always_failed_in, _unanswered_in, _starved_in)
     )
@@ -153,7 +153,7 @@ def _errors(results: Results, tables: Labels) -> Finding:
         runs = f" in the runs that finished; {wording.plural(failed, 'run')} failed" if failed else ""
         claim = f"No {results.terms.operation} failed and no client left{runs}.{further}"
         return Finding("Errors", claim, f"{evidence}.")
-    by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
+    by_side = {side: sum(level.errors[side] for level in levels) for side in SIDES}
     sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
     counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
     absent = [f"{wording.plural(never, 'client')} could not begin"] if never else []
@@ -210,7 +210,7 @@ def _always_failed_in(results: Results) -> str:
 
 
 def _unanswered_in(results: Results) -> str:
-    found = sum(mix.unanswered for mix in results.mixes)
+    found = sum(level.unanswered for level in results.levels)
     if not found:
         return ""
     in_flight = wording.plural(found, results.terms.operation)
@@ -220,31 +220,29 @@ def _unanswered_in(results: Results) -> str:
 
 
 def _starved_in(results: Results) -> str:
-    found = [mix for mix in results.mixes if mix.clients_starved]
+    found = [level for level in results.levels if level.clients_starved]
     if not found:
         return ""
-    points = wording.plural(len(results.mixes), "load level")
-    most = max(found, key=lambda mix: mix.clients_starved / mix.clients)
+    all_levels = wording.plural(len(results.levels), "load level")
+    most = max(found, key=lambda level: level.clients_starved / level.clients)
     why = _why_starved(results, most) if results.work.uses_documents else ""
-    return (
-        f" At {len(found):,} of {points}, clients waited for the whole window and completed nothing (C).{why}"
-    )
+    return f" At {len(found):,} of {all_levels}, clients waited for the whole window and completed nothing (C).{why}"
 
 
-def _why_starved(results: Results, mix: MixFigures) -> str:
+def _why_starved(results: Results, level: LevelFigures) -> str:
     """Return the probable cause of clients of a web server that completed nothing, and what to check."""
     settings = results.source.head.suite.settings(HTTP)
     waited = [
         record
-        for record in results.records(mix.configuration, mix.mix)
+        for record in results.records(level.configuration, level.index)
         if record.connections >= record.clients
         and all(row.operations or not row.errors or row.left_at_s is not None for row in record.by_client)
     ]
     if not waited or settings.streams is not None or settings.pipeline is not None:
         return ""
-    if mix.clients_took_part <= mix.clients_starved:
+    if level.clients_took_part <= level.clients_starved:
         return _spelled(results, " No answer came in the whole window: use longer load levels (--length).")
-    served = wording.plural(mix.clients_took_part - mix.clients_starved, "connection")
+    served = wording.plural(level.clients_took_part - level.clients_starved, "connection")
     return _spelled(
         results,
         f" Their connections were accepted, and no answer came on them. The server, or a proxy before it, probably "
@@ -256,12 +254,12 @@ def _why_starved(results: Results, mix: MixFigures) -> str:
 def _stalls(results: Results, tables: Labels) -> list[Finding]:
     """Return a finding on the seconds of each load level without a success; empty if there are none."""
     found = [
-        f"{mix.configuration}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
-        f"{mix.at} (repetition "
-        + "; repetition ".join(f"{number}: {wording.numbers(each)}" for number, each in mix.stalls.items())
-        + f"){_in_flight(mix, results.terms)}"
-        for mix in results.mixes
-        if mix.stalls
+        f"{level.configuration}: {wording.plural(sum(len(seconds) for seconds in level.stalls.values()), 'second')} "
+        f"with {level.at} (repetition "
+        + "; repetition ".join(f"{number}: {wording.numbers(each)}" for number, each in level.stalls.items())
+        + f"){_in_flight(level, results.terms)}"
+        for level in results.levels
+        if level.stalls
     ]
     if not found:
         return []
@@ -271,48 +269,49 @@ def _stalls(results: Results, tables: Labels) -> list[Finding]:
     return [Finding("Stall", f"Nothing completed in: {'; '.join(listed)}.", f"{rule}; {tables['response']}.")]
 
 
-def _in_flight(mix: MixFigures, terms: Terms) -> str:
+def _in_flight(level: LevelFigures, terms: Terms) -> str:
     """Return the operations in flight when the window closed; empty if none had lasted a second."""
-    longest_s = (mix.under_way_longest_ms or 0.0) / units.MS_PER_S
+    longest_s = (level.under_way_longest_ms or 0.0) / units.MS_PER_S
     if longest_s < LONG_IN_FLIGHT_S:
         return ""
-    count = wording.plural(mix.under_way_at_close, terms.operation)
+    count = wording.plural(level.under_way_at_close, terms.operation)
     return f", with {count} in flight when the window closed, the longest for {longest_s:.1f} s"
 
 
 def failing(results: Results) -> list[str]:
     """Return a caveat on load levels with too many failures to show the server's speed, worst first."""
-    points = sorted(
-        (mix for mix in results.mixes if mix.failed_share > FAILED_SHARE), key=lambda mix: -mix.failed_share
+    levels = sorted(
+        (level for level in results.levels if level.failed_share > FAILED_SHARE),
+        key=lambda level: -level.failed_share,
     )
-    if not points:
+    if not levels:
         return []
-    which = named([f"{mix.configuration} with {mix.at} ({_failed_of(mix)})" for mix in points])
+    which = named([f"{level.configuration} with {level.at} ({_failed_of(level)})" for level in levels])
     return [
-        f"More than {wording.share(FAILED_SHARE)} of the {results.terms.operations} failed at {len(points):,} of "
-        f"{wording.plural(len(results.mixes), 'load level')}: {which}; {first_error(points[0])}. Throughput and "
+        f"More than {wording.share(FAILED_SHARE)} of the {results.terms.operations} failed at {len(levels):,} of "
+        f"{wording.plural(len(results.levels), 'load level')}: {which}; {first_error(levels[0])}. Throughput and "
         "response times "
         "describe only the other operations, so they do not show the server's speed."
     ]
 
 
-def _failed_of(mix: MixFigures) -> str:
+def _failed_of(level: LevelFigures) -> str:
     """Return `12 of 34`, the failures and all operations in the windows; a percentage might round to 100 %."""
-    ended = sum(mix.operations.values()) + mix.errors_in_window
+    ended = sum(level.operations.values()) + level.errors_in_window
     if not ended:
-        return f"{sum(mix.errors.values()):,} before the window, in which no operation ended"
-    return f"{mix.errors_in_window:,} of {ended:,}"
+        return f"{sum(level.errors.values()):,} before the window, in which no operation ended"
+    return f"{level.errors_in_window:,} of {ended:,}"
 
 
-def failed_words(mix: MixFigures, terms: Terms) -> str:
+def failed_words(level: LevelFigures, terms: Terms) -> str:
     """Return how many operations of a load level failed, and why."""
-    asked = f"{terms.operations} to {mix.configuration}"
-    return f"{_failed_of(mix)} {asked} failed with {mix.at}: {first_error(mix)}."
+    asked = f"{terms.operations} to {level.configuration}"
+    return f"{_failed_of(level)} {asked} failed with {level.at}: {first_error(level)}."
 
 
-def first_error(mix: MixFigures) -> str:
+def first_error(level: LevelFigures) -> str:
     """Return the first error of the most frequent kind, safe for display; empty if there was none."""
-    return clean.quoted(mix.first_error)
+    return clean.quoted(level.first_error)
 
 
 def empty(results: Results) -> list[str]:
@@ -338,40 +337,40 @@ def empty(results: Results) -> list[str]:
 
 def away(results: Results) -> list[str]:
     """Return a caveat on load levels during which connections were refused for some time."""
-    points = [mix for mix in results.mixes if mix.refused]
-    if not points:
+    levels = [level for level in results.levels if level.refused]
+    if not levels:
         return []
     which = named(
         [
-            f"{mix.configuration} with {mix.at} in repetition {repetition} "
+            f"{level.configuration} with {level.at} in repetition {repetition} "
             f"({'second' if len(seconds) == 1 else 'seconds'} {wording.numbers(seconds)})"
-            for mix in points
-            for repetition, seconds in mix.refused.items()
+            for level in levels
+            for repetition, seconds in level.refused.items()
         ]
     )
     return [
         f"The server was down, restarted or refused connections at "
-        f"{wording.plural(len(points), 'load level')}: {which}. "
+        f"{wording.plural(len(levels), 'load level')}: {which}. "
         "The figures include this time. Seconds are counted from 0 at the start of the load level."
     ]
 
 
 def left_early(results: Results) -> list[str]:
     """Return a caveat on load levels that clients left, which reduced the load; levels left by all come first."""
-    points = [mix for mix in results.mixes if Mark.CLIENTS_LEFT in mix.marks]
-    if not points:
+    levels = [level for level in results.levels if Mark.CLIENTS_LEFT in level.marks]
+    if not levels:
         return []
-    points.sort(key=lambda mix: not mix.all_clients_left)
+    levels.sort(key=lambda level: not level.all_clients_left)
     which = named(
         [
-            f"{mix.configuration} with {mix.at} "
-            f"({'all' if mix.all_clients_left else f'{mix.clients_left:,}'} of "
-            f"{mix.clients * mix.repetitions:,})"
-            for mix in points
+            f"{level.configuration} with {level.at} "
+            f"({'all' if level.all_clients_left else f'{level.clients_left:,}'} of "
+            f"{level.clients * level.repetitions:,})"
+            for level in levels
         ]
     )
-    never = sum(mix.clients_never_began for mix in points)
-    gone = sum(mix.clients_left for mix in points) - never
+    never = sum(level.clients_never_began for level in levels)
+    gone = sum(level.clients_left for level in levels) - never
     did = " or ".join(
         [*(["could not begin"] if never else []), *(["stopped early"] if gone or not never else [])]
     )
@@ -380,7 +379,7 @@ def left_early(results: Results) -> list[str]:
         who = f"{never:,} of these clients" if gone else "These clients"
         uncounted = f" {who} could not log on or create their workspace.{uncounted}"
     return [
-        f"Clients {did} at {len(points):,} of {wording.plural(len(results.mixes), 'load level')}, "
+        f"Clients {did} at {len(levels):,} of {wording.plural(len(results.levels), 'load level')}, "
         "so the load was "
         f"lower than planned. All repetitions together: {which}. These levels are marked L.{uncounted}"
     ]
@@ -388,20 +387,20 @@ def left_early(results: Results) -> list[str]:
 
 def starved(results: Results) -> list[str]:
     """Return a caveat on load levels at which some clients completed nothing, largest share first."""
-    points = [mix for mix in results.mixes if mix.clients_starved]
-    if not points:
+    levels = [level for level in results.levels if level.clients_starved]
+    if not levels:
         return []
-    points.sort(key=lambda mix: -mix.clients_starved / mix.clients)
+    levels.sort(key=lambda level: -level.clients_starved / level.clients)
     which = named(
         [
-            f"{mix.configuration} with {mix.at} "
-            f"({'up to ' if mix.repetitions > 1 else ''}{mix.clients_starved:,} of {mix.clients:,})"
-            for mix in points
+            f"{level.configuration} with {level.at} "
+            f"({'up to ' if level.repetitions > 1 else ''}{level.clients_starved:,} of {level.clients:,})"
+            for level in levels
         ]
     )
     return [
-        f"Up to {points[0].clients_starved:,} of {points[0].clients:,} clients completed nothing at {len(points):,} of "
-        f"{wording.plural(len(results.mixes), 'load level')}. These clients stayed, but completed no "
+        f"Up to {levels[0].clients_starved:,} of {levels[0].clients:,} clients completed nothing at {len(levels):,} of "
+        f"{wording.plural(len(results.levels), 'load level')}. These clients stayed, but completed no "
         f"{results.terms.operation} in the window: {which}. These levels are marked C: "
         "throughput and response times describe the other clients only."
     ]
@@ -409,21 +408,23 @@ def starved(results: Results) -> list[str]:
 
 def stalled(results: Results) -> list[str]:
     """Return a caveat on load levels without any success for a second or more, longest first."""
-    points = [
-        (mix, repetition, seconds) for mix in results.mixes for repetition, seconds in mix.stalls.items()
+    levels = [
+        (level, repetition, seconds)
+        for level in results.levels
+        for repetition, seconds in level.stalls.items()
     ]
-    if not points:
+    if not levels:
         return []
-    points.sort(key=lambda point: -len(point[2]))
+    levels.sort(key=lambda level: -len(level[2]))
     which = named(
         [
-            f"{mix.configuration} with {mix.at} in repetition {repetition} "
+            f"{level.configuration} with {level.at} in repetition {repetition} "
             f"({wording.plural(len(seconds), 'second')}: {wording.numbers(seconds)})"
-            for mix, repetition, seconds in points
+            for level, repetition, seconds in levels
         ]
     )
     return [
-        f"Everything stalled for a second or more in {wording.plural(len(points), 'load level')}. No "
+        f"Everything stalled for a second or more in {wording.plural(len(levels), 'load level')}. No "
         "operation "
         f"completed meanwhile: {which}. These levels are marked T. Seconds are counted from 0 at the start "
         "of the load "

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from serverdyno import wording
 from serverdyno.analysis.trust import Limit
 from serverdyno.plan.axis import Axis
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.parts import few
 
 LIMITED_BY = {
@@ -44,12 +44,12 @@ def named(limits: Sequence[tuple[str, str]], results: Results) -> str:
 
 def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
     by_word: dict[str, list[str]] = {}
-    for mix in result.finished:
-        if word := _limit_of(result, mix):
-            by_word.setdefault(word, []).append(f"{mix.level:,}")
+    for level in result.finished:
+        if word := _limit_of(result, level):
+            by_word.setdefault(word, []).append(f"{level.load:,}")
     if not by_word:
         return no_limit_words(result.finished)
-    unknown = [f"{mix.level:,}" for mix in result.finished if not _limit_of(result, mix)]
+    unknown = [f"{level.load:,}" for level in result.finished if not _limit_of(result, level)]
     if unknown:
         by_word["unknown"] = unknown
     found = len(result.finished)
@@ -59,9 +59,9 @@ def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
     )
 
 
-def no_limit_words(mixes: Sequence[MixFigures]) -> str:
+def no_limit_words(levels: Sequence[LevelFigures]) -> str:
     """Return why no limit is named: CPU use was not measured, or no CPU was busy."""
-    if any(mix.server_share is None for mix in mixes):
+    if any(level.server_share is None for level in levels):
         return "not known, because the server's CPU time was not measured"
     return "not found, because neither the server's nor the generator's CPU was busy"
 
@@ -70,6 +70,6 @@ def _noun(levels: Sequence[str], axis: Axis) -> str:
     return axis.noun if list(levels) == ["1"] else axis.nouns
 
 
-def _limit_of(result: ConfigurationResult, mix: MixFigures) -> str:
-    found = result.limits_of(mix)
+def _limit_of(result: ConfigurationResult, level: LevelFigures) -> str:
+    found = result.limits_of(level)
     return LIMITED_BY[found[0]] if found else ""

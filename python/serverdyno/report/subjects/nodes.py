@@ -14,7 +14,7 @@ from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Part, Section, Table
 from serverdyno.report.parts import NAME, named
 from serverdyno.report.source import Source
-from serverdyno.store.records import MixRecord, NodeRow
+from serverdyno.store.records import LevelRecord, NodeRow
 from serverdyno.units import MS_PER_S
 
 COLUMNS = (
@@ -59,19 +59,19 @@ def _rows(results: Results) -> tuple[tuple[Cell, ...], ...]:
     )
 
 
-def _at_the_highest(results: Results, configuration: str) -> dict[str, list[tuple[NodeRow, MixRecord]]]:
+def _at_the_highest(results: Results, configuration: str) -> dict[str, list[tuple[NodeRow, LevelRecord]]]:
     """Return the rows and records of each node at the highest load level."""
     records, axis = results.source.records_of(configuration), results.axis
-    most = max((axis.level(record) for record in records), default=0)
-    found: dict[str, list[tuple[NodeRow, MixRecord]]] = defaultdict(list)
+    most = max((axis.load(record) for record in records), default=0)
+    found: dict[str, list[tuple[NodeRow, LevelRecord]]] = defaultdict(list)
     for record in records:
-        if axis.level(record) == most:
+        if axis.load(record) == most:
             for row in record.nodes:
                 found[row.node].append((row, record))
     return dict(sorted(found.items()))
 
 
-def _row(configuration: str, node: str, found: list[tuple[NodeRow, MixRecord]]) -> tuple[Cell, ...]:
+def _row(configuration: str, node: str, found: list[tuple[NodeRow, LevelRecord]]) -> tuple[Cell, ...]:
     count = len(found)
     late = [row.start_late_s for row, _ in found if row.start_late_s is not None]
     waiting = [

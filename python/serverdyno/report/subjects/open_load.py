@@ -1,7 +1,7 @@
 """Open load: the rates that each server kept up with, the response times, and their comparison.
 
 Configurations are compared by the 99th percentile of the response time at the same offered rate. If a side falls
-behind, its percentile depends on the length of the test, so the report says only that it fell behind.
+behind, its percentile depends on the length of the level, so the report says only that it fell behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.histograms import MEDIAN, QUANTILE_NAMES, QUANTILES
 from serverdyno.report.figures.open_load import kept_up, unanswered
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.figures.sides import sides
 from serverdyno.report.model import Answer, Cell, Column, Finding, Labels, Part, Section, Table
 from serverdyno.report.parts import NAME, errors_cell, level_column, spread_cell
@@ -33,7 +33,7 @@ from serverdyno.report.subjects.times_compared import (
     undecided,
 )
 from serverdyno.store.head import PeakNote
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 QUANTILE = histograms.QUANTILES.index(0.99)
 RESOLUTION_PERCENT = 0.2
@@ -97,7 +97,7 @@ def at_equal_rate(results: Results) -> tuple[TimesCompared, ...]:
     )
 
 
-def _p99_ms(record: MixRecord, timeout_ms: float) -> float | None:
+def _p99_ms(record: LevelRecord, timeout_ms: float) -> float | None:
     """Return p99, with unanswered operations ranked above every answer; None if the server fell behind."""
     if not kept_up(record):
         return None
@@ -106,7 +106,7 @@ def _p99_ms(record: MixRecord, timeout_ms: float) -> float | None:
 
 
 def table(results: Results) -> Table:
-    rows = tuple(_row(mix, results) for mix in results.mixes if mix.open is not None)
+    rows = tuple(_row(level, results) for level in results.levels if level.open is not None)
     terms = results.terms
     one = f"{'an' if terms.operation[0] in 'aeiou' else 'a'} {terms.operation}"
     columns = (
@@ -133,30 +133,30 @@ def table(results: Results) -> Table:
     return Table("open", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=2)
 
 
-def _answered_cell(mix: MixFigures, terms: Terms) -> Cell:
+def _answered_cell(level: LevelFigures, terms: Terms) -> Cell:
     """Return a cell with operations/s, even if throughput has another unit."""
     if terms.throughput_counts_operations:
-        return spread_cell(mix.throughput, terms.written)
-    return spread_cell(mix.second, terms.second_written)
+        return spread_cell(level.throughput, terms.written)
+    return spread_cell(level.second, terms.second_written)
 
 
-def _row(mix: MixFigures, results: Results) -> tuple[Cell, ...]:
-    found = mix.open
+def _row(level: LevelFigures, results: Results) -> tuple[Cell, ...]:
+    found = level.open
     assert found is not None
-    percentiles = mix.response.percentiles_ms if mix.response else (None,) * len(QUANTILE_NAMES)
+    percentiles = level.response.percentiles_ms if level.response else (None,) * len(QUANTILE_NAMES)
     late = found.scheduling_error.percentiles_ms[QUANTILE] if found.scheduling_error else None
     return (
-        Cell(mix.configuration),
-        Cell(wording.whole(mix.level), marks=letters(mix.marks)),
+        Cell(level.configuration),
+        Cell(wording.whole(level.load), marks=letters(level.marks)),
         Cell(wording.rate(found.arrived_s)),
-        _answered_cell(mix, results.terms),
+        _answered_cell(level, results.terms),
         *(Cell(wording.significant(value)) for value in percentiles),
         Cell(wording.share(found.waited_share)),
         Cell(wording.whole(found.dropped)),
         Cell(wording.whole(found.overdue)),
-        errors_cell([mix]),
+        errors_cell([level]),
         Cell(wording.significant(late)),
-        Cell(wording.whole(mix.repetitions)),
+        Cell(wording.whole(level.repetitions)),
     )
 
 
@@ -164,7 +164,7 @@ def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[S
     """Yield the comparison of each pair at each offered rate, if there are pairs."""
     if not pairs:
         return
-    rows = times_compared.rows(pairs, lambda pair, level: results.at(pair.base, level.mix).level)
+    rows = times_compared.rows(pairs, lambda pair, level: results.at(pair.base, level.index).load)
     columns = times_compared.columns(
         level_column(results.axis), Column("p99", "ms, base below"), Column("Change of p99")
     )
@@ -227,8 +227,10 @@ def _hidden(peak: PeakNote) -> str:
 
 def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
     """Return which configuration answers faster at the same rate; for a single one, the rates that it kept up with."""
-    counted = [result for result in results.configurations if any(mix.response for mix in result.finished)]
-    if not results.mixes:
+    counted = [
+        result for result in results.configurations if any(level.response for level in result.finished)
+    ]
+    if not results.levels:
         return "There is no result: no load level finished."
     if not counted:
         return f"There is no result: no {results.terms.operation} succeeded."
@@ -241,7 +243,7 @@ def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
         pair, level = max(proven, key=lambda found: abs(change_percent(found[1].percent) or 0.0))
         faster, slower, gap = _gap(pair, level)
         said.insert(
-            0, f"{faster} answers faster than {slower}: p99 {gap} at {results.at(pair.base, level.mix).at}."
+            0, f"{faster} answers faster than {slower}: p99 {gap} at {results.at(pair.base, level.index).at}."
         )
     elif not any(pair.found for pair in pairs):
         said.insert(0, "No winner: there is no rate at which two configurations kept up in every repetition.")
@@ -266,12 +268,12 @@ def _gap(pair: TimesCompared, level: AtLevel) -> tuple[str, str, str]:
 
 def _kept(result: ConfigurationResult, terms: Terms) -> str:
     """Return `target kept up with 1,000 requests/s: p50 0.1 ms, p99 0.4 ms`."""
-    failing = [mix for mix in result.finished if mix.failed_share > FAILED_SHARE]
-    kept = [mix for mix in result.finished if mix.open and mix.open.kept_up and mix not in failing]
-    words = [errors.failed_words(mix, terms) for mix in failing[:1]]
+    failing = [level for level in result.finished if level.failed_share > FAILED_SHARE]
+    kept = [level for level in result.finished if level.open and level.open.kept_up and level not in failing]
+    words = [errors.failed_words(level, terms) for level in failing[:1]]
     if kept:
         best = kept[-1]
-        words.insert(0, f"{result.name} kept up with {best.level:,} {terms.rate_unit}{_times(best)}.")
+        words.insert(0, f"{result.name} kept up with {best.load:,} {terms.rate_unit}{_times(best)}.")
     elif not failing:
         return (
             f"{result.name} kept up with none of the offered rates, so its response times are not meaningful."
@@ -280,15 +282,15 @@ def _kept(result: ConfigurationResult, terms: Terms) -> str:
 
 
 def _behind(result: ConfigurationResult, terms: Terms) -> str:
-    behind = [f"{mix.level:,}" for mix in result.finished if mix.open and not mix.open.kept_up]
+    behind = [f"{level.load:,}" for level in result.finished if level.open and not level.open.kept_up]
     rates = f"{wording.listing(behind)} {terms.rate_unit}"
     return f"{result.name} did not keep up with {rates}." if behind else ""
 
 
-def _times(mix: MixFigures) -> str:
-    if mix.response is None:
+def _times(level: LevelFigures) -> str:
+    if level.response is None:
         return ""
-    median, tail = (mix.response.percentiles_ms[place] for place in (QUANTILES.index(MEDIAN), QUANTILE))
+    median, tail = (level.response.percentiles_ms[place] for place in (QUANTILES.index(MEDIAN), QUANTILE))
     parts = [
         f"{name} {wording.significant(value)} ms" for name, value in (("p50", median), ("p99", tail)) if value
     ]
@@ -297,9 +299,9 @@ def _times(mix: MixFigures) -> str:
 
 def _sure(results: Results) -> str:
     source = results.source
-    levels = [f"{results.axis.level(mix):,}" for mix in source.head.mixes]
+    levels = [f"{results.axis.load(level):,}" for level in source.head.levels]
     runs = max((len(source.repetitions_of(name)) for name in source.configuration_names), default=0)
-    done = f"{len(results.used):,} of {source.planned_mixes:,} load levels completed"
+    done = f"{len(results.used):,} of {source.planned_levels:,} load levels completed"
     offered = f"{wording.listing(levels)} {results.terms.rate_unit}"
     return f"Offered: {offered}; {wording.plural(runs, 'repetition')} of each; {done}."
 
@@ -314,7 +316,7 @@ def _findings(results: Results, pairs: Sequence[TimesCompared], tables: Labels) 
     for pair in pairs:
         proven = [level for level in pair.found if level.proven]
         said = [
-            f"at {results.at(pair.base, level.mix).at}, {_gap(pair, level)[0]}, p99 {_gap(pair, level)[2]}"
+            f"at {results.at(pair.base, level.index).at}, {_gap(pair, level)[0]}, p99 {_gap(pair, level)[2]}"
             for level in proven
         ]
         claim = (
@@ -329,19 +331,19 @@ def _findings(results: Results, pairs: Sequence[TimesCompared], tables: Labels) 
 def _schedule(results: Results, tables: Labels) -> list[Finding]:
     errors = [
         tail
-        for mix in results.mixes
-        if mix.open
-        and mix.open.scheduling_error
-        and (tail := mix.open.scheduling_error.percentiles_ms[QUANTILE])
+        for level in results.levels
+        if level.open
+        and level.open.scheduling_error
+        and (tail := level.open.scheduling_error.percentiles_ms[QUANTILE])
     ]
     if not errors:
         return []
-    limited = sum(Mark.GENERATOR_LIMITED in mix.marks for mix in results.mixes)
+    limited = sum(Mark.GENERATOR_LIMITED in level.marks for level in results.levels)
     sent = results.terms.operations.capitalize()
     claim = f"{sent} were sent at most {wording.significant(max(errors))} ms late (p99, at the worst rate)."
     if limited:
         claim += (
-            f" At {limited:,} of {wording.plural(len(results.mixes), 'load level')}, marked G, the "
+            f" At {limited:,} of {wording.plural(len(results.levels), 'load level')}, marked G, the "
             "generator may have "
             "caused more than 9 % of the response time."
         )
@@ -349,8 +351,10 @@ def _schedule(results: Results, tables: Labels) -> list[Finding]:
 
 
 def caveats(results: Results) -> list[str]:
-    """Return a caveat on levels at which a server fell behind, where response times depend on the test's length."""
-    behind = [f"{mix.configuration} at {mix.at}" for mix in results.mixes if Mark.BEHIND in mix.marks]
+    """Return a caveat on levels at which a server fell behind, where response times depend on the level's length."""
+    behind = [
+        f"{level.configuration} at {level.at}" for level in results.levels if Mark.BEHIND in level.marks
+    ]
     if not behind:
         return []
     named = f"{wording.listing(behind[:MOST_NAMED])}{' and others' if len(behind) > MOST_NAMED else ''}"

@@ -11,7 +11,7 @@ from serverdyno import units, wording
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.operations import OperationFigures
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Part, Section, Table
 from serverdyno.report.parts import NAME, TOO_FEW_SAMPLES, always, level_column
 
@@ -70,7 +70,7 @@ def _class_row(result: ConfigurationResult, row: OperationFigures, *, in_phases:
     moved = row.bytes_read + row.bytes_written
     return (
         Cell(result.name),
-        Cell(wording.whole(result.peak.level) if result.peak else wording.NOTHING),
+        Cell(wording.whole(result.peak.load) if result.peak else wording.NOTHING),
         Cell(row.operation),
         Cell(wording.whole(row.count)),
         Cell(wording.share(row.count / whole if whole else None)),
@@ -92,7 +92,7 @@ def _by_content(results: Results) -> Iterator[Table]:
     rows = tuple(
         (
             Cell(result.name),
-            Cell(wording.whole(mix.level), _which(result, mix)),
+            Cell(wording.whole(level.load), _which(result, level)),
             Cell(row.operation),
             Cell(wording.rate(row.count / row.window_s if row.window_s else None)),
             Cell(wording.share(row.count / whole if whole else None)),
@@ -103,8 +103,8 @@ def _by_content(results: Results) -> Iterator[Table]:
             *time_cells(row.response),
         )
         for result in results.configurations
-        for mix in result.finished
-        for found in [result.contents_by_mix.get(mix.mix, ())]
+        for level in result.finished
+        for found in [result.contents_by_level.get(level.index, ())]
         for whole in [sum(row.count for row in found)]
         for row in found
     )
@@ -130,11 +130,11 @@ def _times_by_class(results: Results) -> Table:
         (
             Cell(result.name),
             Cell(row.operation),
-            Cell(wording.whole(mix.level), _which(result, mix)),
+            Cell(wording.whole(level.load), _which(result, level)),
             *time_cells(row.response),
         )
         for result in results.configurations
-        for row, mix in _at_peak_and_last(result)
+        for row, level in _at_peak_and_last(result)
     )
     columns = (
         NAME,
@@ -151,20 +151,20 @@ def _times_by_class(results: Results) -> Table:
     return Table("times", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
 
 
-def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationFigures, MixFigures]]:
+def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationFigures, LevelFigures]]:
     """Yield class by class, so that the two levels of a class are adjacent."""
-    mixes = [mix for mix in result.finished if mix.mix in result.operations_by_mix]
-    names = [row.operation for rows in result.operations_by_mix.values() for row in rows]
+    levels = [level for level in result.finished if level.index in result.operations_by_level]
+    names = [row.operation for rows in result.operations_by_level.values() for row in rows]
     for name in dict.fromkeys(names):
-        for mix in mixes:
-            for row in result.operations_by_mix[mix.mix]:
+        for level in levels:
+            for row in result.operations_by_level[level.index]:
                 if row.operation == name:
-                    yield row, mix
+                    yield row, level
 
 
-def _which(result: ConfigurationResult, mix: MixFigures) -> str:
+def _which(result: ConfigurationResult, level: LevelFigures) -> str:
     names = (("peak", result.peak), ("last", result.last))
-    return ", ".join(name for name, found in names if found is mix)
+    return ", ".join(name for name, found in names if found is level)
 
 
 def time_cells(times: Times | None) -> list[Cell]:

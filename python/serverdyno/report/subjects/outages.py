@@ -18,7 +18,7 @@ from serverdyno.analysis.contrast import Contrast
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Pair, Side
-from serverdyno.plan.model import Mix
+from serverdyno.plan.model import Level
 from serverdyno.plan.protocols.failover import CUTS
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import Results
@@ -41,7 +41,7 @@ from serverdyno.report.parts import MOST_BARS, NAME
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import timeline, times_compared
 from serverdyno.report.subjects.times_compared import TimesCompared, change_percent, side_of_times, undecided
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 RESOLUTION_S = 0.1
 """The longest interval between a client's attempts to reconnect during an outage (NFS; 0.05 s for SMB).
@@ -67,7 +67,7 @@ def build(results: Results) -> Part:
     tables = (
         back_table(results),
         handles_table(results, Over.TOGETHER),
-        differences(source.head.mixes, pairs, basis(results, Over.TOGETHER)),
+        differences(source.head.levels, pairs, basis(results, Over.TOGETHER)),
     )
     return Part(
         (timeline.section(results, appendix=False),),
@@ -153,15 +153,15 @@ def outages(results: Results) -> tuple[OutageFigures, ...]:
 
 def by_level(results: Results) -> tuple[tuple[int, OutageFigures], ...]:
     """Return the number of clients and the outages of each load level."""
-    by_mix = ((mix, results.records(mix.configuration, mix.mix)) for mix in results.mixes)
+    of_levels = ((level, results.records(level.configuration, level.index)) for level in results.levels)
     return tuple(
-        (mix.clients, figures(mix.configuration, records))
-        for mix, records in by_mix
+        (level.clients, figures(level.configuration, records))
+        for level, records in of_levels
         if any(map(_cut, records))
     )
 
 
-def figures(name: str, records: Sequence[MixRecord]) -> OutageFigures:
+def figures(name: str, records: Sequence[LevelRecord]) -> OutageFigures:
     cut = [record for record in records if _cut(record)]
 
     def total(column: str) -> int | None:
@@ -186,11 +186,11 @@ def figures(name: str, records: Sequence[MixRecord]) -> OutageFigures:
     )
 
 
-def _cut(record: MixRecord) -> bool:
+def _cut(record: LevelRecord) -> bool:
     return record.cut_at_s is not None
 
 
-def back_s(record: MixRecord) -> list[float]:
+def back_s(record: LevelRecord) -> list[float]:
     """Return the time without service of each client that returned, in s from the outage's start."""
     if record.cut_at_s is None:
         return []
@@ -201,7 +201,7 @@ def back_s(record: MixRecord) -> list[float]:
     return [moment - record.cut_at_s for moment in first.values()]
 
 
-def went_on(record: MixRecord) -> int:
+def went_on(record: LevelRecord) -> int:
     """Return the number of clients that kept all open files in every outage."""
     lost = {outage.client for outage in record.outages if outage.session_lost}
     return len({outage.client for outage in record.outages} - lost)
@@ -348,9 +348,9 @@ def _back_row(clients: int, found: OutageFigures) -> tuple[Cell, ...]:
 def handles_table(results: Results, over: Over) -> Table | None:
     """Return a table of the handles that should survive connections; None if clients requested none."""
     rows = tuple(
-        _handles_row(mix.configuration, records)
-        for mix in results.mixes
-        if (records := results.records(mix.configuration, mix.mix))
+        _handles_row(level.configuration, records)
+        for level in results.levels
+        if (records := results.records(level.configuration, level.index))
         and any(record.handles_asked for record in records)
     )
     if not rows:
@@ -359,7 +359,7 @@ def handles_table(results: Results, over: Over) -> Table | None:
     return Table("handles", 0, title, basis(results, over), HANDLES, rows, HANDLES_NOTES, key_columns=2)
 
 
-def _handles_row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell, ...]:
+def _handles_row(configuration: str, records: Sequence[LevelRecord]) -> tuple[Cell, ...]:
     counts = (
         [record.handles_asked for record in records],
         [record.handles_granted for record in records],
@@ -375,9 +375,9 @@ def _handles_row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell
     )
 
 
-def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], under: str) -> Table | None:
-    """Return a table of each pair at each load level; None if nothing can be compared. `mixes`: the suite's levels."""
-    rows = times_compared.rows(pairs, lambda _, level: mixes[level.mix].clients)
+def differences(levels: Sequence[Level], pairs: Sequence[TimesCompared], under: str) -> Table | None:
+    """Return a table of each pair at each load level; None if nothing can be compared. `levels`: the suite's levels."""
+    rows = times_compared.rows(pairs, lambda _, level: levels[level.index].clients)
     if not rows:
         return None
     columns = times_compared.columns(
@@ -394,7 +394,7 @@ def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], under: str
 
 def _verdict(found: Sequence[OutageFigures], results: Results) -> str:
     """Return the times without service, and whether data are intact. Lost data come first."""
-    if not results.mixes:
+    if not results.levels:
         return "There is no result: no load level finished."
     if not found:
         return "There is no result: no load level had its outage."
@@ -493,16 +493,16 @@ def _proven(pairs: Sequence[TimesCompared], source: Source) -> str:
         return ""
     if undecided(pairs):
         return "None: a comparison needs two repetitions."
-    mixes = source.head.mixes
+    levels = source.head.levels
     said = []
     for pair in pairs:
         for winner, loser, wanted in (
             (pair.other, pair.base, Verdict.FASTER),
             (pair.base, pair.other, Verdict.SLOWER),
         ):
-            levels = [level for level in pair.found if level.verdict is wanted]
-            if levels:
-                at = wording.listing([f"{mixes[level.mix].clients:,}" for level in levels])
+            proven = [level for level in pair.found if level.verdict is wanted]
+            if proven:
+                at = wording.listing([f"{levels[level.index].clients:,}" for level in proven])
                 said.append(f"{winner} is proven faster than {loser} with {at} clients")
     return f"{'; '.join(said)}." if said else "No difference between the medians is proven."
 
@@ -517,12 +517,12 @@ def _outage(source: Source) -> str:
 
 def _sure(results: Results) -> str:
     source = results.source
-    levels = sorted({mix.clients for mix in results.mixes})
+    levels = sorted({level.clients for level in results.levels})
     load = wording.listing([f"{level:,}" for level in levels]) + (" client" if levels == [1] else " clients")
     runs = max((len(source.repetitions_of(name)) for name in source.configuration_names), default=0)
-    done = f"{len(results.used):,} of {source.planned_mixes:,} load levels completed"
-    if len(results.used) == source.planned_mixes:
-        done = f"all {source.planned_mixes:,} load levels completed"
+    done = f"{len(results.used):,} of {source.planned_levels:,} load levels completed"
+    if len(results.used) == source.planned_levels:
+        done = f"all {source.planned_levels:,} load levels completed"
     said = f"One outage per load level, with {load}; {wording.plural(runs, 'repetition')} of each; {done}."
     return said if source.cut is None or source.cut.by_clients else f"{said} {KILLED_ALONE}"
 

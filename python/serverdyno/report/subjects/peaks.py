@@ -15,7 +15,7 @@ from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures.histograms import QUANTILES
-from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import SIDES, ConfigurationResult, LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Section, Series, Table
 from serverdyno.report.parts import (
     NAME,
@@ -116,7 +116,7 @@ def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
             True,
             letters(peak.marks),
         ),
-        Cell(wording.whole(peak.level)),
+        Cell(wording.whole(peak.load)),
         spread_cell(peak.second, terms.second_written),
         spread_cell(summary.overall_average, terms.written),
         *_tail_cells(peak),
@@ -127,8 +127,8 @@ def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
     )
 
 
-def _tail_cells(mix: MixFigures) -> list[Cell]:
-    known = mix.response.percentiles_ms if mix.response else (None,) * len(QUANTILES)
+def _tail_cells(level: LevelFigures) -> list[Cell]:
+    known = level.response.percentiles_ms if level.response else (None,) * len(QUANTILES)
     return [Cell(wording.significant(known[QUANTILES.index(quantile)])) for quantile in (0.5, 0.99)]
 
 
@@ -141,12 +141,12 @@ def _throughput(results: Results, configurations: Sequence[ConfigurationResult])
     of_files = terms.below_cache
 
     def cells(result: ConfigurationResult, place: int) -> list[Cell]:
-        mix, summary = result.mixes[place], result.throughput
-        if mix is None or summary is None:
+        level, summary = result.levels[place], result.throughput
+        if level is None or summary is None:
             return [Cell(wording.NOTHING)] * (1 + of_files)
-        text, detail = terms.written(mix.throughput.mean), span(mix.throughput, terms.written)
-        found = [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
-        return [*found, spread_cell(mix.below_cache_mbit_s)] if of_files else found
+        text, detail = terms.written(level.throughput.mean), span(level.throughput, terms.written)
+        found = [Cell(text, detail, summary.peak_level == place, letters(level.marks))]
+        return [*found, spread_cell(level.below_cache_mbit_s)] if of_files else found
 
     empty = Table("throughput", 0, f"Throughput in {terms.unit}", basis(results), (), ())
     units = (terms.unit, BELOW_CACHE_UNIT) if of_files else (terms.unit,)
@@ -159,11 +159,11 @@ def _second_throughput(results: Results, configurations: Sequence[ConfigurationR
     terms = results.terms
 
     def cells(result: ConfigurationResult, place: int) -> list[Cell]:
-        mix, summary = result.mixes[place], result.second
-        if mix is None or summary is None:
+        level, summary = result.levels[place], result.second
+        if level is None or summary is None:
             return [Cell(wording.NOTHING)]
-        text, detail = terms.second_written(mix.second.mean), span(mix.second, terms.second_written)
-        return [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
+        text, detail = terms.second_written(level.second.mean), span(level.second, terms.second_written)
+        return [Cell(text, detail, summary.peak_level == place, letters(level.marks))]
 
     empty = Table("second", 0, terms.second_title, basis(results), (), ())
     return _by_clients(results, configurations, empty, (terms.second_unit,), cells)
@@ -180,13 +180,13 @@ def _by_clients(
     axis = results.axis
     rows = tuple(
         (
-            Cell(wording.whole(axis.level(mix))),
-            Cell(wording.whole(mix.threads)),
+            Cell(wording.whole(axis.load(level))),
+            Cell(wording.whole(level.threads)),
             *(cell for result in configurations for cell in cells(result, place)),
         )
-        for place, mix in enumerate(results.source.head.mixes)
+        for place, level in enumerate(results.source.head.levels)
     )
-    found = [mix.marks for result in configurations for mix in result.finished]
+    found = [level.marks for result in configurations for level in result.finished]
     return replace(
         empty,
         columns=(
@@ -232,7 +232,7 @@ def _throughput_charts(results: Results) -> Iterator[Figure]:
 
 def _throughput_panel(results: Results, group: Sequence[ConfigurationResult]) -> Panel:
     terms = results.terms
-    series = lines_of(results, group, lambda mix: spread_point(mix.level, mix.throughput, mix.marks))
+    series = lines_of(results, group, lambda level: spread_point(level.load, level.throughput, level.marks))
     if not terms.throughput_counts_operations:
         # Bounds are in operations/s, so they can't be drawn in a chart of Mbit/s.
         return Panel("", terms.unit, series)
@@ -287,7 +287,7 @@ def _ranked(configurations: Sequence[ConfigurationResult]) -> list[Configuration
 def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, str]) -> str:
     summary, peak = result.throughput, result.peak
     if summary is None or peak is None:
-        return f"{result.name} finished no mix."
+        return f"{result.name} finished no level."
     if summary.peak.mean == 0:
         return _nothing_counted(result, terms)
     words = _limit_words(peak)
@@ -300,43 +300,43 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
     )
 
 
-def _limit_words(mix: MixFigures) -> str:
+def _limit_words(level: LevelFigures) -> str:
     """Return what besides the server may have limited a figure, and how much faster the server may be."""
-    words = [LIMITS[mark] for mark in limits(mix.marks)]
-    if Mark.GENERATOR_LIMITED in mix.marks:
+    words = [LIMITS[mark] for mark in limits(level.marks)]
+    if Mark.GENERATOR_LIMITED in level.marks:
         words.append(
             "how much faster the server may be is not known"
-            if mix.hidden_speed_is_loose
-            else f"the server may be up to {wording.share(mix.hidden_speed)} faster"
+            if level.hidden_speed_is_loose
+            else f"the server may be up to {wording.share(level.hidden_speed)} faster"
         )
     return ", ".join(words)
 
 
-def missing_words(mix: MixFigures, terms: Terms) -> str:
+def missing_words(level: LevelFigures, terms: Terms) -> str:
     """Return how many clients did not work, and why, in the repetition with the most; empty if all did."""
-    up_to = "up to " if mix.repetitions > 1 else ""
-    absent = mix.clients - mix.clients_took_part
-    if mix.clients_left == mix.clients_never_began:
+    up_to = "up to " if level.repetitions > 1 else ""
+    absent = level.clients - level.clients_took_part
+    if level.clients_left == level.clients_never_began:
         why = "unable to begin"
     else:
-        why = "unable to begin or gone early" if mix.clients_never_began else "gone early"
+        why = "unable to begin or gone early" if level.clients_never_began else "gone early"
     parts = [f", {up_to}{absent:,} of them {why}"] if absent else []
-    if mix.clients_starved:
-        parts.append(f", {up_to}{mix.clients_starved:,} of them without a completed {terms.operation}")
+    if level.clients_starved:
+        parts.append(f", {up_to}{level.clients_starved:,} of them without a completed {terms.operation}")
     return "".join(parts)
 
 
 def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
     """Return why throughput is zero: no success, no data, or only successes of clients that left."""
-    if not any(mix.operations_s.mean for mix in result.finished):
+    if not any(level.operations_s.mean for level in result.finished):
         return f"{result.name} completed no {terms.operation} in any window."
-    deserted = [f"{mix.clients:,}" for mix in result.finished if mix.all_clients_left]
+    deserted = [f"{level.clients:,}" for level in result.finished if level.all_clients_left]
     if not deserted:
         return f"{result.name} moved no data in any window."
-    mixes = "the load level" if len(deserted) == 1 else "the load levels"
+    levels = "the load level" if len(deserted) == 1 else "the load levels"
     clients = f"{wording.listing(deserted)} {'client' if deserted == ['1'] else 'clients'}"
     return (
-        f"{result.name} has no throughput: all clients left at {mixes} of {clients}, and their earlier work "
+        f"{result.name} has no throughput: all clients left at {levels} of {clients}, and their earlier work "
         "is not counted."
     )
 
@@ -378,7 +378,7 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
 def sent_words(results: Results, result: ConfigurationResult) -> str:
     """Return `1,608 Mbit/s sent` at the peak, if clients sent more bytes than they received; else empty."""
     assert result.peak is not None
-    records = results.records(result.name, result.peak.mix)
+    records = results.records(result.name, result.peak.index)
     operations, sent = (
         sum(record.operations for record in records),
         sum(record.bytes_out for record in records),
@@ -390,7 +390,7 @@ def sent_words(results: Results, result: ConfigurationResult) -> str:
     return f"{wording.significant(mbit_s)} Mbit/s sent"
 
 
-def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
+def _after_the_peak(result: ConfigurationResult, peak: LevelFigures) -> str:
     summary = result.throughput
     if summary is None or sum(point is not None for point in summary.points) < 2:
         return "Only one load level was tested, so other loads are unknown."
@@ -400,49 +400,49 @@ def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
         return (
             "The highest load is missing, so it is not known how much of the peak throughput remains there."
         )
-    last = next(mix for mix in reversed(result.mixes) if mix is not None)
+    last = next(level for level in reversed(result.levels) if level is not None)
     if summary.share_of_peak_kept == 1:
         return "That is the highest load tested; throughput neither fell nor rose beyond the noise."
     kept = wording.share(summary.share_of_peak_kept)
     return f"With {last.at}, the highest load, it kept {kept} of that."
 
 
-def _spread_words(mix: MixFigures, terms: Terms) -> str:
-    spread = mix.throughput
+def _spread_words(level: LevelFigures, terms: Terms) -> str:
+    spread = level.throughput
     if spread.n < 2:
         return "1 repetition"
     return f"mean of {spread.n} repetitions, {terms.span(spread.minimum, spread.maximum)} {terms.unit}"
 
 
-def _response_words(mix: MixFigures) -> str:
-    if mix.response is None:
+def _response_words(level: LevelFigures) -> str:
+    if level.response is None:
         return ""
-    median, tail = (mix.response.percentiles_ms[QUANTILES.index(quantile)] for quantile in (0.5, 0.99))
+    median, tail = (level.response.percentiles_ms[QUANTILES.index(quantile)] for quantile in (0.5, 0.99))
     if median is None or tail is None:
         return ""
     words = f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
-    limited = Mark.GENERATOR_LIMITED in mix.marks
-    mostly_own = limited and mostly_own_queue(mix.own_queue_ms, mix.response.mean_ms)
+    limited = Mark.GENERATOR_LIMITED in level.marks
+    mostly_own = limited and mostly_own_queue(level.own_queue_ms, level.response.mean_ms)
     return f"{words}, mostly the generator's own queue" if mostly_own else words
 
 
-def _network_words(mix: MixFigures) -> str:
+def _network_words(level: LevelFigures) -> str:
     """Return the share of a file server's throughput that reached it; clients' caches answered the rest."""
-    if mix.network_share is None:
+    if level.network_share is None:
         return ""
-    return f"bytes on the network: {wording.share(mix.network_share)} of the bytes that applications moved"
+    return f"bytes on the network: {wording.share(level.network_share)} of the bytes that applications moved"
 
 
-def _hidden_words(mix: MixFigures) -> str:
-    if mix.is_failing:
+def _hidden_words(level: LevelFigures) -> str:
+    if level.is_failing:
         return ""
-    if mix.hidden_speed is None:
+    if level.hidden_speed is None:
         return "whether the generator limited it was not measured"
-    if mix.hidden_speed_is_loose:
+    if level.hidden_speed_is_loose:
         return "the generator waited for a CPU, so its effect on the figure is not known"
-    return f"without the generator at most {wording.share(mix.hidden_speed)} more"
+    return f"without the generator at most {wording.share(level.hidden_speed)} more"
 
 
-def _error_words(mix: MixFigures) -> str:
-    sides = [f"{units.format_count(mix.errors[side])} {side}" for side in SIDES if mix.errors[side]]
-    return f"Errors at {mix.at}: {wording.listing(sides)}" if sides else "No error counted"
+def _error_words(level: LevelFigures) -> str:
+    sides = [f"{units.format_count(level.errors[side])} {side}" for side in SIDES if level.errors[side]]
+    return f"Errors at {level.at}: {wording.listing(sides)}" if sides else "No error counted"

@@ -13,7 +13,7 @@ from serverdyno import wording
 from serverdyno.analysis.trust import Mark
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, QUANTILES, Times
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Panel, Part, Point, Section, Table
 from serverdyno.report.parts import (
     NAME,
@@ -52,8 +52,8 @@ def build(results: Results) -> Part:
 def table(results: Results) -> Table:
     """Return the percentiles of the merged repetitions, one row per load level."""
     rows = [
-        (Cell(mix.configuration), Cell(wording.whole(mix.level)), *_response_cells(mix))
-        for mix in results.mixes
+        (Cell(level.configuration), Cell(wording.whole(level.load)), *_response_cells(level))
+        for level in results.levels
     ]
     columns = (
         NAME,
@@ -87,14 +87,14 @@ def table(results: Results) -> Table:
     )
 
 
-def _response_cells(mix: MixFigures) -> list[Cell]:
-    mean, *others = _time_cells(mix.response, mix.response_of_runs)
-    longest = wording.significant(mix.under_way_longest_ms)
+def _response_cells(level: LevelFigures) -> list[Cell]:
+    mean, *others = _time_cells(level.response, level.response_of_runs)
+    longest = wording.significant(level.under_way_longest_ms)
     return [
-        replace(mean, marks=letters(mix.marks & RESPONSE_MARKS)),
+        replace(mean, marks=letters(level.marks & RESPONSE_MARKS)),
         *others,
-        Cell(wording.significant(mix.own_queue_ms)),
-        Cell(wording.whole(mix.under_way_at_close), longest if mix.under_way_at_close else ""),
+        Cell(wording.significant(level.own_queue_ms)),
+        Cell(wording.whole(level.under_way_at_close), longest if level.under_way_at_close else ""),
     ]
 
 
@@ -145,23 +145,23 @@ def tail_against_throughput(results: Results) -> Iterator[Figure]:
             yield Figure(f"latency{suffix}", 0, title, under, "lines", unit, panels, free_x=True)
 
 
-def _tail_point(results: Results, mix: MixFigures) -> Point | None:
-    tail = mix.response and mix.response.percentiles_ms[QUANTILE_NAMES.index("p99")]
+def _tail_point(results: Results, level: LevelFigures) -> Point | None:
+    tail = level.response and level.response.percentiles_ms[QUANTILE_NAMES.index("p99")]
     if not tail:
         return None
-    point = limited(Point(mix.throughput.mean, tail), mix.marks)
-    return replace(point, label=wording.plural(mix.level, results.axis.noun))
+    point = limited(Point(level.throughput.mean, tail), level.marks)
+    return replace(point, label=wording.plural(level.load, results.axis.noun))
 
 
-def _percentile_point(place: int) -> Callable[[MixFigures], Point | None]:
-    def point(mix: MixFigures) -> Point | None:
-        value = mix.response.percentiles_ms[place] if mix.response else None
+def _percentile_point(place: int) -> Callable[[LevelFigures], Point | None]:
+    def point(level: LevelFigures) -> Point | None:
+        value = level.response.percentiles_ms[place] if level.response else None
         if not value:
             return None
-        runs = [times.percentiles_ms[place] for times in mix.response_of_runs]
+        runs = [times.percentiles_ms[place] for times in level.response_of_runs]
         known = [run for run in runs if run]
         if len(known) < 2 or len(known) < len(runs):
-            return Point(mix.level, value)
-        return Point(mix.level, value, min(known), max(known))
+            return Point(level.load, value)
+        return Point(level.load, value, min(known), max(known))
 
     return point

@@ -43,7 +43,7 @@ def _runs(results: Results) -> Table:
             Cell(units.Written(f"{key.number}", key.number)),
             Cell(key.configuration),
             Cell(wording.whole(key.repetition)),
-            Cell(f"{finished[key.number]} of {len(source.head.mixes)}"),
+            Cell(f"{finished[key.number]} of {len(source.head.levels)}"),
             *_note_cells(source.run_notes.get(key.number)),
         )
         for key in source.head.order
@@ -52,7 +52,7 @@ def _runs(results: Results) -> Table:
         Column("Run"),
         NAME,
         Column("Repetition"),
-        Column("Tests finished"),
+        Column("Load levels finished"),
         Column("State", numeric=False),
         Column("Answered", "requests"),
         Column("Failed", "requests"),
@@ -118,7 +118,7 @@ def set_aside(source: Source) -> list[str]:
         return []
     names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}
     said = [f"Damaged, and renamed by a resume: {wording.listing(source.set_aside)}."]
-    if any(name.startswith("mix-") for name in names):
+    if any(name.startswith("level-") for name in names):
         said.append(
             "If the figures include such a load level, it was measured again later, outside the order of "
             "the runs."
@@ -158,8 +158,8 @@ def warnings(source: Source) -> list[str]:
 
 def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
     """Yield the facts that are unknown about a run because it was killed or resumed."""
-    finished = {record.mix for record in source.records if record.run == key.number and record.void is None}
-    planned = {mix.index for mix in source.head.mixes}
+    finished = {record.level for record in source.records if record.run == key.number and record.void is None}
+    planned = {level.index for level in source.head.levels}
     whole = bool(planned) and finished >= planned
     counts = "the server's count of requests, and crashes in its log"
     if note.media is not None:
@@ -174,7 +174,7 @@ def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
             " finished its load levels but wrote no end. It is still running or was killed; `dyno resume` ends it. "
             f"Not known: {counts}."
         )
-    elif note.from_mix > 1:
+    elif note.from_level > 1:
         yield (
-            f" was interrupted and resumed at load level {note.from_mix}. Known only for the resumed part: {counts}."
+            f" was interrupted and resumed at load level {note.from_level}. Known only for the resumed part: {counts}."
         )

@@ -115,7 +115,7 @@ class Group:
         counts, figures = [], []
         for count, result in self.by_count.items():
             assert result.throughput is not None  # `groups` takes only results with throughput
-            for value in result.runs.throughput[:, result.throughput.peak_mix]:
+            for value in result.runs.throughput[:, result.throughput.peak_level]:
                 if value > 0:
                     counts.append(float(count))
                     figures.append(float(value))

@@ -29,7 +29,7 @@ from serverdyno.report.model import Cell, Column, DisclosedText, Disclosure, Sec
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import durability, step_charts
 from serverdyno.report.subjects.beside import NOT_COMPARABLE, hardware
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 DURABILITY = "durability-of-steps"
 """The key of the table of flushes."""
@@ -163,7 +163,7 @@ def _details(source: Source, suite: Suite, steps: Sequence[Step]) -> Table:
     return Table(f"steps-{suite.name}", 0, title, basis(source), columns, rows, notes, 3)
 
 
-def _detail(step: Step, name: str, runs: Sequence[MixRecord]) -> tuple[Cell, ...]:
+def _detail(step: Step, name: str, runs: Sequence[LevelRecord]) -> tuple[Cell, ...]:
     requests = mean_requests(runs)
     named = sorted(requests.items(), key=lambda each: -each[1])[:MOST_REQUESTS]
     moved = [figures_of(one, step.suite)["bytes"] for one in runs]
@@ -209,7 +209,7 @@ def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
         yield durability.table(promises, under, DURABILITY)
 
 
-def _server_cpu_s(records: Sequence[MixRecord]) -> list[float]:
+def _server_cpu_s(records: Sequence[LevelRecord]) -> list[float]:
     return [record.server_cpu_s for record in records if record.server_cpu_s is not None]
 
 

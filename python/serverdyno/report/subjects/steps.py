@@ -32,7 +32,7 @@ from serverdyno.report.model import Answer, Caveat, Disclosure, Fact, Finding, L
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import durability, step_tables
 from serverdyno.report.subjects.step_tables import lead_words, ratio
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 OWN_CPU_SHARE = 0.9
 """Share of a client's time at which its own CPU time limits the speed of a step."""
@@ -175,7 +175,7 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
     if not suites_of(source):
         return ()
     head, found = source.head, list[Caveat]()
-    planned = [mix for mix in head.mixes if mix.step is not None]
+    planned = [level for level in head.levels if level.step is not None]
     missing = len(head.order) * len(planned) - sum(
         len(runs) for step in steps for runs in step.times.values()
     )
@@ -266,7 +266,7 @@ def _of_bound(source: Source, steps: Sequence[Step]) -> list[Caveat]:
     ]
 
 
-def _busy(record: MixRecord) -> float:
+def _busy(record: LevelRecord) -> float:
     return record.generator_cpu_s / max(record.window_s * record.generator_threads, 1e-9)
 
 

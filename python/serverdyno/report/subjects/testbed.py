@@ -73,7 +73,7 @@ def _machine(source: Source) -> tuple[str, ...]:
 
 def _generator(source: Source) -> tuple[str, ...]:
     plan = source.head.plan.generator
-    most = max(mix.clients for mix in source.head.mixes)
+    most = max(level.clients for level in source.head.levels)
     if names := fleet_names(source):
         each = f"{wording.plural(plan.threads, 'thread')} each"
         return (f"a fleet: {_names(names)}", each, f"up to {wording.plural(most, 'client')} together")

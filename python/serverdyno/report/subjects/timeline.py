@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from serverdyno import wording
-from serverdyno.plan.model import Mix
+from serverdyno.plan.model import Level
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Figure, Panel, Part, Point, Section, Series
 from serverdyno.report.parts import capital, groups, named, style_of
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 TITLE = "Second by second, each load level"
 MOST_PANELS = 6
@@ -33,12 +33,12 @@ WHOLE_BASIS = (
 )
 MOST_PANELS_OF_TEST = 8
 
-Records = Mapping[tuple[str, int], Sequence[MixRecord]]
+Records = Mapping[tuple[str, int], Sequence[LevelRecord]]
 
 
 def applies(results: Results) -> bool:
     """Return whether the report has this section; for outages, `outages.py` shows the timeline."""
-    return bool(results.source.head.mixes) and results.source.cut is None
+    return bool(results.source.head.levels) and results.source.cut is None
 
 
 def build(results: Results) -> Part:
@@ -55,18 +55,18 @@ def section(results: Results, *, appendix: bool) -> Section:
 
 def _seconds(results: Results) -> Iterator[Figure]:
     """Yield charts with a panel per load level, whose lines are means over the repetitions."""
-    mixes = results.source.head.mixes
-    records: dict[tuple[str, int], list[MixRecord]] = defaultdict(list)
+    levels = results.source.head.levels
+    records: dict[tuple[str, int], list[LevelRecord]] = defaultdict(list)
     for record in results.used:
         if record.by_second:
-            records[record.configuration, record.mix].append(record)
+            records[record.configuration, record.level].append(record)
     for suffix, group in groups(results):
-        panels = [panel for mix in mixes if (panel := _panel(records, results, group, mix)) is not None]
+        panels = [panel for level in levels if (panel := _panel(records, results, group, level)) is not None]
         portions = [panels[start : start + MOST_PANELS] for start in range(0, len(panels), MOST_PANELS)]
         for number, portion in enumerate(portions, 1):
             key = f"seconds{suffix}" if len(portions) == 1 else f"seconds{suffix}-{number}"
             title = TITLE if len(portions) == 1 else f"{TITLE} ({number} of {len(portions)})"
-            under = f"{basis(results, Over.MEAN_ALONE)} Shaded: the ramps, which don't count.{_steps(mixes)}"
+            under = f"{basis(results, Over.MEAN_ALONE)} Shaded: the ramps, which don't count.{_steps(levels)}"
             yield Figure(key, 0, title, under, "lines", "Second of the load level", tuple(portion))
 
 
@@ -75,7 +75,7 @@ def _whole_test(results: Results) -> Iterator[Figure]:
     began = min((record.started_unix_s for record in results.used), default=0.0)
     for suffix, group in groups(results):
         records = [record for result in group for record in results.records(result.name)]
-        levels = sorted({results.axis.level(record) for record in records})[:MOST_PANELS_OF_TEST]
+        levels = sorted({results.axis.load(record) for record in records})[:MOST_PANELS_OF_TEST]
         panels = tuple(_of_level(results, group, level, began) for level in levels)
         if len(records) > len(group) and panels:
             title = "The whole experiment on one timeline, by load level"
@@ -99,7 +99,7 @@ def _of_level(
                 label=f"repetition {record.repetition}",
             )
             for record in sorted(results.records(result.name), key=lambda record: record.started_unix_s)
-            if results.axis.level(record) == level
+            if results.axis.load(record) == level
         )
         if points:
             series.append(Series(result.name, style_of(results, result.name), points))
@@ -107,8 +107,8 @@ def _of_level(
     return Panel(wording.plural(level, results.axis.noun), capital(unit), tuple(series))
 
 
-def _steps(mixes: Sequence[Mix]) -> str:
-    longest = max(_step(mix) for mix in mixes)
+def _steps(levels: Sequence[Level]) -> str:
+    longest = max(_step(level) for level in levels)
     return (
         ""
         if longest == 1
@@ -116,35 +116,35 @@ def _steps(mixes: Sequence[Mix]) -> str:
     )
 
 
-def _step(mix: Mix) -> int:
+def _step(level: Level) -> int:
     """Return the number of seconds per point."""
-    return -(-int(mix.length_s) // MOST_POINTS)
+    return -(-int(level.length_s) // MOST_POINTS)
 
 
 def _panel(
-    records: Records, results: Results, group: Sequence[ConfigurationResult], mix: Mix
+    records: Records, results: Results, group: Sequence[ConfigurationResult], level: Level
 ) -> Panel | None:
     series = tuple(
         Series(result.name, style_of(results, result.name), points)
         for result in group
-        if (points := _points(records.get((result.name, mix.index), ()), mix))
+        if (points := _points(records.get((result.name, level.index), ()), level))
     )
     if not series:
         return None
     unit = f"{results.terms.operations}/s"
-    threads = f" of {mix.threads:,} threads" if mix.threads > 1 else ""
-    title = f"{results.axis.words(results.axis.level(mix))}{threads}"
-    return Panel(title, capital(unit), series, shaded=_ramps(mix), plain=True)
+    threads = f" of {level.threads:,} threads" if level.threads > 1 else ""
+    title = f"{results.axis.words(results.axis.load(level))}{threads}"
+    return Panel(title, capital(unit), series, shaded=_ramps(level), plain=True)
 
 
-def _ramps(mix: Mix) -> tuple[tuple[float, float], ...]:
-    ends = ((0.0, mix.ramp_up_s), (mix.length_s - mix.ramp_down_s, mix.length_s))
+def _ramps(level: Level) -> tuple[tuple[float, float], ...]:
+    ends = ((0.0, level.ramp_up_s), (level.length_s - level.ramp_down_s, level.length_s))
     return tuple(ramp for ramp in ends if ramp[1] > ramp[0])
 
 
-def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
+def _points(records: Sequence[LevelRecord], level: Level) -> tuple[Point, ...]:
     """Return the points of a line, without an incomplete last second, which would look like a fall."""
-    whole_seconds = int(mix.length_s)
+    whole_seconds = int(level.length_s)
     if not records or whole_seconds < 2:
         return ()
     # A second without a row had no completed operation.
@@ -153,7 +153,7 @@ def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
         for row in record.by_second:
             if row.second < whole_seconds:
                 done[row.second] += row.operations
-    step = _step(mix)
+    step = _step(level)
     lowest = (
         min(range(start, min(start + step, whole_seconds)), key=done.__getitem__)
         for start in range(0, whole_seconds, step)
@@ -163,18 +163,20 @@ def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
 
 def drifting(results: Results) -> list[str]:
     """Return a caveat on load levels that were not steady, largest change first."""
-    points = [(mix, repetition, drift) for mix in results.mixes for repetition, drift in mix.drifts.items()]
-    if not points:
+    levels = [
+        (level, repetition, drift) for level in results.levels for repetition, drift in level.drifts.items()
+    ]
+    if not levels:
         return []
-    points.sort(key=lambda point: -abs(math.log1p(point[2])))
+    levels.sort(key=lambda level: -abs(math.log1p(level[2])))
     which = named(
         [
-            f"{mix.configuration} with {mix.at} in repetition {repetition} ({wording.change(drift * 100)})"
-            for mix, repetition, drift in points
+            f"{level.configuration} with {level.at} in repetition {repetition} ({wording.change(drift * 100)})"
+            for level, repetition, drift in levels
         ]
     )
     return [
-        f"The load was not steady in {wording.plural(len(points), 'load level')}. The second half of the "
+        f"The load was not steady in {wording.plural(len(levels), 'load level')}. The second half of the "
         "window against "
         f"the first: {which}. These levels are marked D: their figures depend on the length of the load "
         "level. Longer levels or a longer ramp up show the speed that the server can sustain."

@@ -19,7 +19,7 @@ from serverdyno.analysis.pairs import Pair, Side
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Cell, Column
 from serverdyno.report.subjects.differences import reason
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import LevelRecord
 
 VERDICTS_NOTE = "Verdicts are corrected for all rows (Holm 1979); intervals are not."
 """The last sentence in the notes of a table of compared times."""
@@ -35,16 +35,16 @@ class TimesCompared:
 
 
 def side_of_times(
-    side: Side, result: ConfigurationResult, results: Results, time: Callable[[MixRecord], float | None]
+    side: Side, result: ConfigurationResult, results: Results, time: Callable[[LevelRecord], float | None]
 ) -> Side:
     """Return a side with 1 / `time` as the figure of each level; NaN at levels where a repetition has no time."""
-    places = {mix.mix: place for place, mix in enumerate(result.mixes) if mix is not None}
+    places = {level.index: place for place, level in enumerate(result.levels) if level is not None}
     times = [(record, time(record)) for record in results.records(result.name)]
-    unknown = {record.mix for record, found in times if not found}
+    unknown = {record.level for record, found in times if not found}
     matrix = np.full(result.runs.throughput.shape, np.nan)
     for record, found in times:
-        if found and record.mix not in unknown:
-            matrix[result.runs.repetitions.index(record.repetition), places[record.mix]] = 1 / found
+        if found and record.level not in unknown:
+            matrix[result.runs.repetitions.index(record.repetition), places[record.level]] = 1 / found
     return replace(side, runs=Runs(result.runs.repetitions, matrix))
 
 

@@ -82,7 +82,7 @@ def as_json(compared: Compared) -> str:
             OutageComparison(
                 base=pair.base,
                 other=pair.other,
-                clients=compared.levels[level.mix],
+                clients=compared.levels[level.index],
                 base_s=1 / level.base,
                 other_s=1 / level.other,
                 percent=change_percent(level.percent),

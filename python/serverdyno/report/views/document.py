@@ -22,7 +22,7 @@ from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.histograms import QUANTILES, Times
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures
+from serverdyno.report.figures.results import ConfigurationResult, LevelFigures
 from serverdyno.report.figures.steps import Step, figures_of, mean_requests
 from serverdyno.report.model import Answer, Disclosure, Fact, Finding, Report, Section
 from serverdyno.report.subjects import differences, durability
@@ -49,8 +49,8 @@ class ExperimentFacts:
     minimum_effect_percent: float
     unit: str
     second_unit: str
-    planned_mixes: int
-    finished_mixes: int
+    planned_levels: int
+    finished_levels: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ResponseTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class PointFigures:
+class LevelSummary:
     """The figures of one load level of one configuration.
 
     `below_cache_mbit_s`: all bytes between clients and a file server, both ways; null for web servers.
@@ -77,7 +77,7 @@ class PointFigures:
     `hidden_speed`: upper bound on how much faster the server may be than shown (0.25: 25 %). Both are null if unknown.
     """
 
-    mix: int
+    index: int
     clients: int
     threads: int
     repetitions: int
@@ -154,7 +154,7 @@ class OutageSummary:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationFigures:
-    """The figures of one configuration. `levels`: the level of each factor of its server.
+    """The figures of one configuration. `factors`: the level of each factor of its server.
 
     `falls`: null if they can't be judged; empty if there are none. `flush_outcome`: the effect of a flush in words.
     `flushes` (answered) and `syncs` (of the server's processes) are counted in the windows of all its runs. These
@@ -162,7 +162,7 @@ class ConfigurationFigures:
     """
 
     name: str
-    levels: dict[str, Any]
+    factors: dict[str, Any]
     peak: PeakFigures | None
     overall_average: Spread | None
     kept_share: float | None
@@ -173,7 +173,7 @@ class ConfigurationFigures:
     flush_outcome: str | None
     flushes: int | None
     syncs: int | None
-    points: tuple[PointFigures, ...]
+    levels: tuple[LevelSummary, ...]
     outages: OutageSummary | None
 
 
@@ -333,22 +333,22 @@ def _experiment(report: Report) -> ExperimentFacts:
         minimum_effect_percent=head.plan.minimum_effect_percent,
         unit=results.terms.unit,
         second_unit=results.terms.second_unit,
-        planned_mixes=report.source.planned_mixes,
-        finished_mixes=len([record for record in report.source.records if record.void is None]),
+        planned_levels=report.source.planned_levels,
+        finished_levels=len([record for record in report.source.records if record.void is None]),
     )
 
 
 def _configuration(
     result: ConfigurationResult,
     flushed: durability.FlushSummary | None,
-    levels: dict[str, Any],
+    factors: dict[str, Any],
     outages: OutageSummary | None,
 ) -> ConfigurationFigures:
     shape, retained = result.shape, result.shape.retained
     falls = shape.dips.findings
     return ConfigurationFigures(
         name=result.name,
-        levels=levels,
+        factors=factors,
         peak=_peak(result),
         overall_average=result.throughput.overall_average if result.throughput else None,
         kept_share=retained.share if retained else None,
@@ -371,7 +371,7 @@ def _configuration(
         flush_outcome=flushed.outcome if flushed else None,
         flushes=flushed.flushes if flushed else None,
         syncs=flushed.syncs if flushed else None,
-        points=tuple(_point(mix) for mix in result.finished),
+        levels=tuple(_level(level) for level in result.finished),
         outages=outages,
     )
 
@@ -387,9 +387,9 @@ def _outages(found: OutageFigures) -> OutageSummary:
 
 
 def _clients(result: ConfigurationResult, place: int) -> int:
-    mix = result.mixes[place]
-    assert mix is not None  # only finished levels have statistics
-    return mix.clients
+    level = result.levels[place]
+    assert level is not None  # only finished levels have statistics
+    return level.clients
 
 
 def _peak(result: ConfigurationResult) -> PeakFigures | None:
@@ -410,16 +410,16 @@ def _peak(result: ConfigurationResult) -> PeakFigures | None:
     )
 
 
-def _point(mix: MixFigures) -> PointFigures:
+def _level(level: LevelFigures) -> LevelSummary:
     return copied(
-        PointFigures,
-        mix,
-        stalled_seconds=mix.stalls,
-        response=None if mix.response is None else _times(mix.response),
-        generator_cpu_share=mix.cost.generator_cpu_share,
-        hidden_speed=mix.stated_hidden_speed,
-        marks=tuple(mark.name.lower() for mark in Mark if mark in mix.marks),
-        limited_by=tuple(LIMITS[mark] for mark in limits(mix.marks)),
+        LevelSummary,
+        level,
+        stalled_seconds=level.stalls,
+        response=None if level.response is None else _times(level.response),
+        generator_cpu_share=level.cost.generator_cpu_share,
+        hidden_speed=level.stated_hidden_speed,
+        marks=tuple(mark.name.lower() for mark in Mark if mark in level.marks),
+        limited_by=tuple(LIMITS[mark] for mark in limits(level.marks)),
     )
 
 
@@ -443,8 +443,8 @@ def comparison_figures(comparison: Comparison) -> list[ComparisonFigures]:
             found,
             base=comparison.base,
             other=comparison.other,
-            base_value=found.base if found.repetitions and found.mixes else None,
-            other_value=found.other if found.repetitions and found.mixes else None,
+            base_value=found.base if found.repetitions and found.levels else None,
+            other_value=found.other if found.repetitions and found.levels else None,
             left_out=comparison.left_out(found) or None,
             not_comparable_because=tuple(
                 differences.reason(each) for each in comparison.obstacles.get(found.figure, ())

@@ -36,7 +36,7 @@ pub(super) fn carry_out<S: Sessions>(
                 ),
                 writing: Writing {
                     client: number,
-                    mix: spec.seed,
+                    level: spec.seed,
                     file: 0,
                     generation: super::SOURCE_GENERATION,
                 },
