@@ -78,7 +78,7 @@ USED_OTHERWISE = {
     "baseline": r"\bbase line\b",
     "interval": r"\bconfidence (?:band|range)\b",
     "generator-limited": r"\bgenerator-bound\b",
-    "load level": r"\bload step\b|\bload point\b",
+    "load level": r"\bload step\b|\bload point\b|(?<![-\w])(?<!disk )(?<!figures )mix(?:es)?\b(?! of operations)",
     "p50, p99": r"\b(?:50th|99th) percentile\b|\bP99\b",
     "repetition": r"\breplicates?\b|\biterations?\b",
     "response time": r"\bresponse latency\b",
