@@ -23,6 +23,7 @@ help: ## Say what can be made.
 
 # The environment is made anew when the lock changes, the native module when any Rust source does.
 $(VENV)/.installed: requirements.lock
+	@echo "installing Python packages into $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
 	touch $@
@@ -35,11 +36,12 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -path '*/tests' -prune -o \( -
 # Static, so that a web server may start it anywhere, and small, as each request starts it.
 # With --jobs=2 it is made, and all crates are fetched, while pip fetches. A build says which crates can't be had.
 $(PAGE_PROGRAM): $(RUST)
-	cargo fetch --quiet --locked || true
+	@cargo fetch --quiet --locked || true
 	cargo rustc --package dyno-page --bin dyno-page --profile program --locked --quiet -- -C target-feature=+crt-static
 	install -D target/program/dyno-page $@
 
 $(VENV)/.built: $(VENV)/.installed $(PAGE_PROGRAM) $(RUST) pyproject.toml
+	@echo "building the native module, which takes 1 to 4 minutes"
 	. $(BIN)/activate
 	# It prints four lines even if all is well.
 	PIP_QUIET=1 maturin develop --release --locked --quiet >target/develop.log 2>&1 || { cat target/develop.log; exit 1; }
