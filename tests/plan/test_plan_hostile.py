@@ -13,7 +13,7 @@ from serverdyno.plan.validate import url_problem
 from serverdyno.servers.registry import settings_types
 from support.dyno_process import Home
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 HEAD = 'name = "x"\ntitle = "x"\nsuite = "quick-static"\n'
 SERVER = '[[servers]]\nserver = "reference"\n'
 PLANS = {
