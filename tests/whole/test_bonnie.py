@@ -24,7 +24,7 @@ from serverdyno import _native
 from serverdyno.analysis import bonnie_rows
 from serverdyno.analysis.bonnie_rows import Rate
 from support.disk_mix import target as smb_target
-from support.dyno_process import Home
+from support.dyno_process import Home, wait_for_line
 from support.file_server import PATIENCE_S, needs_root, samba
 from support.jobs import carried_out_alone
 from support.nfs_server import ganesha, libnfs
@@ -325,6 +325,24 @@ def test_what_a_killed_server_leaves_is_removed_or_named(
         assert left_on(server, "data") == []
     finally:
         server.kill()
+
+
+@needs_root
+def test_a_server_that_ends_in_a_later_phase_is_told_with_the_phase(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = started(tmp_path)
+    try:
+        monkeypatch.setenv("DYNO_SMB_PASSWORD", PASSWORD)
+        options = ("-s", "1000", "--seeks", "1", "--user", USER, "-d", f"{server.url}data")
+        with home.started("bonnie", *options) as tool:
+            wait_for_line(tool, ": rewrite")
+            server.kill()
+            said = tool.communicate(timeout=PATIENCE_S)[1]
+    finally:
+        server.kill()
+    assert tool.returncode == 1, said
+    assert re.search(r"\(at \w+; until then, the server answered, so it may have ended", said), said
 
 
 @pytest.mark.parametrize("protocol", ["smb", "nfs3", "nfs4"])

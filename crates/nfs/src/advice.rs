@@ -43,7 +43,7 @@ const LOW_PORT: &str =
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
-    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the ports (nfsport, mountport): nothing listens on one of them. A server that only speaks NFSv4 has no mountport: measure it with ?vers=4.1.").when(by_version_3_over_tcp),
+    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the ports (nfsport, mountport): nothing listens on one of them (any more). A server that only speaks NFSv4 has no mountport: measure it with ?vers=4.1.").when(by_version_3_over_tcp),
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049.").when(by_version_4),
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often disabled."),
     Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),

@@ -153,8 +153,17 @@ class _GroupRun:
                     self._remove(removal, base, left, hurry=not isinstance(error, DynoError))
                 except ServerError as why:
                     if isinstance(error, DynoError):
-                        raise type(error)(f"{error}\n{why}", hint=error.hint) from error
+                        raise type(error)(f"{self._placed(error)}\n{why}", hint=error.hint) from error
+            if isinstance(error, DynoError) and self.uses:
+                raise type(error)(self._placed(error), hint=error.hint) from error
             raise
+
+    def _placed(self, error: DynoError) -> str:
+        """Return the message of an error with the phase in which it occurred, if the server answered before."""
+        if not 0 < len(self.uses) < len(self.firsts):
+            return str(error)
+        phase = self.firsts[len(self.uses)].name
+        return f"{error} (at {phase}; until then, the server answered, so it may have ended: look at its log)"
 
     def _remove(
         self, actions: scenario.Actions, base: str, left: Sequence[str], *, hurry: bool = False
