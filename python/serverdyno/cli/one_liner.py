@@ -227,7 +227,7 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
     url = url_of(place.directory)
     if "@" in url.partition("://")[2].partition("/")[0]:
         raise UserError(
-            f"-d {url}: the URL must not contain a user name or password",
+            "-d: the URL must not contain a user name or password",
             hint=f"Give --user NAME, and the password in {PASSWORD_VARIABLE}.",
         )
     if place.user == "":
