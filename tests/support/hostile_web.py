@@ -148,7 +148,10 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
         says(OK + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         NOT_HTTP,
     ),
-    "unknown-coding": (says(OK + b"Transfer-Encoding: gzip\r\n\r\n"), NOT_HTTP),
+    "unknown-coding": (
+        says(OK + b"Transfer-Encoding: gzip\r\n\r\n"),
+        "a transfer coding that is not supported",
+    ),
     "length-too-short": (says(OK + b"Content-Length: 1\r\n\r\nabc"), EXCESS),
     "two-answers": (says((OK + b"Content-Length: 1\r\n\r\na") * 2), EXCESS),
     "chunk-minus-1": (floods(CHUNKED + b"-1\r\n", MIB), CHUNKS),

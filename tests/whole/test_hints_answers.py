@@ -53,6 +53,20 @@ def test_a_status_is_explained_by_a_header_or_by_the_method(
     assert done.returncode == 1 and hint in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("version", ["1.1", "2"])
+def test_a_dead_link_among_paths_that_are_served_does_not_doubt_the_site(
+    version: str, home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "urls").write_text("/done\n/gone\n")
+    listens = ANSWERS.replace("{port};", "{port} http2;" if version == "2" else "{port};")
+    with nginx(tmp_path, listens) as port:
+        url = f"http://127.0.0.1:{port}/"
+        done = home.here("load", url, "--urls", tmp_path / "urls", "--http", version, *SHORT)
+    shown = " ".join(done.stdout.split())
+    assert "Failed each time: GET /gone" in shown, done.stderr
+    assert "Check the URL with curl -i. If the status is right" in shown and "names no site" not in shown
+
+
 def test_answers_that_are_all_empty_are_told_before_a_figure_is_quoted(home: Home, tmp_path: Path) -> None:
     site = "respond /down 404\n}\nhttp://server.test:{port} {\n  respond hello"
     named = free_port()

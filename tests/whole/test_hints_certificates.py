@@ -128,6 +128,39 @@ def test_a_client_may_show_a_certificate_of_version_1(home: Home, chained: Path)
         assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
 
 
+def test_a_client_certificate_without_its_intermediate_is_told(home: Home, chained: Path) -> None:
+    shutil.copy(chained / "leaf.pem", chained / "server.pem")
+    shutil.copy(chained / "leaf.key", chained / "server.key")
+    whole = chained / "whole.pem"
+    whole.write_text("".join((chained / f"{name}.pem").read_text() for name in ("client", "inner")))
+    asks = "ssl_client_certificate outer.pem; ssl_verify_client on; ssl_verify_depth 2; "
+    with nginx(chained, asks + TLS) as port:
+
+        def shown(file: Path) -> str:
+            given = ("-k", "--cert", file, "--key", chained / "client.key", "--expect-bytes", "0")
+            return f"{home.here('load', f'https://127.0.0.1:{port}/', *given, *SHORT).stderr}"
+
+        said = shown(chained / "client.pem")
+        assert "its file holds one certificate, and another authority has issued it" in said, said
+        assert "P-521" not in said
+        assert "does not accept" not in shown(whole)
+
+
+def test_a_client_key_of_p521_is_named_where_the_server_speaks_tls_1_2_alone(
+    home: Home, chained: Path
+) -> None:
+    shutil.copy(chained / "leaf.pem", chained / "server.pem")
+    shutil.copy(chained / "leaf.key", chained / "server.key")
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-521", "-nodes", "-subj", "/CN=large"]
+    command = ["openssl", "req", "-x509", *curve, "-keyout", "large.key", "-out", "large.pem"]
+    subprocess.run(command, cwd=chained, check=True, capture_output=True)
+    asks = "ssl_protocols TLSv1.2; ssl_client_certificate large.pem; ssl_verify_client on; "
+    with nginx(chained, asks + TLS) as port:
+        given = ("-k", "--cert", chained / "large.pem", "--key", chained / "large.key")
+        done = home.here("load", f"https://127.0.0.1:{port}/", *given, *SHORT)
+    assert done.returncode == 1 and "its key is of P-521" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize(
     ("kind", "said", "hint"),
     [

@@ -114,6 +114,7 @@ def closing_after_one() -> Iterator[int]:
 
 
 CUT = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"
+BODY = b"HTTP/1.1 %d -\r\nContent-Length: 3\r\n\r\nabc"
 STATUS = b"HTTP/1.1 %d -\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -153,6 +154,9 @@ def goaway(code: int, last: int = 0, debug: bytes = b"") -> bytes:
     [
         (CUT, (), "received 3 bytes, expected 9"),
         (CUT, (), "The connection ends in the middle of the body"),
+        (BODY % 200, ("--method", "HEAD"), "a response to HEAD has no body, but bytes followed"),
+        (BODY % 204, (), "a response with status 204 has no body, but bytes followed"),
+        (BODY % 304, (), "a response with status 304 has no body, but bytes followed"),
         (STATUS % 400, (), "Django: ALLOWED_HOSTS"),
         (STATUS % 400, ("-H", "Host: shop.test"), "Otherwise look at the request"),
         (STATUS % 404, (), "with --resolve NAME:PORT:ADDRESS"),

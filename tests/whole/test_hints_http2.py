@@ -34,6 +34,14 @@ def test_te_trailers_which_servers_of_grpc_need_is_sent(home: Home, tmp_path: Pa
         assert home.here(*asked).returncode == 1
 
 
+def test_headers_that_are_longer_than_the_server_takes_are_told(home: Home, tmp_path: Path) -> None:
+    with nginx(tmp_path, CONFIGURATION) as port:
+        large = ("--http2", "--cookie", f"s={'x' * 9000}")
+        done = home.here("load", f"http://127.0.0.1:{port}/grpc", *large, *SHORT)
+    assert done.returncode == 1 and "ENHANCE_YOUR_CALM" in done.stderr, done.stderr
+    assert "nginx: large_client_header_buffers" in done.stderr and "for an attack" not in done.stderr
+
+
 @pytest.mark.parametrize("version", ["1.1", "2"])
 @pytest.mark.parametrize(
     ("path", "hint"),

@@ -19,6 +19,8 @@ pub(crate) struct FirstAnswer {
     pub allow: OnceCell<String>,
     /// The names of the schemes in WWW-Authenticate, separated by commas.
     pub schemes: RefCell<String>,
+    /// Whether an operation of the level succeeded, set when the level ends.
+    pub others_succeed: Cell<bool>,
 }
 
 impl FirstAnswer {

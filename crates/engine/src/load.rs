@@ -289,6 +289,10 @@ fn run_engine_thread(
     }
     let first = &thread.first_answer;
     tally.set_server(first.server.get().cloned());
+    let mut lives = shared.lives.iter();
+    first
+        .others_succeed
+        .set(lives.any(|live| live.operations.load(Ordering::Relaxed) > 0));
     Ok(tally.finish(source_addresses, |failure| {
         if let Some(advice) = advice_on_limits(failure) {
             return Some(advice);

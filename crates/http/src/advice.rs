@@ -6,7 +6,7 @@ mod tls;
 
 use crate::circumstances::Circumstances;
 use crate::h2::{error_code, ENDED};
-use crate::head::{is_redirect, status_of, Redirect};
+use crate::head::{is_redirect, status_of, Redirect, UNSUPPORTED_CODING};
 use crate::response::{CHUNKED, SILENCE};
 use dyno_measure::{Detail, Failure, Fault};
 use rustix::io::Errno;
@@ -20,8 +20,8 @@ struct Case {
     redirect: Redirect,
     /// Name of the table that the failure's detail refers to.
     table: &'static str,
-    /// Whether the body ended before its length.
-    is_cut: bool,
+    /// Whether the body has another length than it should.
+    has_other_length: bool,
     /// Error code of HTTP/2 (RFC 9113, section 7). 0 (NO_ERROR) means none.
     http2_code: u32,
     /// Error of the system call that failed.
@@ -34,7 +34,7 @@ struct Case {
 impl Case {
     /// Returns whether the requests name no site, so that the server may not know their host.
     fn names_no_site(&self) -> bool {
-        (self.is.is_address || self.is.is_localhost) && !self.is.asking.has_host
+        (self.is.is_address || self.is.is_localhost) && !self.is.asking.has_host && !self.is.answers_others
     }
 
     /// Returns whether the connection ended without one byte of an answer.
@@ -66,7 +66,7 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
     };
     let (status, redirect) = status_of(code_of("HTTP"));
     let table = match failure.detail {
-        Detail::Status(status) => status.table.name,
+        Detail::Status(status) | Detail::Refused { step: status, .. } => status.table.name,
         _ => "",
     };
     let case = Case {
@@ -75,8 +75,7 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         redirect,
         alert: code_of("TLS alert"),
         table,
-        is_cut: failure.fault == Fault::ClosedEarly
-            && (table == CHUNKED || matches!(failure.detail, Detail::Length { .. })),
+        has_other_length: matches!(failure.detail, Detail::Length { .. }),
         http2_code: error_code(code_of("HTTP/2")),
         errno: match failure.detail {
             Detail::Errno(number) => Some(Errno::from_raw_os_error(number)),
@@ -100,10 +99,16 @@ const PROTOCOL: &[Row] = &[
                 case.fault,
                 Fault::NotHttp2 | Fault::ClosedEarly | Fault::ConnectionReset
             );
-            case.is.http2 && !case.is.tls && broken && case.table != ENDED
+            let is_unknown = !case.is.tls && !case.is.answers_others;
+            case.is.http2 && is_unknown && broken && case.table != ENDED
         },
         "Without TLS the server must speak HTTP/2 with prior knowledge (nginx: `http2 on`, before 1.25.1 `listen \
          ... http2`; Apache: `Protocols h2c http/1.1`). Otherwise leave out --http2.",
+    ),
+    (
+        |case| case.table == UNSUPPORTED_CODING,
+        "dyno asks for no transfer coding (it sends no TE): switch it off in the server, or in the proxy in front of \
+         it. curl -v shows it as Transfer-Encoding.",
     ),
     (
         |case| case.names_rule && case.fault == Fault::MalformedHead,
@@ -190,6 +195,11 @@ const CONNECTION: &[Row] = &[
          another URL. Otherwise --timeout gives it longer.",
     ),
     (
+        |case| case.fault == Fault::ResponseTimeout && case.has_other_length,
+        "The server declares more bytes than arrived in time. Its Content-Length may be wrong (a filter changes the \
+         body and keeps the length), or it hangs. If it only sends slowly, --timeout gives it longer.",
+    ),
+    (
         |case| case.fault == Fault::ResponseTimeout && case.names_no_site(),
         "Look at the server's log: it accepts connections and does not answer in time. --timeout gives it longer. \
          If it drops requests for unknown hosts (HAProxy: silent-drop), use the site's name with --resolve \
@@ -223,7 +233,7 @@ const CONNECTION: &[Row] = &[
          it ends connections without a complete answer.",
     ),
     (
-        |case| case.is_cut,
+        |case| case.fault == Fault::ClosedEarly && (case.table == CHUNKED || case.has_other_length),
         "The connection ends in the middle of the body: look at the server's log. A worker may have ended (a time \
          limit, out of memory), a proxy may have a full disk, or the length is wrong (a filter, a compression).",
     ),
@@ -233,7 +243,7 @@ const CONNECTION: &[Row] = &[
                 case.fault,
                 Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated
             );
-            ended && case.is.tls
+            ended && (case.is.tls || case.is.answers_others)
         },
         "Look at the server's log: it ends connections without a complete answer. A TCP load balancer or tunnel there \
          (HAProxy, ssh -L) may have no backend that runs.",

@@ -2,6 +2,7 @@
 
 use crate::coding::asks_coding;
 use crate::request::Shape;
+use dyno_net::tls::ClientCertificate;
 
 /// Circumstances of a client that the hints depend on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,6 +13,9 @@ pub struct Circumstances {
     /// The server asked for a client certificate.
     pub certificate_asked: bool,
     pub has_certificate: bool,
+    pub certificate: ClientCertificate,
+    /// The user restricted the versions of TLS or the ciphers that are offered.
+    pub offers_less: bool,
     /// The URL's host is an IP address, so the TLS handshake carries no server name (RFC 6066, section 3).
     pub is_address: bool,
     /// The URL's host is localhost.
@@ -22,6 +26,8 @@ pub struct Circumstances {
     pub proxy_protocol: bool,
     /// The server redirects to the URL that was requested.
     pub redirects_to_itself: bool,
+    /// The server answered other requests of the level well.
+    pub answers_others: bool,
     /// What the server asks for with status 401.
     pub challenge: Challenge,
     pub asking: Asking,

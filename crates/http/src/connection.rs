@@ -2,7 +2,7 @@
 
 use crate::coding::Decoded;
 use crate::head::Head;
-use crate::response::{begun_and_late, idle_close, silent, Body, Limits, Progress, ResponseReader};
+use crate::response::{idle_close, silent, Body, Limits, Progress, ResponseReader};
 use crate::stream::{Handshake, PlainTcp, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use dyno_net::{Dialer, Executor, Idle};
@@ -177,9 +177,8 @@ impl<T: Transport> Connection<T> {
         }
         cost.received_bytes += self.reader.received_bytes();
         cost.body_bytes = self.reader.body_bytes();
-        let begun = self.reader.head().is_some();
         result.map_err(|failure| match failure.fault {
-            Fault::ResponseTimeout if begun => begun_and_late(cost.body_bytes),
+            Fault::ResponseTimeout => self.reader.late(),
             _ => silent(failure, self.reader.received_bytes()),
         })
     }
@@ -195,7 +194,7 @@ impl<T: Transport> Connection<T> {
             Idle::Quiet => Ok(false),
             Idle::Ended => Ok(true),
             // Bytes without an outstanding request are not a response (RFC 9112, section 6.3).
-            Idle::Spoke => Err(Fault::ExcessData.into()),
+            Idle::Spoke => Err(self.reader.excess()),
         }
     }
 

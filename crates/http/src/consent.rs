@@ -160,6 +160,12 @@ impl Target {
             http2,
             certificate_asked: tls.is_some_and(TlsClient::certificate_asked),
             has_certificate: self.identity.is_some(),
+            certificate: self
+                .identity
+                .as_ref()
+                .map(Identity::certificate)
+                .unwrap_or_default(),
+            offers_less: tls.is_some_and(TlsClient::offers_less),
             is_address: self
                 .server_name()
                 .trim_matches(['[', ']'])
@@ -169,6 +175,7 @@ impl Target {
             is_unix: matches!(self.peer, Peer::Unix(_)),
             proxy_protocol: self.proxy_protocol.is_some(),
             redirects_to_itself: false,
+            answers_others: false,
             challenge: Challenge::Unknown,
             asking: Asking::default(),
         }

@@ -82,7 +82,6 @@ named_enum! {
     /// A broken rule of HTTP framing.
     enum Broken {
         Length "Content-Length is not a number, or it has several different values (RFC 9110, 8.6)"
-        Coding "the value of Transfer-Encoding is not chunked, the only value allowed (RFC 9112, 6.1)"
         LengthAndCoding "the response has both Content-Length and Transfer-Encoding (RFC 9112, 6.3)"
         CodingBefore11 "an HTTP/1.0 response has Transfer-Encoding, which HTTP/1.0 does not define (RFC 9112, 6.1)"
         Switch "the server switched the protocol without being asked (RFC 9110, 15.2.2)"
@@ -93,6 +92,16 @@ static RULES: StatusTable = StatusTable {
     name: "HTTP/1 rules",
     write: Broken::write_rule,
 };
+
+/// Reason for refusing a response that may be right, but is not supported.
+static UNSUPPORTED: StatusTable = StatusTable {
+    name: UNSUPPORTED_CODING,
+    write: |_, formatter| {
+        formatter.write_str("the response has a transfer coding that is not supported here: only chunked is")
+    },
+};
+/// Name of the table in the failure of a response with another transfer coding than chunked.
+pub(crate) const UNSUPPORTED_CODING: &str = "HTTP/1 transfer codings";
 
 impl From<Broken> for Failure {
     fn from(broken: Broken) -> Self {
@@ -260,9 +269,15 @@ impl Fields {
                     fields.length = Some(length.ok_or(Broken::Length)?);
                 }
                 17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    // The request has no `TE` field, so the only valid coding is a single `chunked`.
+                    // The request has no `TE` field, so it asks for no other coding than a single `chunked`.
                     if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                        return Err(Broken::Coding.into());
+                        return Err(Failure {
+                            fault: Fault::MalformedHead,
+                            detail: Detail::Refused {
+                                step: UNSUPPORTED.status(0),
+                                status: None,
+                            },
+                        });
                     }
                     fields.chunked = true;
                 }

@@ -193,6 +193,10 @@ impl<B: Body + Default> Conversation for Pipeline<B> {
 
     fn cancel(&mut self, place: usize, failure: Failure) {
         self.closing = true;
+        let failure = match failure.fault {
+            Fault::ResponseTimeout if self.order.front() == Some(&place) => self.reader.late(),
+            _ => failure,
+        };
         self.finish(place, Err(failure), false);
     }
 
@@ -306,6 +310,18 @@ mod tests {
         pipeline.feed(bytes.as_bytes()).expect("it is right");
         assert_eq!(ended(&mut pipeline), [(1, Ok(200), false, "mine".to_owned())]);
         assert_eq!(pipeline.active(), 0);
+    }
+
+    #[test]
+    fn a_response_that_stops_is_told_with_its_length() {
+        let mut pipeline = opened(2);
+        let begun = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc";
+        pipeline.feed(begun.as_bytes()).expect("it is right");
+        for (place, words) in [(0, "received 3 bytes, expected 5"), (1, "did not end in time")] {
+            pipeline.cancel(place, Fault::ResponseTimeout.into());
+            let failure = pipeline.take(place).expect("it has ended").result;
+            assert!(failure.expect_err("it is late").to_string().ends_with(words));
+        }
     }
 
     #[test]

@@ -57,13 +57,33 @@ static BEGUN: StatusTable = StatusTable {
     write: |code, formatter| write!(formatter, "the head and {code} bytes of the body arrived"),
 };
 
-/// Returns the failure of a response that began but did not end before the deadline.
-pub(crate) fn begun_and_late(body_bytes: u64) -> Failure {
-    BEGUN.failure(
-        Fault::ResponseTimeout,
-        u32::try_from(body_bytes).unwrap_or(u32::MAX),
-    )
+/// Returns the failure of a response that began but did not end before the deadline. `declared`: length of the
+/// body, if it is known.
+pub(crate) fn begun_and_late(body_bytes: u64, declared: Option<u64>) -> Failure {
+    let fault = Fault::ResponseTimeout;
+    match declared.filter(|declared| *declared > body_bytes) {
+        Some(expected) => Failure {
+            fault,
+            detail: Detail::Length {
+                expected,
+                got: body_bytes,
+            },
+        },
+        None => BEGUN.failure(fault, u32::try_from(body_bytes).unwrap_or(u32::MAX)),
+    }
 }
+
+/// Detail of bytes after a response that has no body: its status, or 0 if it answers HEAD.
+static NO_BODY: StatusTable = StatusTable {
+    name: "HTTP no body",
+    write: |code, formatter| match code {
+        0 => formatter.write_str("a response to HEAD has no body, but bytes followed (RFC 9110, 9.3.2)"),
+        status => write!(
+            formatter,
+            "a response with status {status} has no body, but bytes followed (RFC 9110, 6.4.1)"
+        ),
+    },
+};
 
 /// Detail of a connection that was closed without a response.
 static SILENT: StatusTable = StatusTable {
@@ -201,6 +221,8 @@ pub struct ResponseReader {
     interim_bytes: usize,
     /// Bytes received after the end of the response.
     surplus: usize,
+    /// Whether the response answers HEAD.
+    answers_head: bool,
 }
 
 impl ResponseReader {
@@ -216,6 +238,7 @@ impl ResponseReader {
             body_bytes: 0,
             interim_bytes: 0,
             surplus: 0,
+            answers_head: false,
         }
     }
 
@@ -243,13 +266,34 @@ impl ResponseReader {
         self.body_bytes
     }
 
+    /// Returns the failure of a response that has not ended before the deadline.
+    pub(crate) fn late(&self) -> Failure {
+        match self.state {
+            State::Head => Fault::ResponseTimeout.into(),
+            State::Length { rest } => {
+                begun_and_late(self.body_bytes, Some(self.body_bytes.saturating_add(rest)))
+            }
+            State::Chunked(_) | State::UntilClose | State::Done => begun_and_late(self.body_bytes, None),
+        }
+    }
+
+    /// Returns the failure of bytes after the end of the response.
+    pub(crate) fn excess(&self) -> Failure {
+        let fault = Fault::ExcessData;
+        match self.head {
+            Some(_) if self.answers_head => NO_BODY.failure(fault, 0),
+            Some(head) if matches!(head.status, 204 | 304) => NO_BODY.failure(fault, head.status.into()),
+            _ => fault.into(),
+        }
+    }
+
     /// Processes the next bytes.
     ///
     /// # Errors
     /// What is wrong with the response. The connection is then unusable.
     pub fn feed(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
         match self.feed_first(data, body)? {
-            (_, taken) if taken < data.len() => Err(Fault::ExcessData.into()),
+            (_, taken) if taken < data.len() => Err(self.excess()),
             (progress, _) => Ok(progress),
         }
     }
@@ -363,7 +407,8 @@ impl ResponseReader {
                         body.field(name, value)
                     });
                 }
-                if body.answers_head() {
+                self.answers_head = body.answers_head();
+                if self.answers_head {
                     head.framing = Framing::Length(0);
                 }
                 self.begin_body(head)?;
@@ -397,7 +442,7 @@ impl ResponseReader {
                 Ok(Progress::More)
             }
             State::Done if data.is_empty() => Ok(Progress::Done),
-            State::Head | State::Done => Err(Fault::ExcessData.into()),
+            State::Head | State::Done => Err(self.excess()),
         }
     }
 

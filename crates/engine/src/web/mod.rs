@@ -280,10 +280,12 @@ impl WebWork {
             WebWorkload::Session(_) => classes.cloned().collect(),
             _ => classes.map(|class| format!("{} {class}", shape.method)).collect(),
         };
+        let paths = catalogue.entries.iter().map(|entry| entry.path.as_str());
+        let longest = paths.max_by_key(|path| path.len()).unwrap_or_default();
         Ok(Self {
             over_tls: catalogue.entries.iter().map(|entry| entry.secure).collect(),
             repeat: shape.is_idempotent(),
-            asking: Asking::of(shape, target.path()),
+            asking: Asking::of(shape, longest),
             asks_coding: asks_coding(&shape.fields),
             target,
             workload,
@@ -526,6 +528,7 @@ impl Work for WebWork {
             .location
             .get()
             .is_some_and(|location| self.target.is_at(location));
+        is.answers_others = first.others_succeed.get();
         is.challenge = Challenge::of(&first.schemes.borrow());
         dyno_http::advice(failure, &is)
     }

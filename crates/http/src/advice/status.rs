@@ -18,8 +18,9 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| {
-            matches!(case.status, 414 | 431 | 494)
-                || case.is.asking.is_large && matches!(case.status, 400 | 413 | 502)
+            // 11 is ENHANCE_YOUR_CALM.
+            let refused = matches!(case.status, 400 | 413 | 502) || case.http2_code == 11;
+            matches!(case.status, 414 | 431 | 494) || case.is.asking.is_large && refused
         },
         "The URL or the headers are longer than the server takes: raise its bounds (nginx: \
          large_client_header_buffers; Apache: LimitRequestLine, LimitRequestFieldSize; HAProxy: tune.bufsize; Node: \
@@ -38,7 +39,7 @@ pub(super) const STATUS: &[Row] = &[
          server says against it.",
     ),
     (
-        |case| case.status == 400 && !case.is.tls && !case.is.http2,
+        |case| case.status == 400 && !case.is.tls && !case.is.http2 && !case.is.answers_others,
         "If the port speaks TLS, use https:// in place of http://. Otherwise look at the request: curl -v shows \
          what the server says against it, such as an unknown Host or a header that is too long.",
     ),
@@ -85,7 +86,7 @@ pub(super) const STATUS: &[Row] = &[
          Negotiate or NTLM.",
     ),
     (
-        |case| case.status == 403 && case.is.tls && case.is.is_address,
+        |case| case.status == 403 && case.is.tls && case.is.is_address && !case.is.answers_others,
         "The URL names an address, so no server name (SNI) is sent, which some servers answer with 403: use the \
          server's name in the URL, and --resolve HOST:PORT:ADDRESS. Otherwise check its access rules.",
     ),

@@ -1,12 +1,18 @@
 //! Hints for TLS: the handshake, and certificates of both sides.
 
-use super::Row;
+use super::{Case, Row};
 use dyno_measure::Fault;
 use dyno_net::tls::{CERTIFICATE_KEY, CERTIFICATE_VERSION, IN_PLAIN_HTTP};
 
 const HTTP2_OVER_TLS: &str =
     "Switch HTTP/2 on in the server (nginx: `http2 on`, before 1.25.1 `listen ... http2`; Apache: \
                               `Protocols h2 http/1.1`), or leave out --http2.";
+
+fn refuses_certificate(case: &Case) -> bool {
+    let refused =
+        matches!(case.alert, 40 | 42..=49 | 51 | 80) || matches!(case.status, 400 | 403 | 495 | 496);
+    refused && case.is.has_certificate && case.is.certificate_asked
+}
 
 pub(super) const TLS: &[Row] = &[
     (
@@ -23,14 +29,23 @@ pub(super) const TLS: &[Row] = &[
         "The server asks for a client certificate: give --cert FILE and --key FILE.",
     ),
     (
-        |case| {
-            let refused = matches!(case.alert, 40 | 42..=49 | 51 | 80)
-                || matches!(case.status, 400 | 403 | 495 | 496);
-            refused && case.is.has_certificate && case.is.certificate_asked
-        },
+        |case| refuses_certificate(case) && case.is.certificate.has_p521_key,
+        "The server does not accept the client certificate of --cert: its key is of P-521, which works over TLS 1.3 \
+         alone (--tls-min 1.3). Otherwise check that its authority is one that the server trusts, that its file holds \
+         the whole chain, that it has not expired, and that it may be used for clients (extendedKeyUsage clientAuth).",
+    ),
+    (
+        |case| refuses_certificate(case) && case.is.certificate.lacks_issuer,
+        "The server does not accept the client certificate of --cert: its file holds one certificate, and another \
+         authority has issued it. If that is an intermediate authority (openssl x509 -noout -issuer -in FILE), append \
+         its certificate to the file. Otherwise check that the server trusts the authority, that the certificate has not \
+         expired, and that it may be used for clients (extendedKeyUsage clientAuth).",
+    ),
+    (
+        refuses_certificate,
         "The server does not accept the client certificate of --cert: check that its authority is one that the \
-         server trusts, that it has not expired, and that it may be used for clients (extendedKeyUsage clientAuth). A key of \
-         P-521 works over TLS 1.3 alone (--tls-min 1.3).",
+         server trusts, that its file holds the whole chain, that it has not expired, and that it may be used for \
+         clients (extendedKeyUsage clientAuth).",
     ),
     (
         |case| {
@@ -58,8 +73,13 @@ pub(super) const TLS: &[Row] = &[
     ),
     (
         |case| case.alert == 70,
-        "The server speaks none of the versions of TLS that are offered: 1.2 and 1.3, or those of --tls-min and \
-         --tls-max.",
+        "The server speaks none of the versions of TLS that are offered: 1.2 and 1.3, or those of --tls-min, \
+         --tls-max and --ciphers.",
+    ),
+    (
+        |case| case.fault == Fault::NothingInCommon && case.is.offers_less,
+        "Leave out --ciphers, --tls-min and --tls-max, as far as they are given: the server may speak nothing of what \
+         they leave. Its log says which versions of TLS and ciphers it has.",
     ),
     (
         |case| case.fault == Fault::NothingInCommon,

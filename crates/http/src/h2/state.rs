@@ -207,7 +207,9 @@ impl<B: Body> State<B> {
         };
         let (id, window) = (stream.id, stream.window);
         let failure = match failure.fault {
-            Fault::ResponseTimeout if stream.status.is_some() => begun_and_late(stream.body_bytes),
+            Fault::ResponseTimeout if stream.status.is_some() => {
+                begun_and_late(stream.body_bytes, stream.length)
+            }
             _ => failure,
         };
         self.forsake(id, window, code);

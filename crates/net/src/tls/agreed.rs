@@ -70,6 +70,10 @@ impl Agreed {
 }
 
 impl CertificateKey {
+    pub(crate) fn is_p521(self) -> bool {
+        self.kind == KeyName::Ecdsa && self.bits == 521
+    }
+
     /// Returns the size in bits of an RSA key that is not supported.
     pub(crate) fn unsupported_bits(self) -> Option<u32> {
         (self.kind == KeyName::Rsa && !(2048..=8192).contains(&self.bits)).then_some(self.bits)
@@ -131,17 +135,23 @@ fn read_key(public_key_info: &[u8]) -> Option<CertificateKey> {
     Some(CertificateKey { kind, bits })
 }
 
-/// Returns the DER-encoded SubjectPublicKeyInfo of a certificate of any version (RFC 5280, section 4.1).
-pub(crate) fn public_key_info(certificate: &[u8]) -> Option<&[u8]> {
+/// Returns the issuer and the subject of a certificate of any version, and what follows (RFC 5280, section 4.1).
+pub(crate) fn names_and_rest(certificate: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (whole, _) = element(certificate, SEQUENCE)?;
     let (fields, _) = element(whole, SEQUENCE)?;
     // A certificate of version 1 has no version.
     let rest = element(fields, EXPLICIT_VERSION).map_or(fields, |(_, rest)| rest);
-    let (_, mut rest) = element(rest, INTEGER)?;
-    // Algorithm of the signature, issuer, validity and subject.
-    for _ in 0..4 {
-        (_, rest) = element(rest, SEQUENCE)?;
-    }
+    let (_, rest) = element(rest, INTEGER)?;
+    let (_algorithm, rest) = element(rest, SEQUENCE)?;
+    let (issuer, rest) = element(rest, SEQUENCE)?;
+    let (_validity, rest) = element(rest, SEQUENCE)?;
+    let (subject, rest) = element(rest, SEQUENCE)?;
+    Some((issuer, subject, rest))
+}
+
+/// Returns the DER-encoded SubjectPublicKeyInfo of a certificate.
+pub(crate) fn public_key_info(certificate: &[u8]) -> Option<&[u8]> {
+    let (_, _, rest) = names_and_rest(certificate)?;
     let (_, after) = element(rest, SEQUENCE)?;
     rest.get(..rest.len() - after.len())
 }

@@ -1,6 +1,6 @@
 //! TLS client: offered parameters and session resumption.
 
-use crate::tls::agreed::{public_key_info, Agreed};
+use crate::tls::agreed::{certificate_key, names_and_rest, public_key_info, Agreed};
 use crate::tls::channel::Channel;
 use crate::tls::sessions::Sessions;
 use crate::tls::side::ClientSide;
@@ -49,6 +49,11 @@ pub struct Versions {
 }
 
 impl Versions {
+    const ALL: Self = Self {
+        least: Version::Tls12,
+        most: Version::Tls13,
+    };
+
     pub(crate) fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
         let all = [(Version::Tls13, &TLS13), (Version::Tls12, &TLS12)];
         let within = all
@@ -73,11 +78,26 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
+    fn chain(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+        CertificateDer::pem_slice_iter(self.certificate.as_bytes())
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("the client's certificate is not PEM: {error}"))
+    }
+
+    /// Returns the properties of the client's certificate on which hints depend.
+    pub fn certificate(&self) -> ClientCertificate {
+        let chain = self.chain().unwrap_or_default();
+        let first = chain.first().map_or(&[][..], |first| first);
+        let names = names_and_rest(first);
+        ClientCertificate {
+            lacks_issuer: chain.len() == 1 && names.is_some_and(|(issuer, subject, _)| issuer != subject),
+            has_p521_key: public_key_info(first).is_some_and(|key| certificate_key(key).is_p521()),
+        }
+    }
+
     /// Returns the key with its certificates, ready for signing.
     pub fn certified(&self) -> Result<CertifiedKey, String> {
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
-            .collect::<Result<_, _>>()
-            .map_err(|error| format!("the client's certificate is not PEM: {error}"))?;
+        let chain = self.chain()?;
         if chain.is_empty() {
             return Err("the client's certificate is not PEM: the file contains no certificate".to_owned());
         }
@@ -92,6 +112,15 @@ impl Identity {
         }
         Ok(CertifiedKey::new(chain, key))
     }
+}
+
+/// Properties of a client's certificate on which hints depend.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Another authority has issued it, whose certificate is not in the chain.
+    pub lacks_issuer: bool,
+    /// Its key is of P-521, which signs over TLS 1.3 alone.
+    pub has_p521_key: bool,
 }
 
 /// Presents the client's certificate and records whether a server asked for one.
@@ -165,6 +194,7 @@ pub struct TlsClient {
     verifier: Arc<Verifier>,
     showing: Arc<Showing>,
     name: ServerName<'static>,
+    offers_less: bool,
 }
 
 impl TlsClient {
@@ -199,7 +229,13 @@ impl TlsClient {
             verifier,
             showing,
             name,
+            offers_less: !options.ciphers.is_empty() || options.versions != Versions::ALL,
         })
+    }
+
+    /// Returns whether some of the versions of TLS or of the ciphers are not offered.
+    pub fn offers_less(&self) -> bool {
+        self.offers_less
     }
 
     /// Returns whether a server has asked for a client certificate so far.

@@ -18,8 +18,8 @@ pub use agreed::{certificate_key, Agreed, CertificateKey};
 pub use authority::{Authority, CertificateError, KeyKind, Validity};
 pub use channel::{Arrived, Channel, Flow};
 pub use client::{
-    can_be_certified, key_log_problem, offer_problem, ClientOptions, Connector, Identity, Session, TlsClient,
-    Version, Versions,
+    can_be_certified, key_log_problem, offer_problem, ClientCertificate, ClientOptions, Connector, Identity,
+    Session, TlsClient, Version, Versions,
 };
 pub use failure::{CERTIFICATE_KEY, CERTIFICATE_VERSION, IN_PLAIN_HTTP};
 pub use server::{ServerOptions, TlsServer};

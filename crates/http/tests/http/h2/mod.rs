@@ -101,6 +101,22 @@ fn windows_grow_with_what_was_sent_and_only_then() {
 }
 
 #[test]
+fn a_response_that_stops_is_told_with_its_length() {
+    let mut session = session(0);
+    session.open(&request(), Counted::default());
+    // Status 200 and content-length 5.
+    let head = frame(HEADERS, 4, 1, &[0x88, 0x5c, 1, b'5']);
+    session.feed(&head).expect("it is right");
+    session.feed(&frame(DATA, 0, 1, b"abc")).expect("it is right");
+    session.cancel(0, Fault::ResponseTimeout.into());
+    let late = session.take(0).expect("it has ended").result.expect_err("late");
+    assert!(
+        late.to_string().ends_with("received 3 bytes, expected 5"),
+        "{late}"
+    );
+}
+
+#[test]
 fn late_data_of_a_cancelled_stream_is_nobodys_and_bounded() {
     let mut session = session(1);
     // The frame is divided where the stream is cancelled and its slot reused.

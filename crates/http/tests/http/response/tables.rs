@@ -262,7 +262,7 @@ fn a_large_length_is_believed_and_its_bytes_are_waited_for_up_to_the_bound() {
 }
 
 #[test]
-fn any_other_transfer_coding_than_one_chunked_is_malformed() {
+fn any_other_transfer_coding_than_one_chunked_is_refused() {
     for fields in [
         "Transfer-Encoding: gzip",
         "Transfer-Encoding: gzip, chunked",
