@@ -158,3 +158,29 @@ def test_any_method_but_connect_is_sent(method: str) -> None:
     _, suite, _ = quick_plan(URL, {"method": method})
     assert suite.parameters()["http.request"]["method"] == method.upper()  # type: ignore[index]
     assert "must be a method such as GET or PROPFIND, and not CONNECT" in refusal(method="connect")
+
+
+@pytest.mark.parametrize(
+    ("given", "clients", "at_once"),
+    [
+        ({"requests": "1"}, 1, 1),
+        ({"requests": "5"}, 5, 1),
+        ({"requests": "1000"}, 16, 1),
+        ({"requests": "5", "http": "2"}, 1, 5),
+        ({"requests": "8", "http": "2", "streams": "4"}, 2, 4),
+        ({"requests": "10", "http": "2", "clients": "2"}, 2, 5),
+        ({"requests": "9", "pipeline": "4"}, 2, 4),
+    ],
+)
+def test_few_requests_take_no_more_clients_than_there_are(
+    given: dict[str, str], clients: int, at_once: int
+) -> None:
+    _, suite, made = quick_plan(URL, given)
+    assert (suite.clients, suite.threads) == ([clients], at_once)
+    assert f"-n {given['requests']}" in made or f"--requests {given['requests']}" in made
+
+
+def test_more_clients_than_requests_are_refused_if_the_user_gave_them() -> None:
+    refused_as = "must be at least 20, one for each request that may be under way at once"
+    with pytest.raises(PlanError, match=refused_as):
+        quick_plan(URL, {"requests": "19", "http": "2", "clients": "2", "streams": "10"})

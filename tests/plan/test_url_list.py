@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ from serverdyno.errors import PlanError
 from serverdyno.plan.url_list import read_url_list
 
 URL = "http://127.0.0.1:8080/"
+
+
+def logged(request: str) -> str:
+    return f'1.2.3.4 - - [28/Nov/2026:21:00:00 +0000] "{request} HTTP/1.1" 200 5 "-" "x"\n'
 
 
 def listed(tmp_path: Path, content: bytes | str) -> list[str]:
@@ -36,6 +41,14 @@ def listed(tmp_path: Path, content: bytes | str) -> list[str]:
         ("/map,3 1\n/a,b\n/c;d=1,2 1\n", ["/map,3", "/a,b", "/c;d=1,2"]),
         ('{"request":"GET /a HTTP/1.1","status":200}\n', ["/a"]),
         ("/a%20b\n", ["/a%20b"]),
+        (logged(r"GET /a.txt?x=\x22q\x22"), ['/a.txt?x="q"']),
+        (logged(r"GET /bilder/Z\xC3\xBCrich.txt"), ["/bilder/Z%C3%BCrich.txt"]),
+        (logged(r"GET /a?x=\"q\"&y=\\\\&z=\t\x5C"), [r'/a?x="q"&y=\\&z=%09' + "\\"]),
+        (
+            r'{"request":"GET \/a\u00fc\ud83d\ude00\ud800?b=\"c\" HTTP\/1.1"}'.replace("HTTP\\/", "HTTP/"),
+            [r'/a%C3%BC%F0%9F%98%80%EF%BF%BD?b="c"'],
+        ),
+        ("/raw\\x22\n", ["/raw\\x22"]),
         ("\t/a\t7\n", ["/a 7"]),
     ],
 )
@@ -59,6 +72,8 @@ def test_the_port_of_a_scheme_may_be_left_out(tmp_path: Path, url: str, listed_u
         ("./sub/s.html\n", "line 1: './sub/s.html' does not begin with /; write /sub/s.html"),
         ("http://$(HOST)/good\n", "line 1: http://$(HOST)/good has a variable of siege; write its value"),
         ("/a\nhttp://other/x\n", "line 2: http://other/x is not on the server http://127.0.0.1:8080/"),
+        ("$(HOST)/index.html\n", "line 1: $(HOST)/index.html has a variable of siege; write its value"),
+        ("HOST=127.0.0.1\n", "if it defines a variable of siege, write its value in the URLs"),
         ("https://127.0.0.1:8080/x\n", "line 1: https://127.0.0.1:8080/x is not on the server"),
         ("POST http://127.0.0.1:8080/x\n", "line 1: the method is POST; keep the lines with GET"),
         ("http://127.0.0.1:8080/x POST a=b\n", "line 1: a request with a method or a body"),
@@ -113,6 +128,22 @@ def test_every_line_that_can_not_be_used_is_told_at_once(tmp_path: Path) -> None
     with pytest.raises(PlanError, match="2 problems") as raised:
         listed(tmp_path, "a\n/b\nc\n")
     assert [problem.split(":")[0] for problem in raised.value.problems] == ["line 1", "line 3"]
+
+
+def test_a_log_with_other_requests_is_told_once_by_cause_with_a_remedy(tmp_path: Path) -> None:
+    lines = [logged("GET /a"), logged("POST /b"), logged("HEAD /a")]
+    lines += [logged(text).replace(" HTTP/1.1", "") for text in ("-", r"\x16\x03\x01", "GET /")]
+    with pytest.raises(PlanError, match="3 problems") as raised:
+        listed(tmp_path, "".join(lines * 5000))
+    posts, heads, none = raised.value.problems
+    assert posts.startswith(
+        "line 2 and 4,999 other lines: the method is POST; keep the lines with GET (grep -E "
+    )
+    assert heads.startswith("line 3 and 4,999 other lines: the method is HEAD; ")
+    assert none.startswith("line 4 and 14,999 other lines: this line of an access log has no request; ")
+    [pattern] = re.findall("grep -E '(.*)' FILE", posts)
+    kept = [line for line in lines if re.search(pattern, line)]
+    assert listed(tmp_path, "".join(kept)) == ["/a"]
 
 
 def test_a_packed_log_is_told_with_the_program_that_prints_it(tmp_path: Path) -> None:

@@ -274,6 +274,27 @@ def test_think_time_is_a_limit_of_its_own_and_hides_no_speed_of_the_server() -> 
     assert report.answer.limit == "the clients' think time or pace."
 
 
+@pytest.mark.parametrize("share", [1.0, 0.7])
+def test_think_times_that_account_for_the_rate_are_the_limit_on_a_busy_machine(share: float) -> None:
+    source = experiment({"apache": Shape(2000)})
+
+    records = [
+        replace(
+            record,
+            operations=round(0.9 * share * record.clients * record.window_s / 1.5),
+            outstanding_s=0.05 * record.clients * record.window_s,
+            ready_work_s=0.0,
+            run_delay_s=0.3 * record.window_s * record.generator_threads,
+        )
+        for record in source.records
+    ]
+    [suite] = source.head.suites
+    head = source.head.model_copy(update={"suites": [suite.model_copy(update={"think_time_s": 1.5})]})
+    [result] = build_from(replace(source, head=head, records=records)).results.configurations
+    for level in result.finished:
+        assert result.limits_of(level)[0] is (Limit.THINKING if share == 1.0 else Limit.GENERATOR)
+
+
 @pytest.mark.parametrize(("steal_share", "noisy"), [(0.02, False), (0.021, True)])
 def test_what_the_hypervisor_takes_from_a_node_is_noise(steal_share: float, noisy: bool) -> None:
     [record, *_] = experiment({"apache": Shape(2000)}, repetitions=1).records

@@ -114,6 +114,22 @@ def test_a_whole_experiment_is_said_to_have_served_all() -> None:
     assert "All planned clients took part" in report.tables[0].basis
 
 
+@pytest.mark.parametrize(("fault", "waited"), [("bad_status", False), ("response_timeout", True)])
+def test_clients_with_nothing_but_failures_have_not_waited(fault: str, waited: bool) -> None:
+    def failing(record: LevelRecord) -> LevelRecord:
+        rows = [replace(row, errors=0 if row.operations else 9) for row in starved(record, 1).by_client]
+        found = [ErrorRow("server", fault, 9, 9, "status 500")]
+        return replace(record, by_client=rows, errors=found)
+
+    source = experiment(TWO, repetitions=1)
+    made = build_from(replace(source, records=[failing(record) for record in source.records]))
+    [errors] = [finding.claim for finding in made.findings if finding.topic == "Errors"]
+    assert ("clients waited for the whole window" in errors) is waited
+    assert ("each request of some clients failed (C)" in errors) is not waited
+    [caveat] = [each for each in made.warnings if "marked C" in each]
+    assert ("but each request of theirs in the window failed" in caveat) is not waited
+
+
 def test_clients_that_left_are_not_said_to_have_waited() -> None:
     source = experiment(TWO, repetitions=1)
     report = build_from(replace(source, records=[without_success(record) for record in source.records]))

@@ -211,7 +211,12 @@ def test_a_server_that_does_not_keep_up_holds_nothing() -> None:
     )
 
 
-def of_trials(capacities_s: dict[str, float], repetitions: int = 1, late_ms: float = 0.02) -> Source:
+def of_trials(
+    capacities_s: dict[str, float],
+    repetitions: int = 1,
+    late_ms: float = 0.02,
+    change: Callable[[LevelRecord], LevelRecord] = lambda level: level,
+) -> Source:
     """Return searches on servers like `queue` as records; the generator sends each request `late_ms` late."""
     shapes = dict.fromkeys(capacities_s, Shape(1000.0))
     closed = experiment(shapes, clients=(64,), repetitions=repetitions, scale=0.005)
@@ -233,18 +238,20 @@ def of_trials(capacities_s: dict[str, float], repetitions: int = 1, late_ms: flo
             slow = plain.operations - plain.operations * 97 // 100
             times = np.repeat([1_000_000, int(p99_s * 1e9)], [plain.operations - slow, slow])
             own.append(
-                replace(
-                    plain,
-                    rate_per_s=rate,
-                    arrivals=plain.operations_total,
-                    arrivals_in_window=plain.operations,
-                    dropped=0,
-                    dropped_in_window=0,
-                    waited=0,
-                    waiting_s=0.0,
-                    overdue_at_end=0,
-                    response_time_hdr=histogram(times),
-                    scheduling_error_hdr=histogram(np.full(plain.operations, int(late_ms * 1e6))),
+                change(
+                    replace(
+                        plain,
+                        rate_per_s=rate,
+                        arrivals=plain.operations_total,
+                        arrivals_in_window=plain.operations,
+                        dropped=0,
+                        dropped_in_window=0,
+                        waited=0,
+                        waiting_s=0.0,
+                        overdue_at_end=0,
+                        response_time_hdr=histogram(times),
+                        scheduling_error_hdr=histogram(np.full(plain.operations, int(late_ms * 1e6))),
+                    )
                 )
             )
         records += own
@@ -281,6 +288,20 @@ def test_a_generator_that_was_the_limit_is_named() -> None:
     assert "The load generator, not the server, may have been the limit" in report.answer.verdict
     assert "ms late (p99)" in report.answer.verdict
     assert report.answer.limit == "the load generator."
+
+
+def test_too_few_connections_for_an_objective_are_named() -> None:
+    def crowded(level: LevelRecord) -> LevelRecord:
+        rate = level.rate_per_s or 0
+        busy_s = min(64.0, rate * 0.064) * level.window_s  # 64 ms each: 1,000/s at most
+        ended = min(level.operations, round(1000 * level.window_s))
+        waited = ended if rate > 1000 else 0
+        return replace(level, operations=ended, outstanding_s=busy_s, ready_work_s=0.0, waited=waited)
+
+    report = build_from(of_trials({"nginx": 15_000.0}, change=crowded))
+    assert "nginx holds p99 \u2264 50 ms up to at least 1," in report.answer.verdict
+    assert "64 connections can't carry more than 1,000 requests/s" in report.answer.verdict
+    assert report.answer.limit == "the number of connections."
 
 
 def test_the_borders_of_the_range_are_named() -> None:

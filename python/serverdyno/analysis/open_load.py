@@ -7,15 +7,43 @@ throughput of closed load, but not the hidden speed of open load.
 
 A server that does not keep up answers what it can while the rest waits, so response times grow with the length of the
 level.
+
+n connections on which a request takes the time S carry at most n / S requests/s (Little's law). If all are busy, a
+server that answers more at once gets no more. It is the limit itself if S grows with the rate.
 """
 
 from __future__ import annotations
+
+import math
 
 BEHIND_SHARE = 0.01
 """Tolerated share by which fewer requests end in the window than arrived in it."""
 KEPT_UP_WITHIN = 3.0
 """Tolerated excess of requests under way at the end over those at the beginning, in standard deviations of a Poisson
 number of requests. A rule of thumb; it widens the tolerance for windows with few requests."""
+
+ALL_BUSY = 0.9
+"""Busy share of the connections' time from which all of them are busy."""
+GROWN = 1.5
+"""Factor by which requests take longer than at a lighter load if the server is the limit."""
+SPREAD = 3.0
+"""Standard deviations of the number of requests under way that spare connections cover; it is a Poisson number."""
+
+
+def too_few_connections(busy: float, waited: float, service_ms: float, lighter_ms: float | None) -> bool:
+    """Return whether the connections limit a server that did not keep up.
+
+    `busy`: their busy share; `waited`: share of the requests that waited for one. `service_ms`: time of a request on
+    its connection; `lighter_ms`: the same at a load that the server kept up with, None if not known.
+    """
+    grown = lighter_ms is not None and service_ms > GROWN * lighter_ms
+    return busy >= ALL_BUSY and waited >= ALL_BUSY and not grown
+
+
+def connections_needed(rate_per_s: float, service_ms: float) -> int:
+    """Return the number of connections at which hardly any request at this rate waits for one."""
+    under_way = rate_per_s * service_ms / 1000
+    return math.ceil(under_way + SPREAD * under_way**0.5)
 
 
 def kept_up(arrived: int, ended: int, dropped: int, connections: int) -> bool:

@@ -22,8 +22,12 @@ LOOSE_SPEED = 0.10
 """Largest amount by which the stated hidden speed may exceed the true one."""
 IDLE_SHARE = 0.05
 """Share of the clients' time spent waiting for the generator, below which the generator does not limit them."""
+MOSTLY_WAITING = 0.5
+"""Share of the clients' time spent waiting for the generator, above which nothing else can be called the limit."""
 THINKING_SHARE = 0.5
 """Share of the clients' time at which their think time limits the throughput."""
+ALL_TIME = 0.9
+"""Share of the clients' time from which their think and response times account for all of it."""
 BUSY_SHARE = 0.85
 """Busy share of the server's CPUs at which they limit it: queues grow with 1 / (1 - U)."""
 LEAST_SHOWN = 0.01
@@ -102,6 +106,7 @@ class Limit(StrEnum):
     DISK = "disk"
     ROUND_TRIP = "latency"
     OFFERED = "the offered rate"
+    CONNECTIONS = "connections"
     THINKING = "think time"
     UNSEEN = "latency or locks"
 
@@ -122,6 +127,14 @@ def waiting_share(
     if ready_work_s is None or not clients_s or run_delay is None:
         return None
     return min(1.0, ready_work_s / clients_s + run_delay)
+
+
+def is_held_by_thinking(thinking: float, under_way: float) -> bool:
+    """Return whether think times limit the clients, whatever the generator's share of the response times.
+
+    `thinking`: the demanded think times as a share of the clients' time; `under_way`: the share of operations.
+    """
+    return thinking >= THINKING_SHARE and thinking + under_way >= ALL_TIME
 
 
 def hidden_speed(waiting: float | None, server_share: float | None) -> float | None:

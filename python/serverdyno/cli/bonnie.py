@@ -146,7 +146,12 @@ def _mib(size: str) -> str:
 
     found = re.fullmatch(r"(\d+)(?:([kmgt])(?:i?b)?)?", size, re.IGNORECASE | re.ASCII)
     kib = int(found[1]) * KIB[(found[2] or "m").lower()] if found else 0
-    if found is None or kib % 1024:
+    if found is not None and kib % 1024:
+        raise UserError(
+            f"-s {size}: not a whole number of MiB: {kib:,} KiB are {kib / 1024:,.4g} MiB",
+            hint=f"Use -s {-(-kib // 1024)}.",
+        )
+    if found is None:
         raise UserError(
             f"-s {size}: the size must be a whole number of MB, or end with K, M or G",
             hint="For example -s 16384 or -s 16G. For bonnie++'s -s SIZE:CHUNK, use -s SIZE --chunk BYTES.",

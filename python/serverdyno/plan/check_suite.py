@@ -101,13 +101,16 @@ def _operations_problems(suite: Suite) -> list[Problem]:
     if suite.operations is None:
         return []
     most = max(level.clients * level.threads for level in levels(suite))
+    each = (
+        "one per connection" if suite.threads == 1 else "one for each request that may be under way at once"
+    )
     wrong = {
         "only allowed for web servers, because clients of file servers complete whole "
         "passes": not suite.work.uses_documents,
         "not allowed with open load, because the rate and the length determine the number of "
         "operations": suite.open is not None,
         "not allowed with ramps, because every operation counts": bool(suite.ramp_up_s or suite.ramp_down_s),
-        f"must be at least {most:,}, one per connection": suite.operations < most,
+        f"must be at least {most:,}, {each}": suite.operations < most,
     }
     return [Problem(("operations",), message) for message, found in wrong.items() if found]
 

@@ -49,7 +49,7 @@ COUNTED = {"clients": "16", "length": "10m"}
 """Defaults with --requests. The length is then only an upper bound."""
 SHOWN = {
     "clients": f"{USUAL['clients']}; with --rate or --objective {OPEN['clients']}; "
-    f"with --requests {COUNTED['clients']}",
+    f"with --requests {COUNTED['clients']}, or fewer for fewer requests",
     "length": f"{USUAL['length']}; with --rate {OPEN['length']}; with --objective {TRIAL['length']}; "
     f"with --requests {COUNTED['length']}, at most",
     "repetitions": USUAL["repetitions"],
@@ -103,6 +103,10 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     usual = USUAL | next((texts for name, texts in own.items() if name in given), {})
     texts = {name: {**usual, **given}[name] for name in fields() if name in given or name in usual}
     values, problems = read_rates(_without_implied(texts), fields())
+    if "requests" in values:
+        fitting = _fitting(values, given)
+        values |= {name: [most] if name == "clients" else most for name, most in fitting.items()}
+        texts |= {name: f"{most}" for name, most in fitting.items()}
     options = HttpOptions(
         **{name: value for name, value in values.items() if name in HttpOptions.model_fields}
     )
@@ -144,13 +148,13 @@ def _command(url: str, texts: Mapping[str, Any]) -> str:
 
 def _suite(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[str, Any]:
     ramp_s = _ramp_s(values, options)
-    is_http2, is_session = values.get("http") == "2", options.session is not None
+    is_session = options.session is not None
     document = {
         "name": NAME,
         "title": _title(values, is_session=is_session),
         "source": "the options of `dyno load`",
         "workload": SESSION if is_session else "url",
-        "threads": values.get("streams", STREAMS) if is_http2 else values.get("pipeline", 1),
+        "threads": _at_once(values),
         "ramp_up_s": ramp_s,
         "ramp_down_s": ramp_s,
         "leave_after_errors": None,
@@ -165,6 +169,23 @@ def _suite(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[st
     for name in {"data_file", "cert", "key"} & set(values):
         made[name] = str(Path(values[name]).absolute())
     return filled(document, Suite, made, SETTINGS)
+
+
+def _fitting(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, int]:
+    """Return the clients and streams that the user did not give, at most as many as there are requests."""
+    requests, fitting = values["requests"], dict[str, int]()
+    if values.get("http") == "2" and "streams" not in given:
+        clients = max(values.get("clients", [1])) if "clients" in given else 1
+        fitting["streams"] = max(1, min(STREAMS, requests // clients))
+    if "clients" not in given:
+        fitting["clients"] = max(1, min(int(COUNTED["clients"]), requests // _at_once({**values, **fitting})))
+    return fitting
+
+
+def _at_once(values: Mapping[str, Any]) -> int:
+    """Return the number of requests that a client has under way: its streams, or its pipelined requests."""
+    found = values.get("streams", STREAMS) if values.get("http") == "2" else values.get("pipeline", 1)
+    return int(found)
 
 
 def _ramp_s(values: Mapping[str, Any], options: HttpOptions) -> float:

@@ -1,6 +1,6 @@
 """Read lists of URLs for `dyno load --urls`: paths, URLs, vegeta targets, `uniq -c` output and access logs.
 
-A line that can't be used is refused with its number and a remedy.
+A line that can't be used is refused with its number and a remedy; lines with the same problem count as one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
+from serverdyno import wording
 from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.protocols.documents import MOST_PATHS
-from serverdyno.plan.protocols.escapes import fully_escaped
+from serverdyno.plan.protocols.escapes import GRAPHIC, fully_escaped
 
 MOST_BYTES = 64 << 20
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -40,6 +41,11 @@ PACKED = (
 )
 """First bytes of compressed files, such as rotated logs, and the program that prints the contents."""
 OF_REFERRERS = ("referer", "referrer", "http_referer")
+_ESCAPED = re.compile(r"""\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*)|(["\\/bfnrtv]))""")
+"""How nginx, Apache and JSON write bytes that a log can't contain."""
+CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_VARIABLE = re.compile(r"\$[({]")
+OF_GET = r"""keep the lines with GET (grep -E '"GET /[^ ]* HTTP/' FILE)"""
 OTHERS = "for requests with other methods, headers or bodies, use a session, see docs/sessions.md"
 
 
@@ -53,7 +59,8 @@ def read_url_list(file: Path, url: str) -> list[str]:
     Raises UserError, or PlanError with every line that can't be used.
     """
     found: Counter[str] = Counter()
-    problems = []
+    problems: list[str] = []
+    lines: dict[str, list[int]] = {}
     for number, line in enumerate(_text(file).splitlines(), start=1):
         try:
             for path, weight in _entries(line.strip(), url):
@@ -62,7 +69,8 @@ def read_url_list(file: Path, url: str) -> list[str]:
             problems = [f"line {number}: {error}"]
             break
         except ValueError as error:
-            problems.append(f"line {number}: {error}")
+            lines.setdefault(f"{error}", []).append(number)
+    problems += [f"{_numbers(numbers)}: {problem}" for problem, numbers in lines.items()]
     if len(found) > MOST_PATHS:
         problems.append(
             f"{len(found):,} different paths, more than {MOST_PATHS}; keep the most frequent: sort {file} | uniq -c | "
@@ -73,6 +81,12 @@ def read_url_list(file: Path, url: str) -> list[str]:
     if problems:
         raise PlanError(str(file), problems)
     return [path if weight == 1 else f"{path} {weight}" for path, weight in found.items()]
+
+
+def _numbers(lines: list[int]) -> str:
+    """Return `line 8`, or `line 8 and 4,999 other lines`."""
+    more = f" and {wording.plural(len(lines) - 1, 'other line')}" if len(lines) > 1 else ""
+    return f"line {lines[0]}{more}"
 
 
 def _text(file: Path) -> str:
@@ -108,9 +122,11 @@ def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
         return
     weight = "1"
     if found := _IN_LOG.search(line) or _REQUEST.fullmatch(line):
+        is_logged = found.re is _IN_LOG
         if found[1] != "GET":
-            raise ValueError(f"the method is {found[1]}; keep the lines with GET: {OTHERS}")
-        target = found[2]
+            keep = OF_GET if is_logged else "keep the lines with GET"
+            raise ValueError(f"the method is {found[1]}; {keep}: {OTHERS}")
+        target = _ESCAPED.sub(_unescaped, found[2]) if is_logged else found[2]
     elif found := _COUNTED.fullmatch(line):
         weight, target = found[1], found[2]
     elif found := _WEIGHTED.fullmatch(line):
@@ -123,7 +139,7 @@ def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
     elif _SENDS.fullmatch(line):
         raise ValueError(f"a request with a method or a body; keep only the URLs: {OTHERS}")
     elif _LOGGED.search(line):
-        raise ValueError(f"this line of an access log has no request; keep the lines with GET: {OTHERS}")
+        raise ValueError(f"this line of an access log has no request; {OF_GET}: {OTHERS}")
     elif found := _FRACTION.fullmatch(line):
         raise ValueError(
             f"the weight {found[1]} is not a whole number, such as 5 and 10 instead of 0.5 and 1"
@@ -185,6 +201,17 @@ def _stated_at(value: Any, key: str = "") -> str | None:
     return next(filter(None, (_stated_at(each, f"{key}.{name}") for name, each in inner.items())), None)
 
 
+def _unescaped(found: re.Match[str]) -> str:
+    """Return what a client sent for an escape in a log; bytes that a URL can't contain are escaped as URLs do."""
+    byte, character, plain = found.groups()
+    if byte is not None:
+        return quote(bytes([int(byte, 16)]), safe=GRAPHIC)
+    if character is not None:
+        units = bytes.fromhex(character.replace("\\u", ""))
+        return fully_escaped(units.decode("utf-16-be", "replace"))
+    return fully_escaped(CONTROLS.get(plain, plain))
+
+
 def _path(target: str, url: str) -> str:
     """Return the path of a target on the server of `url`. Raises ValueError with advice."""
     if not target.startswith("/"):
@@ -194,7 +221,17 @@ def _path(target: str, url: str) -> str:
 
 
 def _below(target: str, url: str) -> str:
-    if re.fullmatch(r"[A-Za-z_]+:|@.*|[A-Za-z_]+=.*|[A-Za-z-]+:.*(?<!//).*", target) and "://" not in target:
+    if _VARIABLE.search(target):
+        raise ValueError(
+            f"{target[:120]} has a variable of siege; write its value instead of $(...), or remove it if the rest is "
+            "a path"
+        )
+    if re.match(r"[A-Za-z_]+=", target):
+        raise ValueError(
+            f"{target[:60]!r} is not a path; if it defines a variable of siege, write its value in the URLs; "
+            "for what all requests share use options: --header, --data-file"
+        )
+    if re.fullmatch(r"[A-Za-z_]+:|@.*|[A-Za-z-]+:.*(?<!//).*", target) and "://" not in target:
         raise ValueError(
             f"{target[:60]!r} is not a path; use options for what all requests share: --header, --data-file"
         )
@@ -203,8 +240,6 @@ def _below(target: str, url: str) -> str:
             raise ValueError(f"{target[:60]!r} begins with neither / nor http://; keep only the URL")
         path = target.removeprefix("./")
         raise ValueError(f"{target[:60]!r} does not begin with /; write /{path[:60]}")
-    if "$(" in target:
-        raise ValueError(f"{target[:120]} has a variable of siege; write its value instead of $(...)")
     if _origin(target) != _origin(url):
         raise ValueError(
             f"{target[:120]} is not on the server {url}, but a load has only one server: remove this URL, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-_GRAPHIC = "".join(map(chr, range(0x21, 0x7F)))
+GRAPHIC = "".join(map(chr, range(0x21, 0x7F)))
 
 
 def escaped(text: str) -> str:
@@ -20,4 +20,4 @@ def escaped(text: str) -> str:
 
 def fully_escaped(text: str) -> str:
     """Escape every character of `text` that a request line can't contain."""
-    return quote(text, safe=_GRAPHIC)
+    return quote(text, safe=GRAPHIC)

@@ -28,6 +28,13 @@ def starved(record: LevelRecord) -> int:
     return stalls.starved((row.operations, stayed(row, record)) for row in record.by_client)
 
 
+def only_failed(record: LevelRecord) -> int:
+    """Return the number of starved clients that did not wait: all their operations failed, not by a timeout."""
+    if record.rate_per_s is not None or all(row.fault.endswith("timeout") for row in record.failed):
+        return 0
+    return sum(not row.operations and row.errors > 0 and stayed(row, record) for row in record.by_client)
+
+
 def stalled(record: LevelRecord) -> tuple[int, ...]:
     """Return the whole seconds of the window in which the server stalled; none if clients may have been thinking."""
     if not _waited(record):

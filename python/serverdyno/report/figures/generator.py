@@ -60,6 +60,15 @@ def thinking_share(record: LevelRecord) -> float:
     return 1 - record.outstanding_s / clients_s
 
 
+def is_held_by_thinking(record: LevelRecord, think_time_s: float) -> bool:
+    """Return whether operations/s are about clients / (think time + response time), so that thinking is the limit."""
+    clients_s = _clients_s(record, record.clients, record.outstanding_s)
+    if record.rate_per_s is not None or not clients_s or record.outstanding_s is None:
+        return False
+    thought_s = think_time_s * (record.operations + sum(row.in_window for row in record.errors))
+    return trust.is_held_by_thinking(thought_s / clients_s, record.outstanding_s / clients_s)
+
+
 def hidden_speed(record: LevelRecord, server_cpus: int | None, *, run_delay: bool = True) -> float | None:
     """Return an upper bound on how much faster the server may be than the level shows; None if unknown."""
     busy = cpus_busy(record.server_cpu_s, record)

@@ -18,7 +18,9 @@ class OpenFigures:
     """The figures of one rate over its repetitions. Requests are sums, and include the ramps unless noted.
 
     `arrived_s`: requests/s due in the windows. `waited_share`: share of the windows' requests that found no free
-    connection. `lost_share`: share of requests that were dropped or overdue. `kept_up`: in every repetition.
+    connection. `kept_up`: in every repetition. `connections`: the planned number. `busy_share`: share of their time
+    with a request under way, without the generator's own part. `service_ms`: mean time of a request on its connection;
+    None if not known.
     """
 
     arrived_s: float
@@ -28,6 +30,9 @@ class OpenFigures:
     waited_share: float
     scheduling_error: histograms.Times | None
     kept_up: bool
+    connections: int
+    busy_share: float
+    service_ms: float | None
 
 
 def of_level(records: Sequence[LevelRecord]) -> OpenFigures | None:
@@ -36,6 +41,8 @@ def of_level(records: Sequence[LevelRecord]) -> OpenFigures | None:
         return None
     window_s = sum(record.window_s for record in records)
     operations = sum(_ended(record) for record in records)
+    connections = records[0].clients * records[0].threads
+    under_way_s = sum((record.outstanding_s or 0.0) - (record.ready_work_s or 0.0) for record in records)
     return OpenFigures(
         arrived_s=sum(record.arrivals_in_window or 0 for record in records) / window_s,
         arrivals=sum(record.arrivals or 0 for record in records),
@@ -44,6 +51,9 @@ def of_level(records: Sequence[LevelRecord]) -> OpenFigures | None:
         waited_share=sum(record.waited or 0 for record in records) / operations if operations else 0.0,
         scheduling_error=histograms.times([record.scheduling_error_hdr or b"" for record in records]),
         kept_up=all(kept_up(record) for record in records),
+        connections=connections,
+        busy_share=under_way_s / (connections * window_s),
+        service_ms=under_way_s / operations * 1000 if operations and under_way_s > 0 else None,
     )
 
 

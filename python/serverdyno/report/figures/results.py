@@ -19,6 +19,7 @@ from serverdyno import units
 from serverdyno.analysis import curve, trust
 from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.improvement import Runs
+from serverdyno.analysis.open_load import connections_needed, too_few_connections
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.plan.model import Configuration
@@ -41,6 +42,7 @@ from serverdyno.report.figures.fates import (
 )
 from serverdyno.report.figures.generator import (
     hidden_speed,
+    is_held_by_thinking,
     noise_marks,
     others_cpus,
     thinking_share,
@@ -148,6 +150,7 @@ class LevelFigures:
     others_cpus: float | None
     waiting_share: float | None
     thinking_share: float
+    is_held_by_thinking: bool
     hidden_speed: float | None
     hidden_speed_is_loose: bool
     overdue_at_end: int
@@ -227,6 +230,8 @@ class ConfigurationResult:
             return (trust.Limit.FAILURES,)
         if level.open is not None and level.open.kept_up:
             return (trust.Limit.OFFERED,)
+        if self.connections_needed(level) is not None:
+            return (trust.Limit.CONNECTIONS,)
         later = next((each for each in self.finished if each.index > level.index), None)
         rises = (
             None if later is None else later.throughput.mean > level.throughput.mean * (1 + trust.RISES_SHARE)
@@ -235,10 +240,31 @@ class ConfigurationResult:
         found = trust.seen_limits(
             level.marks, level.waiting_share, level.server_share, io_wait_share, rises=rises
         )
+        if level.is_held_by_thinking and found[:1] == (trust.Limit.GENERATOR,):
+            return (trust.Limit.THINKING,)
         saturated = {trust.Limit.RATE, trust.Limit.GENERATOR, trust.Limit.SERVER}
         if level.thinking_share >= trust.THINKING_SHARE and saturated.isdisjoint(found):
             return (trust.Limit.THINKING,)
         return found
+
+    def connections_needed(self, level: LevelFigures) -> int | None:
+        """Return the connections that the offered rate needs if too few were the limit; None: they were not."""
+        found = level.open
+        if found is None or found.kept_up or level.is_failing or found.service_ms is None:
+            return None
+        if trust.Mark.RATE_BOUND in level.marks or (level.server_share or 0.0) >= trust.BUSY_SHARE:
+            return None
+        if (level.waiting_share or 0.0) > trust.MOSTLY_WAITING:
+            return None
+        lighter_ms = self.lighter_service_ms(level)
+        if not too_few_connections(found.busy_share, found.waited_share, found.service_ms, lighter_ms):
+            return None
+        return connections_needed(level.load, found.service_ms)
+
+    def lighter_service_ms(self, level: LevelFigures) -> float | None:
+        """Return the shortest mean time of a request on its connection at rates that the server kept up with."""
+        lighter = [each.open for each in self.finished if each.load < level.load and each.open is not None]
+        return min((each.service_ms for each in lighter if each.kept_up and each.service_ms), default=None)
 
     @property
     def last(self) -> LevelFigures | None:
@@ -402,9 +428,11 @@ def _matrix(
     return matrix
 
 
-def _mbit_below_cache_per_s(record: LevelRecord) -> float:
+def _below_cache_mbit_s(records: Sequence[LevelRecord]) -> curve.Spread:
     """Return the Mbit/s between clients and a file server in both directions, for operations of the window."""
-    return units.mbit_per_s(record.bytes_in + record.bytes_out, record.window_s)
+    return _spread(
+        [units.mbit_per_s(record.bytes_in + record.bytes_out, record.window_s) for record in records]
+    )
 
 
 def _spread(values: Sequence[float]) -> curve.Spread:
@@ -439,9 +467,7 @@ def _level(
         second=_spread([terms.second(record) for record in records]),
         operations_s=_spread([record.operations_s for record in records]),
         network_share=_network_share(records) if terms.below_cache else None,
-        below_cache_mbit_s=_spread([_mbit_below_cache_per_s(record) for record in records])
-        if terms.below_cache
-        else None,
+        below_cache_mbit_s=_below_cache_mbit_s(records) if terms.below_cache else None,
         passes_a_client=passes,
         clients_took_part=min(record.clients - left(record) for record in records),
         clients_left=sum(left(record) for record in records),
@@ -471,6 +497,7 @@ def _level(
         others_cpus=others_cpus(records),
         waiting_share=waiting,
         thinking_share=fmean(map(thinking_share, records)),
+        is_held_by_thinking=all(is_held_by_thinking(record, suite.think_time_s) for record in records),
         hidden_speed=hidden,
         hidden_speed_is_loose=trust.is_loose(hidden, least),
         overdue_at_end=sum(record.overdue_at_end or 0 for record in records),

@@ -30,12 +30,12 @@ from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures import generator
 from serverdyno.report.figures.fates import is_failing
 from serverdyno.report.figures.open_load import kept_up
-from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.figures.sides import sides
 from serverdyno.report.model import Answer, Cell, Column, Finding, Labels, Part, Section, Table
 from serverdyno.report.parts import NAME
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import response_times
+from serverdyno.report.subjects import open_load, response_times
 from serverdyno.report.subjects.differences import reason
 from serverdyno.report.subjects.limits import LIMITED_BY, named, no_limit_words
 from serverdyno.store.records import LevelRecord
@@ -49,6 +49,8 @@ SEARCH = (
 )
 BUSY_SHARE = 0.9
 """Busy share at which the busiest generator thread is named as the limit."""
+FAR = 2
+"""Largest factor between what the connections carry and the lowest rate that failed: waiting comes before the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Searched:
 
     None: a search is not over, or ended at the border of its range. An end of the interval beyond that range is also
     None. `by_generator`: the generator may have caused at least half of the failed trials near the capacity.
+    `too_few`: what the connections carry at most, if they were the limit; else empty.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Searched:
     low_per_s: float | None
     high_per_s: float | None
     by_generator: bool
+    too_few: str = ""
 
     @property
     def ends(self) -> set[capacity.End | None]:
@@ -147,7 +151,7 @@ def next_rate(suite: Suite, records: Sequence[LevelRecord]) -> int | None:
 
 def _capacities(results: Results) -> Capacities:
     source, suite = results.source, results.source.head.suite
-    found = tuple(_searched(source, name) for name in source.configuration_names)
+    found = tuple(_with_connections(_searched(source, name), results) for name in source.configuration_names)
     return Capacities(
         _objective(suite), _range(suite), suite.terms.operations, found, _compared(results, found)
     )
@@ -261,6 +265,24 @@ def _searched(source: Source, name: str) -> Searched:
     return Searched(name, trials, estimates, rate, low, high, _by_generator(trials, high))
 
 
+def _with_connections(searched: Searched, results: Results) -> Searched:
+    """Return a search with what its connections carry at most, if they limited the trials near the capacity."""
+    level = _crowded(searched, results.of(searched.name))
+    if level is None or searched.by_generator:
+        return searched
+    return replace(searched, too_few=f" {open_load.too_few(results.of(searched.name), level, results.terms)}")
+
+
+def _crowded(searched: Searched, result: ConfigurationResult) -> LevelFigures | None:
+    """Return the lowest rate for which the connections were too few; None if other trials failed far below."""
+    failed = [trial.rate_per_s for trial in searched.trials if not trial.held]
+    level = next((each for each in result.finished if result.connections_needed(each) is not None), None)
+    if level is None or level.open is None or not level.open.service_ms:
+        return None
+    most_per_s = level.open.connections / level.open.service_ms * units.MS_PER_S
+    return level if most_per_s <= FAR * min(failed, default=0) else None
+
+
 def _by_generator(trials: Sequence[TrialFigures], high_per_s: float | None) -> bool:
     failed = [each for each in trials if not each.held]
     lowest = min((each.rate_per_s for each in failed), default=0)
@@ -354,7 +376,8 @@ def _row(searched: Searched) -> tuple[Cell, ...]:
     held = [found.held_per_s for found in searched.estimates.values()]
     known = [rate for rate in held if rate is not None]
     ends = sorted({"not over" if end is None else f"{end}" for end in searched.ends})
-    least = "at least" if searched.by_generator and searched.rate_per_s is not None else ""
+    limited = searched.by_generator or searched.too_few
+    least = "at least" if limited and searched.rate_per_s is not None else ""
     return (
         Cell(searched.name),
         Cell(wording.rate(searched.rate_per_s), least, strong=True),
@@ -451,8 +474,8 @@ def _claim(searched: Searched, found: Capacities) -> str:
     if not searched.trials:
         return f"{name}: no trial finished."
     if searched.ends == {End.LOWEST_FAILS}:
-        words = f"{name} does not hold {found.objective.words} at the lowest rate allowed"
-        return f"{words}, {within.lowest_per_s:,} {found.operations}/s{_generator_words(searched, found)}."
+        words = f"{name} does not hold {found.objective.words} at the lowest rate allowed, {within.lowest_per_s:,}"
+        return f"{words} {found.operations}/s{_generator_words(searched, found)}.{searched.too_few}"
     if searched.ends == {End.HIGHEST_HOLDS}:
         return (
             f"{name} still {holds} at the highest rate allowed, {within.highest_per_s:,} {found.operations}/s; its "
@@ -460,10 +483,10 @@ def _claim(searched: Searched, found: Capacities) -> str:
         )
     if searched.rate_per_s is None:
         return f"{name}: {_disagreement(searched)}, so its capacity is not known."
-    least = "at least " if searched.by_generator else ""
+    least = "at least " if searched.by_generator or searched.too_few else ""
     rate = f"{least}{wording.rate(searched.rate_per_s)} {found.operations}/s"
     words = f"{name} {holds} up to {rate} ({_interval(searched)})"
-    return f"{words}{_generator_words(searched, found)}.{_budget(searched, found)}"
+    return f"{words}{_generator_words(searched, found)}.{searched.too_few}{_budget(searched, found)}"
 
 
 def _interval(searched: Searched) -> str:
@@ -493,6 +516,8 @@ def _limit(found: Capacities, results: Results) -> str:
 def _limit_of(searched: Searched, result: ConfigurationResult) -> str:
     if searched.by_generator:
         return LIMITED_BY[Limit.GENERATOR]
+    if searched.too_few:
+        return LIMITED_BY[Limit.CONNECTIONS]
     failed = {trial.rate_per_s for trial in searched.trials if not trial.held}
     first = next((level for level in result.finished if level.load in failed), None)
     seen = () if first is None else result.limits_of(first)

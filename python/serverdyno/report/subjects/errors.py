@@ -12,7 +12,7 @@ from serverdyno.plan.protocols.http import BODILESS, EMPTY_HINT, HTTP
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.plan.spelling import in_plan, is_of_options
 from serverdyno.report.basis import Over, basis
-from serverdyno.report.figures import operations
+from serverdyno.report.figures import fates, operations
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
 from serverdyno.report.parts import NAME, always, errors_cell, level_column, level_figures, lines_of, named
@@ -220,13 +220,24 @@ def _unanswered_in(results: Results) -> str:
 
 
 def _starved_in(results: Results) -> str:
-    found = [level for level in results.levels if level.clients_starved]
-    if not found:
-        return ""
     all_levels = wording.plural(len(results.levels), "load level")
+    starved = [level for level in results.levels if level.clients_starved]
+    found = [level for level in starved if not _only_failed(results, level)]
+    failed = len(starved) - len(found)
+    each = f"each {results.terms.operation} of some clients failed (C)"
+    words = f" At {failed:,} of {all_levels}, {each}." if failed else ""
+    if not found:
+        return words
     most = max(found, key=lambda level: level.clients_starved / level.clients)
     why = _why_starved(results, most) if results.work.uses_documents else ""
-    return f" At {len(found):,} of {all_levels}, clients waited for the whole window and completed nothing (C).{why}"
+    waited = "clients waited for the whole window and completed nothing (C)"
+    return f"{words} At {len(found):,} of {all_levels}, {waited}.{why}"
+
+
+def _only_failed(results: Results, level: LevelFigures) -> bool:
+    """Return whether no client of a level waited in vain: those without a success had errors alone."""
+    records = results.records(level.configuration, level.index)
+    return all(fates.only_failed(record) == fates.starved(record) for record in records)
 
 
 def _why_starved(results: Results, level: LevelFigures) -> str:
@@ -391,6 +402,10 @@ def starved(results: Results) -> list[str]:
     if not levels:
         return []
     levels.sort(key=lambda level: -level.clients_starved / level.clients)
+    one = results.terms.operation
+    fate = f"but completed no {one} in the window"
+    if all(_only_failed(results, level) for level in levels):
+        fate = f"but each {one} of theirs in the window failed"
     which = named(
         [
             f"{level.configuration} with {level.at} "
@@ -400,8 +415,8 @@ def starved(results: Results) -> list[str]:
     )
     return [
         f"Up to {levels[0].clients_starved:,} of {levels[0].clients:,} clients completed nothing at {len(levels):,} of "
-        f"{wording.plural(len(results.levels), 'load level')}. These clients stayed, but completed no "
-        f"{results.terms.operation} in the window: {which}. These levels are marked C: "
+        f"{wording.plural(len(results.levels), 'load level')}. These clients stayed, "
+        f"{fate}: {which}. These levels are marked C: "
         "throughput and response times describe the other clients only."
     ]
 

@@ -20,6 +20,7 @@ LIMITED_BY = {
     Limit.SERVER: "the server's CPU",
     Limit.DISK: "the disk",
     Limit.OFFERED: "the offered rate",
+    Limit.CONNECTIONS: "the number of connections",
     Limit.THINKING: "the clients' think time or pace",
     Limit.ROUND_TRIP: "latency",
     Limit.UNSEEN: "latency or locks",

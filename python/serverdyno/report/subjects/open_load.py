@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations
 
-from serverdyno import wording
+from serverdyno import units, wording
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.trust import FAILED_SHARE, HIDDEN_SPEED, Mark, hidden_speed, waiting_share
@@ -22,7 +22,7 @@ from serverdyno.report.figures.open_load import kept_up, unanswered
 from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.figures.sides import sides
 from serverdyno.report.model import Answer, Cell, Column, Finding, Labels, Part, Section, Table
-from serverdyno.report.parts import NAME, errors_cell, level_column, spread_cell
+from serverdyno.report.parts import NAME, errors_cell, level_column, named, spread_cell
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import errors, limits, response_times, times_compared
 from serverdyno.report.subjects.times_compared import (
@@ -51,8 +51,6 @@ PEAKS = (
     "{connections} before the "
     "runs, in a window of {window}: {listed} {unit}."
 )
-MOST_NAMED = 4
-"""Maximum number of load levels in one sentence."""
 LAWS = {"poisson": "at random (Poisson)", "uniform": "at even intervals"}
 
 
@@ -274,7 +272,7 @@ def _kept(result: ConfigurationResult, terms: Terms) -> str:
     if kept:
         best = kept[-1]
         words.insert(0, f"{result.name} kept up with {best.load:,} {terms.rate_unit}{_times(best)}.")
-    elif not failing:
+    elif not failing and not _crowded(result):
         return (
             f"{result.name} kept up with none of the offered rates, so its response times are not meaningful."
         )
@@ -282,9 +280,38 @@ def _kept(result: ConfigurationResult, terms: Terms) -> str:
 
 
 def _behind(result: ConfigurationResult, terms: Terms) -> str:
-    behind = [f"{level.load:,}" for level in result.finished if level.open and not level.open.kept_up]
+    """Return the rates that the server did not keep up with, and those for which the connections were too few."""
+    crowded = _crowded(result)
+    behind = [
+        f"{level.load:,}"
+        for level in result.finished
+        if level.open and not level.open.kept_up and level not in crowded
+    ]
     rates = f"{wording.listing(behind)} {terms.rate_unit}"
-    return f"{result.name} did not keep up with {rates}." if behind else ""
+    words = [f"{result.name} did not keep up with {rates}."] if behind else []
+    if crowded:
+        at = wording.listing([f"{level.load:,}" for level in crowded])
+        words.append(f"{result.name} at {at} {terms.rate_unit}: {too_few(result, crowded[-1], terms)}")
+    return " ".join(words)
+
+
+def _crowded(result: ConfigurationResult) -> list[LevelFigures]:
+    return [level for level in result.finished if result.connections_needed(level) is not None]
+
+
+def too_few(result: ConfigurationResult, level: LevelFigures, terms: Terms) -> str:
+    """Return how much the connections can carry at most, and how many the rate needs."""
+    found, needed = level.open, result.connections_needed(level)
+    assert found is not None and found.service_ms is not None and needed is not None
+    connections = wording.plural(found.connections, terms.server_of_arrivals)
+    most = wording.rate(found.connections / found.service_ms * units.MS_PER_S)
+    words = (
+        f"{connections} can't carry more than {most} {terms.rate_unit}, because {terms.operations} took "
+        f"{wording.significant(found.service_ms)} ms each and all were busy. Use --clients "
+        f"{-(-needed // level.threads)} for {level.load:,} {terms.rate_unit}."
+    )
+    known = result.lighter_service_ms(level) is not None
+    return words if known else f"{words} If {terms.operations} then take longer, the server is the limit."
 
 
 def _times(level: LevelFigures) -> str:
@@ -352,14 +379,16 @@ def _schedule(results: Results, tables: Labels) -> list[Finding]:
 
 def caveats(results: Results) -> list[str]:
     """Return a caveat on levels at which a server fell behind, where response times depend on the level's length."""
-    behind = [
-        f"{level.configuration} at {level.at}" for level in results.levels if Mark.BEHIND in level.marks
-    ]
-    if not behind:
-        return []
-    named = f"{wording.listing(behind[:MOST_NAMED])}{' and others' if len(behind) > MOST_NAMED else ''}"
+    crowded = [level for result in results.configurations for level in _crowded(result)]
+    marked = [level for level in results.levels if Mark.BEHIND in level.marks]
+    connections = f"{results.terms.server_of_arrivals}s"
+    causes = {
+        "The server did not keep up": [level for level in marked if level not in crowded],
+        f"The {connections} were too few for the rate": [level for level in marked if level in crowded],
+    }
     return [
-        f"The server did not keep up at {wording.plural(len(behind), 'load level')}. Its response times "
-        "there "
-        f"grow with the length of the load level, and are marked B: {named}."
+        f"{cause} at {wording.plural(len(levels), 'load level')}. Response times there grow with the length of the "
+        f"load level, and are marked B: {named([f'{level.configuration} at {level.at}' for level in levels])}."
+        for cause, levels in causes.items()
+        if levels
     ]
