@@ -47,11 +47,14 @@ class Target:
         identity: tuple[str, str] | None = None,
         access_key: tuple[str, str, str | None] | None = None,
         timeout_s: float = 10.0,
+        max_rate_per_s: float | None = None,
+        turn: int = 0,
     ) -> Target:
         """Resolve the URL in the section `target` of a document (JSON) once, and prove consent unless it is loopback.
 
         `crates/engine/src/kinds/` defines the section. `access_key` is the ID, secret and session token for S3; without
         it, requests are anonymous. `timeout_s` bounds the opening, and each later look.
+        Requests to an S3 server keep `max_rate_per_s`, after the requests of `turn` other processes.
 
         Raises ValueError (not a usable section or URL; every problem, a line each), OSError (does not resolve or
         connect), AnswerError (did not answer the request for consent), PermissionError (no consent; the message
@@ -61,6 +64,7 @@ class Target:
     section: dict[str, Any]  # as it was opened
     url: str
     timeout_s: float
+    max_rate_per_s: float | None
     address: str  # "127.0.0.1:8080", the one that was checked and is used
     loopback: bool
     answers_in_grace: (

@@ -347,3 +347,71 @@ def test_a_key_that_may_not_list_uploads_leaves_nothing_if_no_object_is_uploaded
     said = done.stderr
     assert done.returncode == 0 and "could not be removed" not in said, said
     assert asked_for_uploads and not any("serverdyno-clients-" in path for path in asked_for_uploads)
+
+
+def refusing(status: int, content: bytes, headers: dict[str, str] | None = None, method: str = "PUT") -> Any:
+    """Return a proxy's answers: a refusal of each request with this method, or of all if it is empty."""
+
+    def answered(asked: Asked) -> Answer:
+        if method in ("", asked.method):
+            return status, XML | (headers or {}), content
+        return asked.passed_on()
+
+    return answered
+
+
+def without_checksums(asked: Asked) -> Answer:
+    """Refuse headers with checksums, as older servers do."""
+    if any(name.lower().startswith("x-amz-checksum") for name in asked.headers):
+        return 501, XML, b"<Error><Code>NotImplemented</Code><Message>A header you provided</Message></Error>"
+    return asked.passed_on()
+
+
+LOCKED = b"<Error><Code>AccessDenied</Code><Message>Denied \x1b[1mby object lock.</Message></Error>"
+REGION = b"<Error><Code>AuthorizationHeaderMalformed</Code><Region>moon-1</Region></Error>"
+CLEAR = b"<html><title>400 The plain HTTP request was sent to HTTPS port</title></html>"
+NAMED = b"<Error><Code>InvalidBucketName</Code></Error>"
+
+
+@pytest.mark.parametrize(
+    ("answered", "expected"),
+    [
+        (refusing(413, b"<html></html>"), ("status 413", "client_max_body_size", "--part-bytes")),
+        (without_checksums, ("NotImplemented: A header you provided", "--checksum none")),
+        (refusing(403, LOCKED), ("AccessDenied: Denied [1mby object lock.", "retention")),
+        (refusing(400, REGION, method=""), ("region is moon-1", "give --region")),
+        (refusing(301, b"", {"x-amz-bucket-region": "moon-2"}, ""), ("region is moon-2", "give --region")),
+        (refusing(400, CLEAR, method=""), ("status 400: plain HTTP request", "use s3s://")),
+        (refusing(400, NAMED, method=""), ("InvalidBucketName", "3 to 63 characters")),
+    ],
+)
+def test_a_refusal_is_told_with_what_its_server_says(
+    home: Home, answered: Callable[[Asked], Answer], expected: tuple[str, ...]
+) -> None:
+    open_to_all = start_s3()
+    try:
+        with s3_proxy(open_to_all.port, answered) as port:
+            told = refused(home.here("objects", f"s3://127.0.0.1:{port}/volume1", *SHORT))
+    finally:
+        open_to_all.stop()
+    said = " ".join(told.split())
+    assert all(words in said for words in expected), told
+    assert "\x1b" not in told and "permissions to put" not in said
+
+
+@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "AWS_REGION"])
+def test_a_carriage_return_in_a_variable_is_named(home: Home, name: str) -> None:
+    told = refused(home.here("objects", "s3://127.0.0.1:1/volume1", *SHORT, **{name: "hidden\r"}))
+    assert f"the variable {name} has a blank or a line break" in told and "hidden" not in told, told
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("s3://volume1/a", "volume1 was taken for the host: a bucket is s3://HOST:PORT/volume1/a"),
+        ("s3://127.0.0.1:1/volume1/a//b", "the prefix has an empty part"),
+    ],
+)
+def test_a_url_that_means_another_place_is_refused(home: Home, url: str, expected: str) -> None:
+    told = refused(home.here("objects", url, *SHORT))
+    assert expected in " ".join(told.split()), told

@@ -38,6 +38,9 @@ pub struct Secrets {
     pub access_key: Option<(String, String, Option<String>)>,
     /// Time limit for name look-up, connections and the request for consent; None: the default.
     pub timeout_ns: Option<u64>,
+    /// Maximum rate of requests before load, and the number of processes that ask before this one.
+    pub max_rate_per_s: Option<f64>,
+    pub turn: usize,
 }
 
 impl Secrets {
@@ -46,6 +49,8 @@ impl Secrets {
         let usual = BeforeLoad::from(self.consent_token.as_deref());
         BeforeLoad {
             timeout_ns: self.timeout_ns.unwrap_or(usual.timeout_ns),
+            max_rate_per_s: self.max_rate_per_s,
+            turn: self.turn,
             ..usual
         }
     }

@@ -46,6 +46,11 @@ pub trait Protocol {
     /// Performs `op`, whose intended start is `start_ns` of the monotonic clock.
     fn perform(&mut self, op: &Self::Op, start_ns: u64) -> impl Future<Output = Performed>;
 
+    /// Returns the part of the last operation's time in which the bound of the rate postponed further requests.
+    fn postponed_ns(&self) -> u64 {
+        0
+    }
+
     /// Waits until `due_ns` while no operation is under way. Protocols with server-initiated messages handle them
     /// meanwhile.
     fn idle_until(&mut self, executor: &Executor, due_ns: u64) -> impl Future<Output = ()> {

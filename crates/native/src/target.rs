@@ -36,13 +36,14 @@ pub struct Target {
     pub(crate) inner: Arc<OpenTarget>,
     url: String,
     timeout: Duration,
+    max_rate_per_s: Option<f64>,
 }
 
 #[pymethods]
 impl Target {
     #[staticmethod]
     #[allow(clippy::too_many_arguments)] // Each secret has its name in Python.
-    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None, access_key=None, timeout_s=10.0))]
+    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None, access_key=None, timeout_s=10.0, max_rate_per_s=None, turn=0))]
     fn open(
         py: Python<'_>,
         protocol: &str,
@@ -53,8 +54,13 @@ impl Target {
         identity: Option<(String, String)>,
         access_key: Option<(String, String, Option<String>)>,
         timeout_s: f64,
+        max_rate_per_s: Option<f64>,
+        turn: usize,
     ) -> PyResult<Self> {
         let timeout = checked_timeout(timeout_s)?;
+        if !max_rate_per_s.is_none_or(|rate| rate > 0.0) {
+            return Err(PyValueError::new_err("max_rate_per_s must be above 0"));
+        }
         let section: Value =
             serde_json::from_str(section).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let url = section["url"].as_str().unwrap_or_default().to_owned();
@@ -64,6 +70,8 @@ impl Target {
             ticket,
             access_key,
             timeout_ns: Some(nanoseconds(timeout)),
+            max_rate_per_s,
+            turn,
             identity: identity.map(|(certificate, key)| Identity { certificate, key }),
         };
         let protocol = protocol.to_owned();
@@ -76,6 +84,7 @@ impl Target {
             inner: Arc::new(inner),
             url,
             timeout,
+            max_rate_per_s,
         })
     }
 
@@ -97,6 +106,11 @@ impl Target {
     #[getter]
     fn timeout_s(&self) -> f64 {
         self.timeout.as_secs_f64()
+    }
+
+    #[getter]
+    fn max_rate_per_s(&self) -> Option<f64> {
+        self.max_rate_per_s
     }
 
     #[getter]

@@ -1,7 +1,7 @@
 //! Remedies for errors, one row each. Settings have their names in plans and URLs. The first row that applies counts.
 
 use crate::client::Payload;
-use crate::code::{is_of_server, name_in, status_in};
+use crate::code::{is_of_server, name_in, status_in, text_in};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_net::tls::IN_PLAIN_HTTP;
 
@@ -10,6 +10,7 @@ use dyno_net::tls::IN_PLAIN_HTTP;
 pub(crate) struct Circumstances {
     pub is_anonymous: bool,
     pub payload: Payload,
+    pub has_checksum: bool,
     pub is_secure: bool,
     /// Requests name the bucket in the host's name.
     pub is_virtual: bool,
@@ -37,6 +38,10 @@ fn virtual_host(is: &Circumstances) -> bool {
 const VIRTUAL: &str =
     "With --addressing virtual the server must know the bucket in the host's name (its own domain is a setting, \
      such as MINIO_DOMAIN): set it, or use --addressing path. If the server does know it, create the bucket.";
+
+fn checksum(is: &Circumstances) -> bool {
+    is.has_checksum && !chunked(is)
+}
 
 fn chunked(is: &Circumstances) -> bool {
     is.payload == Payload::Chunked
@@ -76,7 +81,8 @@ const ROWS: &[Row] = &[
     Row {
         names: &["AuthorizationHeaderMalformed", "PermanentRedirect", "BucketRegionError", "TemporaryRedirect"],
         circumstance: always,
-        text: "The bucket is in another region: give --region REGION, and use the endpoint of that region.",
+        text: "The bucket is in another region: give --region with the name that the server expects. In a cloud, the endpoint \
+               must be that region's, too.",
     },
     Row {
         names: &["NoSuchBucket", "InvalidBucketName", "MethodNotAllowed", "NoSuchKey"],
@@ -84,7 +90,12 @@ const ROWS: &[Row] = &[
         text: VIRTUAL,
     },
     Row {
-        names: &["NoSuchBucket", "InvalidBucketName"],
+        names: &["InvalidBucketName"],
+        circumstance: always,
+        text: "The server takes no bucket of this name. S3's names have 3 to 63 characters, only a-z, 0-9, - and dots.",
+    },
+    Row {
+        names: &["NoSuchBucket"],
         circumstance: always,
         text: "Create the bucket, or check the URL (s3://HOST[:PORT]/BUCKET). If the server expects the bucket in the host's name, \
                give --addressing virtual.",
@@ -98,13 +109,19 @@ const ROWS: &[Row] = &[
     Row {
         names: &["SlowDown", "RequestLimitExceeded", "TooManyRequests", "ServiceUnavailable"],
         circumstance: always,
-        text: "The server limits the rate of requests: use fewer clients or a lower rate. In a load level \
-               nothing is repeated.",
+        text: "The server limits the rate of requests: give --max-rate below the limit, which holds for the whole \
+               run, or use fewer clients. In a load level nothing is repeated.",
     },
     Row {
         names: &["NotImplemented", "InvalidRequest", "InvalidArgument", "InvalidDigest", "XAmzContentSHA256Mismatch"],
         circumstance: chunked,
         text: "The server may not support payloads in chunks: try --payload unsigned or --payload signed.",
+    },
+    Row {
+        names: &["NotImplemented", "InvalidRequest", "InvalidArgument"],
+        circumstance: checksum,
+        text: "The server may not know the checksum headers of a PUT: try --checksum none. Otherwise it lacks one of the \
+               operations: see --mix.",
     },
     Row {
         names: &["EntityTooSmall"],
@@ -120,12 +137,22 @@ const ROWS: &[Row] = &[
 
 /// Returns a suggested remedy for a failure, or None if there is nothing to add to its message.
 pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
+    if let Some(text) = text_in(failure).and_then(|text| of_text(failure, &text.to_ascii_lowercase())) {
+        return Some(text);
+    }
     let name = match (name_in(failure), status_in(failure)) {
         (Some(name), _) => name,
         // The response to HEAD has no body, so it has no code.
         (None, Some(403)) => "AccessDenied",
         (None, Some(301 | 307)) => "PermanentRedirect",
         (None, Some(503)) => "ServiceUnavailable",
+        (None, Some(501)) => "NotImplemented",
+        (None, Some(413)) => {
+            return Some(
+                "The server or a proxy before it accepts no body of this size: raise its limit (nginx: \
+                 client_max_body_size, 0 for none), or give a smaller --size, or --part-bytes below the limit.",
+            )
+        }
         (None, Some(_)) => return of_fault(failure, is),
         (None, None) => return of_fault(failure, is).or_else(|| of_http(failure, is)),
     };
@@ -133,6 +160,21 @@ pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static s
         .iter()
         .find(|row| row.names.contains(&name) && (row.circumstance)(is));
     row.map(|row| row.text).or_else(|| of_fault(failure, is))
+}
+
+/// Returns a hint for what a server says in words, in lower case.
+fn of_text(failure: &Failure, text: &str) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    match status_in(failure) {
+        Some(400) if has(&["https port", "https server"]) => {
+            Some("The port speaks TLS: use s3s:// in place of s3://.")
+        }
+        Some(403 | 200) if has(&["object lock", "object-lock", "retention", "legal hold", "worm"]) => Some(
+            "The bucket has Object Lock: what is put there can't be removed before its retention ends. Use a bucket \
+             without it.",
+        ),
+        _ => None,
+    }
 }
 
 fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
@@ -214,12 +256,13 @@ fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::failure;
+    use crate::code::{explained, failure};
 
     fn check(failure: impl Into<Failure>, payload: Payload, expected: &str) {
         let is = Circumstances {
             is_anonymous: false,
             payload,
+            has_checksum: true,
             is_secure: false,
             is_virtual: false,
         };
@@ -239,5 +282,23 @@ mod tests {
         check(Fault::ListWrong, Payload::Signed, "--part-bytes");
         check(failure(500, Some("InternalError")), Payload::Signed, "its log");
         check(failure(403, Some("AccessDenied")), Payload::Signed, "permissions");
+        check(failure(501, None), Payload::Unsigned, "--checksum none");
+        check(failure(413, None), Payload::Unsigned, "client_max_body_size");
+        check(
+            failure(400, Some("InvalidBucketName")),
+            Payload::Signed,
+            "3 to 63",
+        );
+        let locked = explained(
+            failure(403, Some("AccessDenied")),
+            "protected by object lock.\r\n",
+        );
+        assert!(
+            locked
+                .to_string()
+                .ends_with("AccessDenied: protected by object lock."),
+            "{locked}"
+        );
+        check(locked, Payload::Signed, "retention");
     }
 }

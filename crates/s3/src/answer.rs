@@ -45,6 +45,8 @@ pub struct Answer {
     /// `Content-Length`; in the response to HEAD, the length of the object.
     pub length: Option<u64>,
     tag: Vec<u8>,
+    /// `x-amz-bucket-region`.
+    region: Vec<u8>,
     xml: Vec<u8>,
     is_head: bool,
     is_too_large: bool,
@@ -56,6 +58,7 @@ impl Answer {
         self.status = 0;
         self.length = None;
         self.tag.clear();
+        self.region.clear();
         self.xml.clear();
         self.xml.shrink_to(KEPT_BYTES);
         self.is_head = is_head;
@@ -71,6 +74,14 @@ impl Answer {
     /// Returns the ETag header's text.
     pub(crate) fn tag_text(&self) -> Option<String> {
         std::str::from_utf8(&self.tag)
+            .ok()
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+    }
+
+    /// Returns the bucket's region that the headers name.
+    pub(crate) fn region(&self) -> Option<String> {
+        std::str::from_utf8(&self.region)
             .ok()
             .filter(|text| !text.is_empty())
             .map(str::to_owned)
@@ -108,6 +119,11 @@ impl Body for Answer {
             14 if name.eq_ignore_ascii_case(b"content-length") => {
                 let text = std::str::from_utf8(value).ok();
                 self.length = text.and_then(|text| text.trim_ascii().parse().ok());
+            }
+            19 if name.eq_ignore_ascii_case(b"x-amz-bucket-region") => {
+                self.region.clear();
+                self.region
+                    .extend_from_slice(&value[..value.len().min(MOST_TAG_BYTES)]);
             }
             _ => {}
         }

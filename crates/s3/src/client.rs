@@ -4,17 +4,20 @@
 //! arrive. Every length in a response is limited, and an error is reported by the name that the server gave.
 
 use crate::answer::{Answer, Content, Tag};
+use crate::call::Call;
 use crate::checksum::Checksum;
-use crate::code::{failure, name_in, Broken};
+use crate::code::{explained, failure, name_in, Broken};
 use crate::documents::{self, Deleted, Page, Upload, UploadsPage};
 use crate::encode::{decimal, escape, escape_xml};
 use crate::framing::{body_hash, payload_hash, Frames, SIGNED_TRAILER, UNSIGNED_TRAILER};
-use crate::request::{Kind, Request, RequestCounts};
+use crate::pace::Pace;
+use crate::request::{Kind, Request};
 use crate::sign::{RequestHead, Signer, EMPTY_SHA256, UNSIGNED};
 use crate::xml::Malformed;
 use base64::prelude::{Engine, BASE64_STANDARD};
 use dyno_http::{Body, Connection, Exchange, Transport};
-use dyno_measure::{unix_s, Failure, Fault};
+use dyno_measure::{monotonic_ns, unix_s, Failure, Fault};
+use dyno_net::Executor;
 use md5::{Digest, Md5};
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -49,40 +52,6 @@ pub struct Settings {
     pub is_secure: bool,
 }
 
-/// One operation: when it began, and the cost of all its requests.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Call {
-    pub start_ns: u64,
-    pub cost: Exchange,
-    pub requests: RequestCounts,
-}
-
-impl Call {
-    #[must_use]
-    pub fn new(start_ns: u64) -> Self {
-        Self {
-            start_ns,
-            ..Self::default()
-        }
-    }
-
-    /// Adds the cost of requests that were made at the same time.
-    pub fn merge(&mut self, other: &Self) {
-        self.add(&other.cost);
-        self.requests.add(&other.requests);
-    }
-
-    fn add(&mut self, cost: &Exchange) {
-        let sum = &mut self.cost;
-        sum.received_bytes += cost.received_bytes;
-        sum.sent_bytes += cost.sent_bytes;
-        sum.connections += cost.connections;
-        sum.connect_ns = sum.connect_ns.or(cost.connect_ns);
-        sum.handshake = sum.handshake.or(cost.handshake);
-        sum.reconnected |= cost.reconnected;
-    }
-}
-
 /// What a GET or HEAD returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fetched {
@@ -105,6 +74,7 @@ pub struct Client<T: Transport> {
     connection: Connection<T>,
     settings: Rc<Settings>,
     signer: Rc<RefCell<Signer>>,
+    pace: Option<(Pace, Executor)>,
     path: Vec<u8>,
     head: Vec<u8>,
     answer: Answer,
@@ -117,9 +87,29 @@ impl<T: Transport> Client<T> {
             connection: connection.sending_at_once(),
             settings,
             signer,
+            pace: None,
             path: Vec::new(),
             head: Vec::new(),
             answer: Answer::default(),
+        }
+    }
+
+    /// Sets the bound of the rate that all requests keep.
+    #[must_use]
+    pub(crate) fn paced(self, pace: Option<(Pace, Executor)>) -> Self {
+        Self { pace, ..self }
+    }
+
+    /// Waits until the next request is permitted, and counts it.
+    async fn take_turn(&self, call: &mut Call) {
+        let Some((pace, executor)) = &self.pace else {
+            return;
+        };
+        let turn_ns = pace.take();
+        if !std::mem::take(&mut call.is_due) {
+            let begun_ns = monotonic_ns();
+            executor.sleep_until(turn_ns).await;
+            call.start_ns += monotonic_ns() - begun_ns;
         }
     }
 
@@ -219,10 +209,17 @@ impl<T: Transport> Client<T> {
             ..Request::new(Kind::DeleteObjects, "")
         };
         self.ask(&request, &Sent::Text(&text), call).await?;
-        let Deleted { failed, code } = self.document(documents::deleted)?;
+        let Deleted {
+            failed,
+            code,
+            message,
+        } = self.document(documents::deleted)?;
         match failed {
             0 => Ok(()),
-            _ => Err(failure(200, code.as_deref())),
+            _ => Err(explained(
+                failure(200, code.as_deref()),
+                message.as_deref().unwrap_or_default(),
+            )),
         }
     }
 
@@ -416,7 +413,12 @@ impl<T: Transport> Client<T> {
     fn judge(&self) -> Result<(), Failure> {
         match self.answer.status {
             200..300 => Ok(()),
-            status => Err(failure(status, self.code().as_deref())),
+            status => {
+                let code = self.code();
+                let refused = failure(status, code.as_deref());
+                Err(documents::cause(&self.answer, code.as_deref())
+                    .map_or(refused, |text| explained(refused, &text)))
+            }
         }
     }
 
@@ -441,6 +443,7 @@ impl<T: Transport> Client<T> {
         body: &mut impl Body,
         call: &mut Call,
     ) -> Result<Exchange, Failure> {
+        self.take_turn(call).await;
         self.write_path(request.key);
         let mut cost = Exchange::default();
         let exchanged = match sent {

@@ -1,6 +1,6 @@
 //! Errors of S3 servers, by the names of their codes.
 
-use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, plain_text, Detail, Failure, Fault, KeptTexts, ProtocolStatus, StatusTable};
 
 /// Codes that messages name (Amazon's "List of error codes", as far as these requests can cause them, and
 /// codes of other servers). Only append to the list: failures contain indices into it.
@@ -52,14 +52,29 @@ const CODES: &[&str] = &[
     "XMinioStorageFull",
 ];
 
-/// Bit position of a code's number, counted from 1, in a failure; the HTTP status is below it.
+/// Codes whose cause is in the server's message. It is shown for unknown codes, too.
+const EXPLAINED: &[&str] = &[
+    "AccessDenied",
+    "AuthorizationHeaderMalformed",
+    "InvalidArgument",
+    "InvalidRequest",
+    "NotImplemented",
+    "PermanentRedirect",
+];
+/// Bit positions of a code's number and of a text's, both counted from 1, in a failure; the HTTP status is below them.
 const CODE_SHIFT: u32 = 16;
+const TEXT_SHIFT: u32 = 24;
+/// Maximum length of a server's text in a message.
+const MOST_TEXT_CHARACTERS: usize = 200;
+
+static TEXTS: KeptTexts = KeptTexts::new();
 
 static STATUSES: StatusTable = StatusTable {
     name: "S3",
-    write: |code, formatter| match name_of(code) {
-        Some(name) => write!(formatter, "status {} {name}", code & 0xffff),
-        None => write!(formatter, "status {}", code & 0xffff),
+    write: |code, formatter| {
+        write!(formatter, "status {}", code & 0xffff)?;
+        name_of(code).map_or(Ok(()), |name| write!(formatter, " {name}"))?;
+        text_of(code).map_or(Ok(()), |text| write!(formatter, ": {text}"))
     },
 };
 
@@ -91,8 +106,39 @@ impl From<Broken> for Failure {
 }
 
 fn name_of(code: u32) -> Option<&'static str> {
-    let place = (code >> CODE_SHIFT).checked_sub(1)?;
+    let place = ((code >> CODE_SHIFT) & 0xff).checked_sub(1)?;
     CODES.get(place as usize).copied()
+}
+
+fn text_of(code: u32) -> Option<String> {
+    TEXTS.get((code >> TEXT_SHIFT).checked_sub(1)?)
+}
+
+/// Returns the server's text in a failure.
+pub(crate) fn text_in(failure: &Failure) -> Option<String> {
+    match failure.detail {
+        Detail::Status(status) if status.table.name == STATUSES.name => text_of(status.code),
+        _ => None,
+    }
+}
+
+/// Adds the server's text to a failure if its code does not tell the cause.
+pub(crate) fn explained(failure: Failure, text: &str) -> Failure {
+    let (Detail::Status(status), true) = (
+        failure.detail,
+        name_in(&failure).is_none_or(|name| EXPLAINED.contains(&name)),
+    ) else {
+        return failure;
+    };
+    let text = plain_text(text.trim().as_bytes(), MOST_TEXT_CHARACTERS);
+    if text.is_empty() || status.table.name != STATUSES.name {
+        return failure;
+    }
+    let number = TEXTS.keep(text).saturating_add(1).min(0xff);
+    Failure {
+        detail: Detail::Status(STATUSES.status(status.code | (number << TEXT_SHIFT))),
+        ..failure
+    }
 }
 
 /// Returns the name of the error in a failure; None: the server gave none, or one that is not in the list.

@@ -1,6 +1,6 @@
 //! The XML documents of S3 responses, read as far as the client needs them.
 
-use crate::answer::Tag;
+use crate::answer::{Answer, Tag};
 use crate::xml::{read, End, Malformed};
 
 /// Maximum number of entries of a page: S3's own limit is 1000.
@@ -41,6 +41,8 @@ pub struct Deleted {
     pub failed: usize,
     /// Code of the first of them.
     pub code: Option<String>,
+    /// Its message.
+    pub message: Option<String>,
 }
 
 /// Reads a page of `ListObjectsV2`.
@@ -131,6 +133,9 @@ pub(crate) fn deleted(document: &[u8]) -> Result<Deleted, Malformed> {
             (["DeleteResult", "Error", "Code"], End::Text(code)) => {
                 deleted.code.get_or_insert_with(|| code.into_owned());
             }
+            (["DeleteResult", "Error", "Message"], End::Text(text)) => {
+                deleted.message.get_or_insert_with(|| text.into_owned());
+            }
             (["DeleteResult", "Error"], _) => deleted.failed += 1,
             (["DeleteResult"], _) => is_result = true,
             _ => {}
@@ -193,6 +198,35 @@ pub(crate) fn versioning(document: &[u8]) -> Result<bool, Malformed> {
 /// Returns the code of an error; None: the document is not an error.
 pub(crate) fn error_code(document: &[u8]) -> Option<String> {
     text_of(document, |root| root == "Error", "Code").ok()
+}
+
+/// Returns another text of an error: `Message` or `Region`.
+pub(crate) fn error_text(document: &[u8], name: &str) -> Option<String> {
+    text_of(document, |root| root == "Error", name).ok()
+}
+
+/// Returns what the server says about an error, besides its status and code.
+pub(crate) fn cause(answer: &Answer, code: Option<&str>) -> Option<String> {
+    let xml = answer.xml()?;
+    let is_of_region = matches!(
+        code,
+        None | Some("AuthorizationHeaderMalformed" | "PermanentRedirect")
+    );
+    let region = || error_text(xml, "Region").or_else(|| answer.region());
+    if let Some(region) = is_of_region.then(region).flatten() {
+        return Some(format!("the bucket's region is {region}"));
+    }
+    match code {
+        Some(_) => error_text(xml, "Message"),
+        // The error pages of nginx and of Go's servers.
+        None => [
+            "plain HTTP request was sent to HTTPS port",
+            "Client sent an HTTP request to an HTTPS server",
+        ]
+        .into_iter()
+        .find(|text| xml.windows(text.len()).any(|part| part == text.as_bytes()))
+        .map(str::to_owned),
+    }
 }
 
 fn number(text: &str) -> Result<u64, Malformed> {

@@ -1,6 +1,7 @@
 //! Makes the S3 clients of one event loop: they share a dialer, a receive buffer and a signer.
 
 use crate::client::{Client, Settings};
+use crate::pace::Pace;
 use crate::sign::Signer;
 use dyno_http::{Connecting, Connection, EvenShare, Limits, PlainTcp, TlsOverTcp, Transport};
 use dyno_net::tls::TlsClient;
@@ -17,9 +18,16 @@ pub struct Place {
     pub(crate) settings: Rc<Settings>,
     pub(crate) signer: Rc<RefCell<Signer>>,
     pub(crate) timeout_ns: u64,
+    pub(crate) pace: Option<Pace>,
 }
 
 impl Place {
+    /// Replaces the pace of requests, which is the target's.
+    #[must_use]
+    pub fn paced(self, pace: Option<Pace>) -> Self {
+        Self { pace, ..self }
+    }
+
     fn client<T: Transport>(&self, transport: T) -> Client<T> {
         let connecting = Connecting {
             keep_alive: true,
@@ -35,7 +43,8 @@ impl Place {
             self.buffer.clone(),
             Limits::default(),
         );
-        Client::new(connection, self.settings.clone(), self.signer.clone())
+        let pace = self.pace.clone().map(|pace| (pace, self.executor.clone()));
+        Client::new(connection, self.settings.clone(), self.signer.clone()).paced(pace)
     }
 
     #[must_use]

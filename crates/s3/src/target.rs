@@ -6,9 +6,11 @@
 //! passed.
 
 use crate::advice::{advice, Circumstances};
+use crate::call::Call;
 use crate::checksum::Checksum;
-use crate::client::{Call, Client, Payload, Settings};
+use crate::client::{Client, Payload, Settings};
 use crate::code::name_in;
+use crate::pace::Pace;
 use crate::place::Place;
 use crate::sign::{Credentials, Signer};
 use dyno_http::{PlainTcp, TlsOverTcp, Transport, Trusting};
@@ -27,6 +29,8 @@ const BUFFER_BYTES: usize = 16 * 1024;
 const MAX_DOCUMENT_BYTES: usize = 4096;
 const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
+/// Maximum number of pages that a look reads of one list. Usual servers need one.
+const MOST_PAGES: usize = 64;
 /// S3's limit of a key, less what the names of the workload need.
 const MOST_PREFIX_BYTES: usize = 512;
 
@@ -70,6 +74,7 @@ pub struct S3Target {
     region: String,
     credentials: Option<Credentials>,
     tls: Option<TlsClient>,
+    pace: Option<Pace>,
 }
 
 impl S3Target {
@@ -105,6 +110,9 @@ impl S3Target {
             region: options.region.clone(),
             credentials: options.credentials.clone(),
             tls,
+            pace: asking
+                .max_rate_per_s
+                .map(|rate| Pace::of(address, rate, (1, 1), asking.turn)),
         };
         if token.is_some() || !target.is_loopback() {
             target.ask_consent(parts.authority, token, deadline_ns)?;
@@ -145,6 +153,7 @@ impl S3Target {
         let is = Circumstances {
             is_anonymous: self.credentials.is_none(),
             payload: self.settings.payload,
+            has_checksum: self.settings.checksum.is_some(),
             is_secure: self.settings.is_secure,
             is_virtual: self.settings.base.is_empty(),
         };
@@ -251,6 +260,7 @@ impl S3Target {
             settings: Rc::new(self.settings.clone()),
             signer: Rc::new(RefCell::new(self.signer())),
             timeout_ns,
+            pace: self.pace.clone(),
         }
     }
 
@@ -305,7 +315,10 @@ async fn is_used<T: Transport>(
     call: &mut Call,
 ) -> Result<bool, Failure> {
     let mut from = None;
-    loop {
+    for page in 0.. {
+        if page == MOST_PAGES {
+            return Err(Fault::ResponseTimeout.into());
+        }
         let page = client.list(prefix, from.as_deref(), 1, call).await?;
         if page.entries.iter().any(|entry| entry.key.starts_with(prefix)) {
             return Ok(true);
@@ -316,8 +329,11 @@ async fn is_used<T: Transport>(
         }
     }
     let mut from = None;
-    // Not every server can list uploads, and not every access key may.
-    while let Ok(page) = client.list_uploads(prefix, from.as_ref(), call).await {
+    for _ in 0..MOST_PAGES {
+        // Not every server can list uploads, and not every access key may.
+        let Ok(page) = client.list_uploads(prefix, from.as_ref(), call).await else {
+            break;
+        };
         if page.uploads.iter().any(|(key, _)| key.starts_with(prefix)) {
             return Ok(true);
         }

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Sequence
@@ -69,6 +70,7 @@ def open_target(  # noqa: PLR0913 (what a target is opened with)
             identity=access.identity,
             access_key=access.access_key,
             timeout_s=timeout_s,
+            max_rate_per_s=bounds.max_rate_per_s if bounds else None,
         )
 
     target = _consenting(protocol, access, opened)
@@ -144,9 +146,10 @@ def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str |
 
 
 def _unreachable(url: str, error: OSError) -> ServerError:
-    return ServerError(
-        f"{url} can't be reached: {error.strerror or error}", hint=HINTS.get(error.errno, NOT_RUNNING)
-    )
+    hint = HINTS.get(error.errno, NOT_RUNNING)
+    if error.errno is None and (found := re.match(r"(s3s?)://([\w-]+)(?:/|$)", url)):
+        hint += f" If {found[2]} is the bucket, write {found[1]}://HOST:PORT/{found[2]}."
+    return ServerError(f"{url} can't be reached: {error.strerror or error}", hint=hint)
 
 
 def consent_token() -> str:

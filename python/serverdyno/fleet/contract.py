@@ -87,17 +87,22 @@ class Node(Protocol):
         """End the node's work and release the node."""
 
 
-def opening(
-    target: _native.Target, secret: dict[str, str | None], workspaces: int, load_file: str | None
-) -> dict[str, Any]:
-    """Return the arguments of `open`. `workspaces` is a number unique to this fleet; `load_file` is packed."""
-    return {
+def openings(
+    count: int, target: _native.Target, secret: dict[str, str | None], workspaces: int, load_file: str | None
+) -> list[dict[str, Any]]:
+    """Return the arguments of `open` for each of `count` nodes, which ask in turn.
+
+    `workspaces` is a number unique to this fleet; `load_file` is packed.
+    """
+    wanted = {
         "protocol": target.protocol,
         "section": target.section,
-        "secrets": secret,
         "workspaces": workspaces,
         "load_file": load_file,
     }
+    # This process has asked before all of them.
+    paces = ({"max_rate_per_s": target.max_rate_per_s, "turn": number + 1} for number in range(count))
+    return [wanted | {"secrets": {**secret, **pace}} for pace in paces]
 
 
 def ask_each(

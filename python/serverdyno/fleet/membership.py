@@ -18,7 +18,7 @@ from serverdyno.errors import ConsentError, DynoError, UserError
 from serverdyno.fleet import cluster as backend
 from serverdyno.fleet import facts
 from serverdyno.fleet.cluster import FACTS_S, Cluster, DaskNode
-from serverdyno.fleet.contract import FleetError, ask_each, opening
+from serverdyno.fleet.contract import FleetError, ask_each, openings
 from serverdyno.fleet.fleet import Fleet, placed
 from serverdyno.fleet.folder import FleetFolder
 from serverdyno.fleet.lease import LEASE_S
@@ -138,7 +138,7 @@ def fleet_at(  # noqa: PLR0913 (what a load is made with)
         try:
             check_reach(target, nodes)
             workspaces = secrets.randbits(WORKSPACES_BITS)
-            _open(nodes, target, opening(target, secret, workspaces, load_file))
+            _open(nodes, target, openings(len(nodes), target, secret, workspaces, load_file))
             places = placed(nodes, weights(nodes, generator.weights), _cpus(nodes, generator.threads))
             yield Fleet(places, workspaces, disclosed(folder, nodes))
         finally:
@@ -198,9 +198,9 @@ def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
         )
 
 
-def _open(nodes: list[DaskNode], target: _native.Target, wanted: dict[str, Any]) -> None:
+def _open(nodes: list[DaskNode], target: _native.Target, wanted: list[dict[str, Any]]) -> None:
     """Let each node check by itself that the target consents to load. Raises one error with those of all nodes."""
-    _, problems = ask_each(nodes, "open", [wanted] * len(nodes))
+    _, problems = ask_each(nodes, "open", wanted)
     if not problems:
         return
     text = "\n".join(f"{node.name} can't open {target.url}: {error}" for node, error in problems)

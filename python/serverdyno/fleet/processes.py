@@ -20,7 +20,7 @@ import psutil
 from serverdyno import _native
 from serverdyno._native import SessionError
 from serverdyno.errors import DynoError
-from serverdyno.fleet.contract import Exchange, ask_all, opening
+from serverdyno.fleet.contract import Exchange, ask_all, openings
 from serverdyno.fleet.fleet import Fleet, placed
 from serverdyno.fleet.pipe import MessagePipe, told_or_raised
 from serverdyno.probes.noise import process_cpu_s
@@ -188,7 +188,7 @@ def processes(
         for number in range(count):
             workers.append(WorkerProcess(number, count))
         try:
-            ask_all(workers, "open", [opening(target, secret, workspaces, load_file)] * count)
+            ask_all(workers, "open", openings(count, target, secret, workspaces, load_file))
         except (SessionError, OSError, ValueError) as error:
             raise DynoError(f"a generator process can't open {target.url}: {error}") from error
         own = [cpus[number::count] or cpus for number in range(count)]

@@ -117,7 +117,10 @@ class Worker:
         workspaces: int,
         load_file: str | None,
     ) -> None:
-        """Open the target and check its consent to load. `load_file` is packed."""
+        """Open the target and check its consent to load.
+
+        `secrets` has the other arguments of `Target.open`; `load_file` is packed.
+        """
         pairs = {name: tuple(secrets.get(name) or ()) or None for name in ("identity", "access_key")}
         self._target = _native.Target.open(protocol, json.dumps(section), **{**secrets, **pairs})
         self._link = TargetLink(self._target.address)

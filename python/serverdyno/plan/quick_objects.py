@@ -163,7 +163,15 @@ def _url_problems(url: str, texts: Mapping[str, Any]) -> Iterator[str]:
     if wrong is not None:
         yield f"URL: {wrong}"
     elif "max_rate" not in texts and not is_loopback(url):
-        yield "--max-rate: required, because the target is not on this machine"
+        yield f"--max-rate: required, because the target is not on this machine{_taken_for_host(url)}"
+
+
+def _taken_for_host(url: str) -> str:
+    """Return what to write if the URL may begin with its bucket, as for the AWS CLI; empty if it hardly does."""
+    found = re.match(r"(s3s?)://([\w-]+)(/.*|$)", url)
+    if found is None:
+        return ""
+    return f" ({found[2]} was taken for the host: a bucket is {found[1]}://HOST:PORT/{found[2]}{found[3]})"
 
 
 def _suite(values: Mapping[str, Any], options: ObjectsOptions) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def access_key() -> AccessKey | None:
                 raise UserError(
                     f"the variable {name} is not set", hint=f"export {name}=..., or unset the other."
                 )
-        return os.environ[ID], os.environ[SECRET], os.environ.get(TOKEN) or None
+        return _variable(ID), _variable(SECRET), _variable(TOKEN) or None
     profile = _profile()
     key, secret = profile.get(ID.lower()), profile.get(SECRET.lower())
     if key and secret:
@@ -37,16 +38,28 @@ def access_key() -> AccessKey | None:
     if any(name in profile for name in OTHER_SOURCES):
         raise UserError(
             f"the AWS profile {_name()!r} has no access key of its own",
-            hint="Let the AWS CLI get one: "
-            f'eval "$(aws configure export-credentials --profile {_name()} --format env)"',
+            hint="Let version 2 of the AWS CLI get one: "
+            f'eval "$(aws configure export-credentials --profile {_name()} --format env)". '
+            f"Or run the profile's credential_process, and export what it prints as {ID}, {SECRET} and {TOKEN}.",
         )
     return None
 
 
 def region() -> str:
     """Return the region of the environment or the profile, or the usual one. Raises UserError."""
-    named = (os.environ.get(name) for name in REGIONS)
+    named = map(_variable, REGIONS)
     return next(filter(None, named), None) or _profile().get("region") or US_EAST_1
+
+
+def _variable(name: str) -> str:
+    """Return a variable's value, empty if it is not set. Raises UserError, which never quotes the value."""
+    value = os.environ.get(name, "")
+    if re.search(r"\s", value):
+        raise UserError(
+            f"the variable {name} has a blank or a line break, such as the carriage return of a file from Windows",
+            hint=f"Set {name} again without it. `printenv {name} | wc -c` counts its characters and one more.",
+        )
+    return value
 
 
 def _name() -> str:

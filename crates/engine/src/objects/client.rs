@@ -39,6 +39,8 @@ pub(crate) struct ObjectsClient<T: Transport> {
     open_uploads: Vec<OpenUpload>,
     /// Whether something may have been stored.
     pub may_have_stored: bool,
+    /// Time for which the bound of the rate postponed further requests of the last operation.
+    postponed_ns: u64,
     pub counts: ObjectCounts,
 }
 
@@ -71,6 +73,7 @@ impl<T: Transport> ObjectsClient<T> {
             pieces: Vec::new(),
             open_uploads: Vec::new(),
             may_have_stored: false,
+            postponed_ns: 0,
             counts: ObjectCounts::default(),
         }
     }
@@ -319,8 +322,12 @@ impl<T: Transport> ObjectsClient<T> {
 impl<T: Transport> Protocol for ObjectsClient<T> {
     type Op = ObjectOp;
 
+    fn postponed_ns(&self) -> u64 {
+        self.postponed_ns
+    }
+
     async fn perform(&mut self, op: &ObjectOp, start_ns: u64) -> Performed {
-        let mut call = Call::new(start_ns);
+        let mut call = Call::due(start_ns);
         let result = match *op {
             ObjectOp::Put { object, bytes } => self.put(object, bytes, &mut call).await,
             ObjectOp::Get { object, shared } => self.get((object, shared), None, &mut call).await,
@@ -336,6 +343,7 @@ impl<T: Transport> Protocol for ObjectsClient<T> {
             ObjectOp::List { prefix } => self.list(prefix, &mut call).await,
         };
         self.counts.requests.add(&call.requests);
+        self.postponed_ns = call.start_ns - start_ns;
         let moved = result.unwrap_or_default();
         let cost = &call.cost;
         Performed {

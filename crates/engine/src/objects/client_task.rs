@@ -84,6 +84,10 @@ impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
                 threads,
                 result,
             });
+            if let Some(pace) = &self.work.pace {
+                // The first operation of the level is a request, too.
+                pace.wait(&self.engine.executor).await;
+            }
             self.engine.start.arrive(1);
         }
     }
@@ -208,7 +212,10 @@ impl<T: Transport> ClientTask<T> {
         if self.work.options.keep {
             return self.client.end_uploads().await;
         }
-        let most_ns = self.work.timeout_ns.saturating_mul(LEAVING_TIMEOUTS);
+        let timeouts_ns = self.work.timeout_ns.saturating_mul(LEAVING_TIMEOUTS);
+        // All threads of this process leave at the same time.
+        let level = &self.engine.level;
+        let most_ns = timeouts_ns.saturating_add(self.work.removal_ns(level.part.clients * level.threads));
         self.client.remove(monotonic_ns().saturating_add(most_ns)).await
     }
 }

@@ -18,12 +18,15 @@ use crate::workspaces::Workspaces;
 use client_task::Queue;
 use dyno_measure::{Failure, Fault};
 use dyno_net::{Dialer, Executor};
-use dyno_s3::{Place, S3Target};
+use dyno_s3::{Pace, Place, S3Target};
 use dyno_workload::{ObjectLedger, ObjectsOptions};
 use names::Names;
 use std::rc::Rc;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
+
+/// Number of requests that remove the objects of a thread, if they are not more than a few thousand.
+const REQUESTS_PER_REMOVAL: usize = 16;
 
 /// How a client stores its objects.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +60,8 @@ pub(crate) struct ObjectsWork {
     threads: usize,
     timeout_ns: u64,
     identity: u64,
+    /// This process's share of the level's bound of the rate.
+    pace: Option<Pace>,
     classes: Vec<String>,
 }
 
@@ -70,6 +75,17 @@ impl ObjectsWork {
     ) -> Self {
         Self {
             classes: workload.classes(),
+            pace: level.max_rate_per_s.map(|rate| {
+                let part = &level.part;
+                let share = (part.clients, level.clients);
+                // Another process may have sent a request just now.
+                let turn = if part.clients < level.clients {
+                    part.client_offset + 1
+                } else {
+                    0
+                };
+                Pace::of(target.address(), rate, share, turn)
+            }),
             target,
             workload: Arc::new(workload),
             options,
@@ -102,7 +118,15 @@ impl ObjectsWork {
     /// Returns the shared state of clients on one event loop.
     fn place(&self, executor: &Executor, dialer: Rc<Dialer>) -> Place {
         let limits = (self.options.receive_buffer_bytes, self.timeout_ns);
-        self.target.place(executor, dialer, limits)
+        self.target
+            .place(executor, dialer, limits)
+            .paced(self.pace.clone())
+    }
+
+    /// Returns how long the bound of the rate delays the removal of the objects of this many threads.
+    fn removal_ns(&self, threads: usize) -> u64 {
+        let requests = threads.saturating_mul(REQUESTS_PER_REMOVAL);
+        self.pace.as_ref().map_or(0, |pace| pace.length_ns(requests))
     }
 
     fn names_of(&self, client: usize, thread: usize) -> Names {

@@ -17,6 +17,8 @@ const AT_ONCE: usize = 32;
 /// Starts to remove the objects of all clients of `work`, then those that they shared. Gives up after `most_ns`.
 pub(crate) fn start(work: &Arc<ObjectsWork>, most_ns: u64) -> Removal {
     let (placed, removed) = (work.clone(), work.clone());
+    let threads = work.workspaces.standing().len() * work.threads;
+    let most_ns = most_ns.saturating_add(work.removal_ns(threads));
     let place = move |client: usize| {
         let bucket = placed.target.settings().bucket.clone();
         (bucket, placed.prefix_of(client).trim_end_matches('/').to_owned())

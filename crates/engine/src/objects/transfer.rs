@@ -104,6 +104,7 @@ async fn put_parts<T: Transport>(
     let mut result = Ok(());
     for (lane, ended) in all(lanes).await {
         call.merge(&lane);
+        call.start_ns = call.start_ns.max(lane.start_ns);
         result = result.and(ended);
     }
     result?;

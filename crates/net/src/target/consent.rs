@@ -19,6 +19,10 @@ pub struct BeforeLoad {
     pub token: Option<String>,
     /// Time limit for name look-up, connections and all answers together.
     pub timeout_ns: u64,
+    /// Maximum rate of requests; None: without a bound.
+    pub max_rate_per_s: Option<f64>,
+    /// Number of processes that ask before this one within the bound.
+    pub turn: usize,
 }
 
 impl BeforeLoad {
@@ -34,6 +38,8 @@ impl From<Option<&str>> for BeforeLoad {
         Self {
             token: token.map(str::to_owned),
             timeout_ns: TIMEOUT_NS,
+            max_rate_per_s: None,
+            turn: 0,
         }
     }
 }

@@ -46,8 +46,8 @@ def normal_url(url: str) -> str:
     """Return a URL as requests and records have it. Text that is not a URL is returned unchanged.
 
     The scheme is in lower case, an empty port is removed, and a path precedes the query (RFC 3986, 6.2.3). In paths
-    of files, repeated slashes are merged. In paths of documents they stay, because a web server may distinguish them,
-    and letters outside ASCII are percent-encoded.
+    of files, repeated slashes are merged. In paths of documents and in prefixes of keys they stay, because a server may
+    distinguish them. In paths of documents, letters outside ASCII are percent-encoded.
     """
     # The shortest form of a file's URL (RFC 8089, 2).
     url = re.sub(r"^file:/(?!/)", "file:///", url, flags=re.IGNORECASE)
@@ -56,7 +56,7 @@ def normal_url(url: str) -> str:
         return url
     scheme, host, rest = found[1].lower(), found[2], found[3]
     protocol = of_scheme(scheme)
-    if protocol is not None and not protocol.work.uses_documents:
+    if protocol is not None and not protocol.work.uses_documents and not protocol.has_access_keys:
         path, mark, query = rest.partition("?")
         rest = re.sub("/{2,}", "/", path) + mark + query
     if has_host(scheme):

@@ -1,0 +1,69 @@
+"""`--max-rate` holds for every request to a bucket: the look, the preparation, the load and the removal."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from serverdyno import _native
+from support.dyno_process import Home
+from support.objects import keys
+from support.reference_servers import start_s3
+from support.s3_proxy import Answer, Asked, s3_proxy
+
+RATE = 10
+SPANS = (8, 20)
+"""Numbers of successive requests whose time is compared with the rate."""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    (tmp_path / "home").mkdir()
+    return Home(tmp_path / "home")
+
+
+def arrivals(home: Home, *options: str) -> list[tuple[float, str]]:
+    """Return when each request of a run arrived at a bucket without a key, and its method."""
+    came: list[tuple[float, str]] = []
+
+    def noted(asked: Asked) -> Answer:
+        came.append((time.monotonic(), asked.method))
+        return asked.passed_on()
+
+    server: _native.ReferenceS3 = start_s3()
+    try:
+        with s3_proxy(server.port, noted) as port:
+            url = f"s3://127.0.0.1:{port}/volume1"
+            done = home.here("objects", url, "--max-rate", f"{RATE}", "--repetitions", "1", *options)
+        assert keys(server.port) == []
+    finally:
+        server.stop()
+    assert done.returncode == 0, done.stderr
+    return came
+
+
+def assert_bound(came: list[tuple[float, str]]) -> None:
+    """Check that requests took at least half of the time that the rate says, at the beginning, the end and between."""
+    moments = [moment for moment, _ in came]
+    for number in (*SPANS, len(moments)):
+        # The proxy may note one late; without a bound, all come within milliseconds.
+        for ends in ((0, number - 1), (-number, -1)):
+            span_s = moments[ends[1]] - moments[ends[0]]
+            assert span_s > 0.5 * (number - 1) / RATE, (number, ends, came)
+
+
+def test_every_request_keeps_the_bound_of_the_rate(home: Home) -> None:
+    came = arrivals(home, "--clients", "4", "--length", "1s", "--size", "1000", "--objects", "4")
+    methods = [method for _, method in came]
+    assert methods.count("PUT") >= 16 and "POST" in methods
+    assert_bound(came)
+
+
+def test_each_part_of_an_upload_is_a_request(home: Home) -> None:
+    parts = ("--size", "10485760", "--part-bytes", "5242880", "--parts-in-flight", "2", "--mix", "put=1")
+    came = arrivals(home, "--clients", "1", "--length", "2s", "--objects", "1", *parts)
+    methods = [method for _, method in came]
+    assert methods.count("PUT") >= 4 and methods.count("POST") >= 4
+    assert_bound(came)
