@@ -281,7 +281,7 @@ def test_an_option_of_bonnie_plus_plus_is_answered_with_ours(home: Home, option:
     ("options", "hint"),
     [
         (("-s", "1x"), "For example -s 16384 or -s 16G."),
-        (("-s", "100k"), "must be a whole number of MB, or end with K, M or G"),
+        (("-s", "100k"), "not a whole number of MiB: 100 KiB"),
         (("-s", "16t"), "-s: must be at most 4194304"),
         (("-s", "16384:8k"), "-s SIZE --chunk BYTES"),
         (("--server", "samba", "-d", "/tmp"), "--set data_directory=DIRECTORY"),

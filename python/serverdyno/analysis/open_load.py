@@ -43,7 +43,7 @@ def too_few_connections(busy: float, waited: float, service_ms: float, lighter_m
 def connections_needed(rate_per_s: float, service_ms: float) -> int:
     """Return the number of connections at which hardly any request at this rate waits for one."""
     under_way = rate_per_s * service_ms / 1000
-    return math.ceil(under_way + SPREAD * under_way**0.5)
+    return math.ceil(under_way + SPREAD * math.sqrt(under_way))
 
 
 def kept_up(arrived: int, ended: int, dropped: int, connections: int) -> bool:
