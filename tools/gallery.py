@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from example_report import ROOT, dyno
+
 GALLERY = ROOT / "docs" / "gallery"
 MOST_PAGE_BYTES = 1_500_000
 MOST_ARCHIVE_BYTES = 3_000_000
@@ -77,13 +77,6 @@ def publish(experiment: Path, plan: str, report: str) -> None:
 def is_record(plan: str, member: str) -> bool:
     """Return whether a file of the experiment belongs in the archive: reports are built from the others."""
     return not member.startswith((f"{plan}/report", f"{plan}/.lock"))
-
-
-def dyno(*arguments: str) -> None:
-    """Run a command of dyno. If it fails, exit with its status."""
-    status = subprocess.run([sys.executable, "-m", "serverdyno", *arguments], check=False).returncode
-    if status:
-        sys.exit(status)
 
 
 if __name__ == "__main__":

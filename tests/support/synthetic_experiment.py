@@ -150,6 +150,26 @@ def experiment(
     return Source(head=head, records=records, disclosure=DISCLOSURE)
 
 
+def open_record(key: RunKey, level: Level, slow_ns: int, late_ns: int) -> LevelRecord:
+    """Return a record of a level at its rate, with each request `late_ns` late. 3 % of the responses take `slow_ns`."""
+    rate = level.rate_per_s or 0
+    plain = record(key, level, Shape(float(rate), knee=64, noise=0.0, fall=0.0), 64)
+    quick = plain.operations * 97 // 100
+    return replace(
+        plain,
+        rate_per_s=rate,
+        arrivals=plain.operations_total,
+        arrivals_in_window=plain.operations,
+        dropped=0,
+        dropped_in_window=0,
+        waited=0,
+        waiting_s=0.0,
+        overdue_at_end=0,
+        response_time_hdr=histogram(np.repeat([1_000_000, slow_ns], [quick, plain.operations - quick])),
+        scheduling_error_hdr=histogram(np.full(plain.operations, late_ns)),
+    )
+
+
 @cache
 def record(key: RunKey, level: Level, shape: Shape, most: int) -> LevelRecord:
     """Return one level of that server, with consistent counts and response times by Little's law."""

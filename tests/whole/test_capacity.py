@@ -29,7 +29,7 @@ from serverdyno.store.records import ErrorRow, LevelRecord
 from support.dyno_process import Home
 from support.reference_servers import start_http
 from support.searches import WITHIN, Server, disturbed, power, queue, searched, searches
-from support.synthetic_experiment import Shape, experiment, histogram, record
+from support.synthetic_experiment import Shape, experiment, histogram, open_record, record
 
 
 @pytest.mark.parametrize(
@@ -233,27 +233,8 @@ def of_trials(
             if (rate := next_rate(made, own)) is None:
                 break
             level = expand.trial(planned, rate)
-            plain = record(key, level, Shape(float(rate), knee=64, noise=0.0, fall=0.0), 64)
             p99_s = min(10.0, math.log(100) / (most_s - rate) if rate < most_s else math.inf)
-            slow = plain.operations - plain.operations * 97 // 100
-            times = np.repeat([1_000_000, int(p99_s * 1e9)], [plain.operations - slow, slow])
-            own.append(
-                change(
-                    replace(
-                        plain,
-                        rate_per_s=rate,
-                        arrivals=plain.operations_total,
-                        arrivals_in_window=plain.operations,
-                        dropped=0,
-                        dropped_in_window=0,
-                        waited=0,
-                        waiting_s=0.0,
-                        overdue_at_end=0,
-                        response_time_hdr=histogram(times),
-                        scheduling_error_hdr=histogram(np.full(plain.operations, int(late_ms * 1e6))),
-                    )
-                )
-            )
+            own.append(change(open_record(key, level, int(p99_s * 1e9), int(late_ms * 1e6))))
         records += own
     return replace(closed, head=head, records=records)
 

@@ -41,7 +41,7 @@ from support.dyno_process import Home
 from support.experiments import Listener
 from support.records import NODE
 from support.reference_servers import start_http
-from support.synthetic_experiment import Shape, experiment, histogram, record
+from support.synthetic_experiment import Shape, experiment, open_record
 
 RATES = (1000, 2000)
 
@@ -123,25 +123,9 @@ def open_source(
     records = []
     for key in head.order:
         for level in levels:
-            rate = level.rate_per_s or 0
-            plain = record(key, level, Shape(float(rate), knee=64, noise=0.0, fall=0.0), 64)
             random = np.random.default_rng([key.number, level.index])
             slow_ms = p99_ms[key.configuration] * float(np.exp(random.normal(0, 0.01)))
-            quick, slow = plain.operations * 97 // 100, plain.operations - plain.operations * 97 // 100
-            opened = replace(
-                plain,
-                rate_per_s=rate,
-                arrivals=plain.operations_total,
-                arrivals_in_window=plain.operations,
-                dropped=0,
-                dropped_in_window=0,
-                waited=0,
-                waiting_s=0.0,
-                overdue_at_end=0,
-                response_time_hdr=histogram(np.repeat([1_000_000, int(slow_ms * 1e6)], [quick, slow])),
-                scheduling_error_hdr=histogram(np.full(plain.operations, 20_000)),
-            )
-            records.append(change(opened))
+            records.append(change(open_record(key, level, int(slow_ms * 1e6), 20_000)))
     return replace(closed, head=head, records=records)
 
 

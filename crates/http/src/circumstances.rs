@@ -48,7 +48,7 @@ pub struct Asking {
     pub like_browser: bool,
     /// The user set the header Host.
     pub has_host: bool,
-    /// The headers, or the path, fill a buffer of 4 KiB, the smallest limit of usual servers.
+    /// The path and the headers are longer than the smallest limit of common servers, 4 KiB.
     pub is_large: bool,
 }
 

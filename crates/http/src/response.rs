@@ -73,7 +73,7 @@ pub(crate) fn begun_and_late(body_bytes: u64, declared: Option<u64>) -> Failure 
     }
 }
 
-/// Detail of bytes after a response that has no body: its status, or 0 if it answers HEAD.
+/// For bytes after a response without a body: the status of that response; 0 if it answers HEAD.
 static NO_BODY: StatusTable = StatusTable {
     name: "HTTP no body",
     write: |code, formatter| match code {

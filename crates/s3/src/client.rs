@@ -94,7 +94,7 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    /// Sets the bound of the rate that all requests keep.
+    /// Sets the pace of all requests.
     #[must_use]
     pub(crate) fn paced(self, pace: Option<(Pace, Executor)>) -> Self {
         Self { pace, ..self }

@@ -33,7 +33,7 @@ impl Pace {
         }
     }
 
-    /// Counts a request, and returns when it is permitted.
+    /// Takes the next turn, and returns its time.
     pub(crate) fn take(&self) -> u64 {
         let now_ns = monotonic_ns();
         let after = |free_ns: u64| free_ns.max(now_ns).saturating_add(self.interval_ns);

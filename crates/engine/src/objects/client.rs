@@ -39,7 +39,7 @@ pub(crate) struct ObjectsClient<T: Transport> {
     open_uploads: Vec<OpenUpload>,
     /// Whether something may have been stored.
     pub may_have_stored: bool,
-    /// Time for which the bound of the rate postponed further requests of the last operation.
+    /// Time that the last operation waited for its turns, after its first request.
     postponed_ns: u64,
     pub counts: ObjectCounts,
 }

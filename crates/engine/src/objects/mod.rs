@@ -25,7 +25,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Number of requests that remove the objects of a thread, if they are not more than a few thousand.
+/// Enough requests to remove a few thousand objects of one thread.
 const REQUESTS_PER_REMOVAL: usize = 16;
 
 /// How a client stores its objects.

@@ -26,7 +26,7 @@ pub struct BeforeLoad {
 }
 
 impl BeforeLoad {
-    /// Returns the end of the time limit on the monotonic clock, if asking begins now.
+    /// Returns the monotonic time at which the limit ends if the target is asked now.
     #[must_use]
     pub fn deadline_ns(&self) -> u64 {
         monotonic_ns().saturating_add(self.timeout_ns)

@@ -178,7 +178,7 @@ fn key_of(certificate: &CertificateDer<'_>) -> CertificateKey {
     public_key_info(certificate).map_or_else(CertificateKey::default, certificate_key)
 }
 
-/// A certificate that is not supported, for the text of the failure.
+/// Why a certificate is not supported. The text of the failure names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unsupported {
     Version,
@@ -195,7 +195,7 @@ impl fmt::Display for Unsupported {
 impl std::error::Error for Unsupported {}
 
 impl Unsupported {
-    /// Returns the error with its cause, if that is a certificate that is not supported.
+    /// Adds the reason to an error that an unsupported certificate caused.
     fn explained(certificate: &CertificateDer<'_>, error: Error) -> Error {
         let is_version =
             |why: &OtherError| matches!(why.0.downcast_ref(), Some(webpki::Error::UnsupportedCertVersion));

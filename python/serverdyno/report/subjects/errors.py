@@ -235,7 +235,7 @@ def _starved_in(results: Results) -> str:
 
 
 def _only_failed(results: Results, level: LevelFigures) -> bool:
-    """Return whether no client of a level waited in vain: those without a success had errors alone."""
+    """Return whether every client without a success had only errors, so that none waited in vain."""
     records = results.records(level.configuration, level.index)
     return all(fates.only_failed(record) == fates.starved(record) for record in records)
 

@@ -128,6 +128,18 @@ fn after(spoken: Spoken, answer: Answer, take: Value, second: &str, ends: bool) 
     (tally, asked)
 }
 
+/// Checks that each round asked for its own first path, then for `/second`.
+fn assert_rounds(asked: &[String]) {
+    for (place, path) in asked.iter().enumerate() {
+        let expected = if place % 2 == 0 {
+            format!("/{}", place / 2 + 1)
+        } else {
+            "/second".to_owned()
+        };
+        assert_eq!(*path, expected);
+    }
+}
+
 #[test]
 fn values_of_every_source_go_into_the_next_step_and_steps_are_counted_by_name() {
     let fields = [
@@ -250,14 +262,7 @@ fn a_step_that_fails_begins_the_session_again_with_nothing_kept() {
         assert!(tally.errors.iter().all(|error| error.fault == "error_status"));
         let asked = asked.lock().expect("no thread panicked");
         assert!(asked.len() > 2);
-        for (place, path) in asked.iter().enumerate() {
-            let expected = if place % 2 == 0 {
-                format!("/{}", place / 2 + 1)
-            } else {
-                "/second".to_owned()
-            };
-            assert_eq!(*path, expected);
-        }
+        assert_rounds(&asked);
     }
 }
 
@@ -346,14 +351,7 @@ fn a_broken_answer_ends_the_session_and_the_next_one_keeps_nothing() {
         );
         let asked = asked.lock().expect("no thread panicked");
         assert!(asked.len() > 2, "{asked:?}");
-        for (place, path) in asked.iter().enumerate() {
-            let expected = if place % 2 == 0 {
-                format!("/{}", place / 2 + 1)
-            } else {
-                "/second".to_owned()
-            };
-            assert_eq!(*path, expected);
-        }
+        assert_rounds(&asked);
     }
 }
 
