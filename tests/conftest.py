@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import shutil
 import signal
 import tempfile
@@ -68,6 +69,12 @@ class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0].removeprefix("tests/")
         return group_of(path) or (nodeid if path.startswith(WITHOUT_SERVER) else path)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what stays from garbage collection: without this, each full one visits all modules and tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -243,6 +243,9 @@ def test_a_disturbed_run_is_repeated_and_one_of_a_round_is_kept() -> None:
     assert sum(run.kept for run in runs) == 1
 
 
+IN_SHORT = ("reference-keep-alive", "nginx-same-rate", "apache-cgi", "tls-keep-alive", "http2-tls")
+
+
 def comparisons() -> list[speed.Case]:
     """Return every case; of peers that several cases call alike, only the first case keeps one."""
     called: set[str] = set()
@@ -258,8 +261,15 @@ def comparisons() -> list[speed.Case]:
     return found
 
 
+def marks(case: speed.Case) -> list[pytest.MarkDecorator]:
+    """Mark a comparison as long if it resembles one of `IN_SHORT`. `make bench` runs all, too."""
+    return [] if case.name in IN_SHORT else [pytest.mark.long]
+
+
 @two_cpus
-@pytest.mark.parametrize("case", comparisons(), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name, marks=marks(case)) for case in comparisons()]
+)
 def test_every_comparison_runs_and_no_request_of_any_tool_fails(case: speed.Case) -> None:
     if not case.installed:
         pytest.skip(f"{case.server} is not installed here")

@@ -122,6 +122,7 @@ def may_be_0(figure: str, tool: str) -> bool:
     return "memory" in figure or "server" in figure or tool == "smbclient"
 
 
+@pytest.mark.long
 @two_cpus
 def test_every_comparison_of_file_servers_runs_and_is_published(tmp_path: Path, office: Path) -> None:
     skip_unless_installed(*PROGRAMS)
@@ -147,6 +148,7 @@ def test_every_comparison_of_file_servers_runs_and_is_published(tmp_path: Path, 
     assert all(f"## {case.title}" in text for case in results.file_cases)
 
 
+@pytest.mark.long
 @two_cpus
 @needs_root
 def test_every_comparison_over_nfs_runs_and_is_published(tmp_path: Path) -> None:
@@ -169,6 +171,7 @@ def test_every_comparison_over_nfs_runs_and_is_published(tmp_path: Path) -> None
     assert all(f"## {case.title}" in text for case in results.file_cases)
 
 
+@pytest.mark.long
 @two_cpus
 def test_every_comparison_of_s3_clients_runs_and_is_published(tmp_path: Path) -> None:
     found = {}
