@@ -136,9 +136,7 @@ fuzz: ## Fuzz each parser of what others send for a minute (needs cargo-fuzz: ca
 
 docs: setup servers ## Measure the demo's plans anew (5 minutes) and write the example reports that the README links.
 	$(BIN)/python tools/example_report.py
-	for report in $$($(BIN)/python -c "from serverdyno import published; print(*published.names())"); do
-		$(BIN)/dyno published show "$$report" --html "docs/gallery/$$report.html"
-	done
+	$(BIN)/python tools/gallery.py --pages
 
 gallery: setup servers-for-tests ## Run the plans of the five published reports (hours; PLANS=names: only these) and write their pages.
 	$(BIN)/python tools/gallery.py $(PLANS)

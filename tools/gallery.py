@@ -1,8 +1,8 @@
-"""Re-enact the five published reports: run their plans, and write a page for each plan into `docs/gallery/`.
+"""Re-enact the five published reports: run their plans, and write a page for each report into `docs/gallery/`.
 
 `python tools/gallery.py [PLAN ...]` runs all plans of `PLANS`, or the named ones, at the scale given there. Experiments
-stay in `experiments/gallery-PLAN`. An interrupted experiment is resumed; a finished one is not run again. Next to each
-page lies an archive with the experiment, from which `dyno report` builds the page again.
+stay in `experiments/gallery-PLAN`. An interrupted experiment is resumed; a finished one is not run again. The records
+of each are kept in an archive beside the pages, from which `--pages` builds every page again without a run.
 """
 
 from __future__ import annotations
@@ -11,44 +11,63 @@ import argparse
 import shutil
 import sys
 import tarfile
-import tomllib
+import tempfile
 from pathlib import Path
 
 from example_report import ROOT, dyno
 
+from serverdyno import report
+from serverdyno.report.views.reenactment import extent
+from serverdyno.store.experiment import Experiment
+
 GALLERY = ROOT / "docs" / "gallery"
 MOST_PAGE_BYTES = 1_500_000
-MOST_ARCHIVE_BYTES = 3_000_000
-# The published report of each plan, and a scale at which the plan takes at most two hours.
+MOST_ARCHIVE_BYTES = 4_500_000
+# The plans of each published report, and the largest scale at which a plan takes at most two hours.
 PLANS = {
-    "mindcraft-1999-network": ("1999-mindcraft-linux", 0.3),
-    "mindcraft-1999-network-files": ("1999-mindcraft-linux", 0.2),
-    "mindcraft-1999-second": ("1999-mindcraft-linux", 0.3),
-    "mindcraft-1999-second-files": ("1999-mindcraft-linux", 0.2),
-    "etesting-2001-processors": ("2001-etesting-netware", 1.0),
-    "etesting-2002-nfs": ("2002-etesting-sfu", 1.0),
-    "veritest-2003-web-static": ("2003-veritest-iis", 1.0),
-    "veritest-2003-web-dynamic-cgi": ("2003-veritest-iis", 1.0),
-    "veritest-2003-web-dynamic-inprocess": ("2003-veritest-iis", 1.0),
-    "veritest-2003-web-ecommerce-cgi": ("2003-veritest-iis", 1.0),
-    "veritest-2003-web-ecommerce-inprocess": ("2003-veritest-iis", 1.0),
-    "veritest-2004-peaks-departmental": ("2004-veritest-samba", 1.0),
-    "veritest-2004-peaks-small": ("2004-veritest-samba", 1.0),
-    "veritest-2004-samba": ("2004-veritest-samba", 0.5),
+    "1999-mindcraft-linux": {
+        "mindcraft-1999-network": 0.3,
+        "mindcraft-1999-network-files": 0.2,
+        "mindcraft-1999-second": 0.3,
+        "mindcraft-1999-second-files": 0.2,
+    },
+    "2001-etesting-netware": {"etesting-2001-processors": 0.06},
+    "2002-etesting-sfu": {"etesting-2002-nfs": 1.0},
+    "2003-veritest-iis": {
+        "veritest-2003-web-static": 0.12,
+        "veritest-2003-web-dynamic-cgi": 0.12,
+        "veritest-2003-web-dynamic-inprocess": 0.12,
+        "veritest-2003-web-ecommerce-cgi": 0.12,
+        "veritest-2003-web-ecommerce-inprocess": 0.12,
+    },
+    "2004-veritest-samba": {
+        "veritest-2004-peaks-departmental": 0.12,
+        "veritest-2004-peaks-small": 0.12,
+        "veritest-2004-samba": 0.025,
+    },
 }
+INTRODUCTION = """# The five reports today
+
+Each page has the figures of a published report in their order, ours below each, and which of its claims hold for
+servers of today. The archives have the records of the experiments: unpacked, one is a folder for `dyno report`.
+`make gallery` runs the plans again.
+"""
 
 
 def main() -> None:
     """Write the pages. If a `dyno` command fails, exit with its status; what was measured stays."""
+    scales = {plan: scale for plans in PLANS.values() for plan, scale in plans.items()}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("plans", nargs="*", metavar="PLAN", choices=[[], *PLANS], help="all if none is named")
+    parser.add_argument(
+        "plans", nargs="*", metavar="PLAN", choices=[[], *scales], help="all if none is named"
+    )
     parser.add_argument("--scale", type=float, help="shorten every load level to this share of its length")
+    parser.add_argument("--pages", action="store_true", help="run nothing")
     arguments = parser.parse_args()
-    for plan in arguments.plans or PLANS:
-        report, scale = PLANS[plan]
-        experiment = measured(plan, arguments.scale or scale)
-        dyno("report", str(experiment), "--as", report)
-        publish(experiment, plan, report)
+    for plan in [] if arguments.pages else arguments.plans or scales:
+        archive(measured(plan, arguments.scale or scales[plan]), plan)
+        write_pages()
+    write_pages()
 
 
 def measured(plan: str, scale: float) -> Path:
@@ -58,25 +77,63 @@ def measured(plan: str, scale: float) -> Path:
         dyno("resume", str(experiment))
     else:
         dyno("run", str(ROOT / "plans" / f"{plan}.toml"), "--scale", str(scale), "--into", str(experiment))
-    assert tomllib.loads((experiment / "plan.toml").read_text())["name"] == plan
     return experiment
 
 
-def publish(experiment: Path, plan: str, report: str) -> None:
-    """Replace the page and the archive of an earlier experiment."""
-    page, archive = GALLERY / f"{plan}.html", GALLERY / f"{plan}.tar.xz"
-    shutil.copyfile(experiment / "report" / f"as-{report}.html", page)
-    with tarfile.open(archive, "w:xz") as tar:
+def archive(experiment: Path, plan: str) -> None:
+    """Keep an experiment without its report, in place of an earlier one."""
+    file = GALLERY / f"{plan}.tar.xz"
+    with tarfile.open(file, "w:xz") as tar:
         tar.add(experiment, plan, filter=lambda member: member if is_record(plan, member.name) else None)
-    for file, most in ((page, MOST_PAGE_BYTES), (archive, MOST_ARCHIVE_BYTES)):
-        if file.stat().st_size > most:
-            sys.exit(f"{file} has more than {most:,} bytes")
-        print(file)
+    check_size(file, MOST_ARCHIVE_BYTES)
 
 
 def is_record(plan: str, member: str) -> bool:
     """Return whether a file of the experiment belongs in the archive: reports are built from the others."""
     return not member.startswith((f"{plan}/report", f"{plan}/.lock"))
+
+
+def write_pages() -> None:
+    """Write the page of each report from the archives of its plans, and the list of all."""
+    lines = [INTRODUCTION]
+    for name, plans in PLANS.items():
+        page = GALLERY / f"{name}.html"
+        lines.append(f"\n## [{name}]({page.name})\n")
+        with tempfile.TemporaryDirectory(prefix="serverdyno-gallery-") as folder:
+            experiments = list(unpacked(plans, Path(folder)))
+            lines += [listed(experiment) for experiment in experiments]
+            if experiments:
+                others = [part for each in experiments[1:] for part in ("--with", str(each))]
+                dyno("report", str(experiments[0]), "--as", name, *others)
+                shutil.copyfile(experiments[0] / "report" / f"as-{name}.html", page)
+            else:
+                lines.append("No plan has been run.")
+                dyno("published", "show", name, "--html", str(page))
+        check_size(page, MOST_PAGE_BYTES)
+    (GALLERY / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def unpacked(plans: dict[str, float], folder: Path) -> list[Path]:
+    """Unpack the archives of those plans that have been run."""
+    found = []
+    for plan in plans:
+        if (file := GALLERY / f"{plan}.tar.xz").exists():
+            with tarfile.open(file) as tar:
+                tar.extractall(folder, filter="data")
+            found.append(folder / plan)
+    return found
+
+
+def listed(experiment: Path) -> str:
+    """Return a line of the list."""
+    source = report.build(Experiment.open(experiment)).source
+    return f"* [{experiment.name}]({experiment.name}.tar.xz): {extent(source)}"
+
+
+def check_size(file: Path, most: int) -> None:
+    if file.stat().st_size > most:
+        sys.exit(f"{file} has more than {most:,} bytes")
+    print(file)
 
 
 if __name__ == "__main__":

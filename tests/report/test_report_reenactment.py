@@ -17,7 +17,7 @@ from serverdyno.cli.published import figures_of, page_style
 from serverdyno.published import reenactment
 from serverdyno.published.pictures import pictures
 from serverdyno.report.build import build_from
-from serverdyno.report.reenact import Experiment
+from serverdyno.report.reenact import Measured
 from serverdyno.report.reenact_claims import Answered, Holds, answers
 from serverdyno.report.source import Source
 from serverdyno.report.views import reenactment as view
@@ -51,16 +51,17 @@ def as_of_2003(shapes: Mapping[str, Shape], *, suite: str = "webbench-4.1-static
     return replace(source, head=head.model_copy(update=changed))
 
 
-def reenacted(source: Source, name: str = VERITEST) -> Experiment:
+def reenacted(*sources: Source, name: str = VERITEST) -> Measured:
     report = published.load(name)
-    return Experiment(source, report, reenactment.load(report))
+    return Measured(sources, report, reenactment.load(report))
 
 
-def page_of(source: Source, name: str = VERITEST) -> str:
-    found = reenacted(source, name)
-    drawn = pictures(found.report)
-    figures = zip([picture.figures for picture in drawn], figures_of(found.report, drawn), strict=True)
-    return view.page(build_from(source), found, list(figures), page_style())
+def page_of(*sources: Source, name: str = VERITEST) -> str:
+    report = published.load(name)
+    drawn = pictures(report)
+    figures = zip([picture.figures for picture in drawn], figures_of(report, drawn), strict=True)
+    mapping = reenactment.load(report)
+    return view.page(list(map(build_from, sources)), mapping, list(figures), report, page_style())
 
 
 def text_of(page: str) -> str:
@@ -83,9 +84,13 @@ def scaled() -> Source:
     )
 
 
+def answers_of(source: Source) -> dict[str, Answered]:
+    return {each.claim.id: each for each in answers(reenacted(source))}
+
+
 @pytest.fixture(scope="module")
 def judged(scaled: Source) -> dict[str, Answered]:
-    return {each.claim.id: each for each in answers(reenacted(scaled))}
+    return answers_of(scaled)
 
 
 def test_claims_hold_or_do_not_by_the_statistics_of_the_report(judged: dict[str, Answered]) -> None:
@@ -104,9 +109,9 @@ def test_a_claim_that_cannot_be_judged_says_why(judged: dict[str, Answered]) -> 
         ("key-1-apache-1.3.23", "IIS runs on Windows only."),
         (
             "summary-static-scaling-apache-4",
-            "no finished configuration with apache, mpm prefork, processors 4",
+            "No configuration was finished with apache, mpm prefork, processors 4",
         ),
-        ("summary-cgi-tux-helps", "did not run the suite webbench-4.1-dynamic-cgi"),
+        ("summary-cgi-tux-helps", "The suite webbench-4.1-dynamic-cgi was not run."),
         ("method-clients", "does not compare two configurations"),
     ):
         claim = judged.get(identity) or next(each for each in judged.values() if why in " ".join(each.why))
@@ -131,9 +136,9 @@ def test_the_page_has_the_published_figures_in_order_and_ours_below(scaled: Sour
     first = text[text.index("Figure 1: Peaks of static content") : text.index("Figure 2: ")]
     published_at, ours_at = first.index("Figures 2 and 14: static"), first.index("Ours: ")
     assert published_at < ours_at < first.rindex("[SVG]") < first.index("IIS runs on Windows only.")
-    assert "no finished configuration with nginx-for-tux, processors 4" in first
+    assert "No configuration was finished with nginx-for-tux, processors 4" in first
     assert "See Figure 1 ." in text[text.index("Figure 2: ") : text.index("Figure 3: ")]
-    assert "did not run the suite webbench-4.1-dynamic-cgi" in text
+    assert "The suite webbench-4.1-dynamic-cgi was not run." in text
     # Our peaks are drawn in the unit of the published ones.
     entry = page[page.index('id="entry-1"') : page.index('id="entry-2"')]
     drawings = re.findall(r"<svg.*?</svg>", entry, flags=re.DOTALL)
@@ -141,6 +146,31 @@ def test_the_page_has_the_published_figures_in_order_and_ours_below(scaled: Sour
     assert "apache-processors-2" in drawings[-1]
     # 1, 2, 13 and 14 (peaks), 16 and 17 (curves with one and two processors)
     assert "6 of 49 published figures" in text
+
+
+def test_a_page_of_two_experiments_compares_only_within_each(scaled: Source) -> None:
+    other = as_of_2003({"apache-processors-1": Shape(90_000), "apache-processors-2": Shape(10_000)})
+    found = {each.claim.id: each for each in answers(reenacted(scaled, other))}
+    scaling = found["summary-static-scaling-apache-2"]
+    assert len(scaling.found) == 2
+    assert scaling.holds is Holds.CONTRADICTED
+    assert (
+        found["summary-static-scaling-tux-2"].found
+        == answers_of(scaled)["summary-static-scaling-tux-2"].found
+    )
+    page = page_of(scaled, other)
+    assert text_of(page).count(" of load, ") == 2
+    entry = page[page.index('id="entry-1"') : page.index('id="entry-2"')]
+    assert entry.count("<figcaption>Ours: ") == 2
+    assert len(set(re.findall(r'id="([^"]+)"', page))) == len(re.findall(r'id="([^"]+)"', page))
+
+
+def test_the_page_has_the_method_the_doubts_and_the_tables_of_the_report(scaled: Source) -> None:
+    text = text_of(page_of(scaled))
+    doubt = published.load(VERITEST).meta.doubts[0]
+    assert text.index("Our experiments") < text.index("Method and hardware") < text.index(doubt.doubt)
+    assert re.search(r"Their tables .*? \d+ follows, ", text)
+    assert text.index("What stands for what") < text.index("Tables")
 
 
 def test_the_page_is_self_contained_and_small(scaled: Source) -> None:
@@ -167,10 +197,10 @@ def test_a_page_of_many_configurations_and_hostile_names_stays_small(count: int)
 
 
 def test_an_experiment_of_another_kind_has_a_page_that_says_so(scaled: Source) -> None:
-    text = text_of(page_of(scaled, "2002-etesting-sfu"))
+    text = text_of(page_of(scaled, name="2002-etesting-sfu"))
     assert "0 of 15 published figures" in text
-    assert "This experiment has no step of figure 8." in text
-    assert "can't judge any of the published claims" in text
+    assert "No step of figure 8 was run." in text
+    assert "None of the published claims can be judged." in text
 
 
 def test_a_recorded_experiment_becomes_the_page_of_2002(home: Home, tmp_path: Path) -> None:
@@ -180,6 +210,9 @@ def test_a_recorded_experiment_becomes_the_page_of_2002(home: Home, tmp_path: Pa
     page = (tmp_path / "steps" / "report" / "as-2002-etesting-sfu.html").read_text()
     text = text_of(page)
     assert "12 of 15 published figures have one of ours below them" in text
+    scale = Stored.open(tmp_path / "steps").head.scale
+    assert scale < 1
+    assert text.count(f"Scale {scale:g}: fewer and smaller files.") == 9
     records, _ = Stored.open(tmp_path / "steps").readable_levels()
     times: dict[str, list[float]] = {}
     for record in records:

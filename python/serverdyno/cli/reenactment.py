@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load(name: str) -> tuple[PublishedReport, Reenactment]:
-    """Return a published report and its mapping to an experiment. Raises DynoError."""
+    """Return a published report and its mapping to experiments. Raises DynoError."""
     from serverdyno import published  # noqa: PLC0415
     from serverdyno.published import reenactment  # noqa: PLC0415
 
@@ -20,17 +21,16 @@ def load(name: str) -> tuple[PublishedReport, Reenactment]:
     return report, reenactment.load(report)
 
 
-def write(folder: Folder, built: Report, of: PublishedReport, mapping: Reenactment) -> None:
-    """Write the page into the experiment's report folder, and print its path. Raises DynoError."""
+def write(folder: Folder, built: Sequence[Report], of: PublishedReport, mapping: Reenactment) -> None:
+    """Write the page of these experiments into a report folder, and print its path. Raises DynoError."""
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.cli.published import figures_of, page_style  # noqa: PLC0415
     from serverdyno.published.pictures import pictures  # noqa: PLC0415
-    from serverdyno.report.reenact import Experiment as Reenacting  # noqa: PLC0415
     from serverdyno.report.views import reenactment as view  # noqa: PLC0415
 
     drawn = pictures(of)
     figures = zip([picture.figures for picture in drawn], figures_of(of, drawn), strict=True)
-    page = view.page(built, Reenacting(built.source, of, mapping), list(figures), page_style())
+    page = view.page(built, mapping, list(figures), of, page_style())
     file = f"as-{of.name}.html"
     folder.write(file, page.encode())
     say(standard_output(), f"report: {folder.path / file}")

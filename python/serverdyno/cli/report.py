@@ -42,6 +42,15 @@ def report(
             "experiment's figure below it, and which of its claims hold today.",
         ),
     ] = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            metavar="FOLDER",
+            help="Another experiment for the page of --as; repeatable. Figures of different experiments are "
+            "never compared.",
+        ),
+    ] = None,
 ) -> None:
     """Write the report from an experiment's records, and show its table.
 
@@ -57,10 +66,15 @@ def report(
     views = [name for name, wanted in asked.items() if wanted]
     # Before anything is written: the name may be unknown.
     wanted_form = None if as_published is None else reenactment.load(as_published)
+    if also and wanted_form is None:
+        raise UserError("--with needs --as", hint="Add --as NAME; `dyno published` lists the names.")
     opened = Experiment.open(experiment)
+    others = [Experiment.open(each) for each in also or ()]
     built = carry_out.show_and_write(opened, views, beside)
     if built is None:
         again = f"dyno resume {shlex.quote(str(experiment))}"
         raise UserError(f"{experiment} has no finished load level yet", hint=f"To continue it: {again}")
     if wanted_form is not None:
-        reenactment.write(opened.report_folder(), built, *wanted_form)
+        from serverdyno.report import build  # noqa: PLC0415
+
+        reenactment.write(opened.report_folder(), [built, *map(build, others)], *wanted_form)

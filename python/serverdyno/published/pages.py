@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -30,9 +31,12 @@ def template(package: str, name: str) -> Template:
 
 def report_page(report: PublishedReport, drawings: Mapping[str, str], style: str) -> str:
     """Return the page of one published report. `drawings` has SVG texts by title."""
-    tables = list(report.tables)
-    page = template(__package__, "published.html.j2")
-    return page.render(report=report, drawings=drawings, tables=tables, style=style)
+    return template(__package__, "published.html.j2").render(report=report, drawings=drawings, style=style)
+
+
+def part(name: Literal["method", "tables"], report: PublishedReport) -> str:
+    """Return a part of that page, for another page."""
+    return template(__package__, f"{name}.html.j2").render(report=report)
 
 
 def audit_page(audited: Mapping[str, Sequence[Audited]], style: str) -> str:

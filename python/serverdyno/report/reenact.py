@@ -1,4 +1,4 @@
-"""A published report re-enacted: which figures of an experiment stand for its figures, and which of its claims hold.
+"""A published report re-enacted: which figures of experiments stand for its figures, and which of its claims hold.
 
 `published/reenactment.py` has the mapping. This module finds the configurations, judges the claims by the statistics
 of the ordinary report, and returns data; `views/reenactment.py` makes the page.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from serverdyno import clean, wording
+from serverdyno.plan.model import Configuration
 from serverdyno.plan.protocols.bonnie import PHASES
 from serverdyno.published import PublishedReport
 from serverdyno.published.model import Where
@@ -65,16 +66,15 @@ class Reenacted:
     notes: tuple[str, ...]
 
 
-class Experiment:
-    """The figures of an experiment, found by the places of a published report."""
+class Measured:
+    """The figures of experiments, found by the places of a published report. Each comparison is within one of them."""
 
-    def __init__(self, source: Source, report: PublishedReport, mapping: Reenactment) -> None:
-        self.source = clean.everything(source)
+    def __init__(self, sources: Sequence[Source], report: PublishedReport, mapping: Reenactment) -> None:
+        self.sources = [clean.everything(source) for source in sources]
         self.report, self.mapping = report, mapping
-        parts = self.source.in_time if self.source.head.levels else []
+        parts = [part for source in self.sources if source.head.levels for part in source.in_time]
         self.results = [judged(part) for part in parts if part.closed_load]
-        self.steps = compared(self.source)
-        self._configurations = {each.name: each for each in self.source.head.configurations}
+        self.steps = [compared(source) for source in self.sources]
         self._today = {(each.column, str(each.value)): each for each in mapping.today}
 
     def counterpart(self, place: Place) -> Counterpart:
@@ -103,15 +103,8 @@ class Experiment:
             (results, result)
             for results in self.results
             for result in results.configurations
-            if result.throughput is not None and self._fits(wanted, suite_of(results), result.name)
+            if result.throughput is not None and _fits(wanted, (results, result))
         ]
-
-    def _fits(self, wanted: Counterpart, suite: str, name: str) -> bool:
-        found = self._configurations[name]
-        return not wanted.absent and wanted.describes(suite, found.server, name, found.settings)
-
-    def settings_of(self, name: str) -> dict[str, object]:
-        return dict(self._configurations[name].settings)
 
     def why_not(self, wanted: Counterpart) -> str:
         """Return why no configuration fits."""
@@ -121,24 +114,22 @@ class Experiment:
         if wanted.suites is not None and not here & wanted.suites:
             suites = " or ".join(sorted(wanted.suites))
             return (
-                f"This experiment did not run the suite {suites}."
-                if suites
-                else "No single suite has all of these values."
+                f"The suite {suites} was not run." if suites else "No single suite has all of these values."
             )
         needs = [*sorted(wanted.names or wanted.servers or ()), *map(setting_words, wanted.settings.items())]
-        return f"This experiment has no finished configuration with {', '.join(needs)}."
+        return f"No configuration was finished with {', '.join(needs)}."
 
     def figures(self) -> list[Reenacted]:
-        """Return every entry of the mapping with this experiment's figures for it."""
+        """Return every entry of the mapping with our figures for it."""
         return [self._reenacted(place, shown) for place, shown in enumerate(self.mapping.figures)]
 
     def _reenacted(self, place: int, shown: Shown) -> Reenacted:
         key = f"ours-{place + 1}"
         if shown.shows in ("steps", "bonnie"):
             ours = list(self._of_steps(key, shown))
-            lacking = [] if ours else [f"This experiment has no step of figure {shown.figures[0]}."]
+            lacking = [] if ours else [f"No step of figure {shown.figures[0]} was run."]
             return Reenacted(shown, tuple(ours), tuple(lacking), ())
-        found: dict[tuple[str, str], Found] = {}
+        found: dict[tuple[int, str], Found] = {}
         without: dict[str, list[str]] = {}
         notes: dict[str, None] = {}
         places = list(shown.places())
@@ -146,12 +137,12 @@ class Experiment:
         for one in places:
             wanted = self.counterpart(one)
             if fitting := self.find(wanted):
-                found |= {(suite_of(each[0]), each[1].name): each for each in fitting}
+                found |= {(id(each[0]), each[1].name): each for each in fitting}
                 notes |= dict.fromkeys(wanted.notes)
             else:
                 name = ", ".join(named(*pair) for pair in one.items() if pair not in shared)
                 without.setdefault(self.why_not(wanted), []).append(name)
-        drawn = list(_timed(key, shown, list(found.values())))
+        drawn = list(self._timed(key, shown, list(found.values())))
         lacking = [
             f"Not measured: {_few(names)}. {why}" if any(names) else why for why, names in without.items()
         ]
@@ -159,18 +150,57 @@ class Experiment:
             lacking.append(f"{len(drawn) - MOST_FIGURES:,} more figures are left out.")
         return Reenacted(shown, tuple(drawn[:MOST_FIGURES]), tuple(lacking), tuple(notes))
 
+    def _timed(self, key: str, shown: Shown, found: Sequence[Found]) -> Iterator[Figure]:
+        """Yield the peaks, averages or curves of configurations, a figure for each suite of each experiment."""
+        curves = shown.shows == "curves"
+        for number, results in enumerate(self.results):
+            own = [result for each, result in found if each is results]
+            series = [
+                Series(result.name, style_of(results, result.name), _points(shown, result)) for result in own
+            ]
+            head = results.source.head
+            plan = f"Plan {head.plan.name}, suite" if len(self.sources) > 1 else "Suite"
+            for place, part in enumerate(_chunks(series, SERIES_PER_FIGURE if curves else MOST_BARS)):
+                panel = (Panel("", results.terms.unit, part),)
+                under = f"{plan} {head.suite.name}." + key_to_marks(panel)
+                axis = results.axis.title if curves else results.terms.unit
+                name = f"{key}-{number}-{place}"
+                yield Figure(name, 0, shown.title, under, "lines" if curves else "bars", axis, panel)
+
     def _of_steps(self, key: str, shown: Shown) -> Iterator[Figure]:
-        rows, unit = (
-            (_rates(self.steps, shown), "KB/s" if shown.phases != ("seeks",) else "seeks/s")
-            if shown.shows == "bonnie"
-            else (_times(self.steps, int(shown.figures[0])), "seconds")
-        )
+        unit = "seconds" if shown.shows == "steps" else "KB/s" if shown.phases != ("seeks",) else "seeks/s"
+        rows = [
+            row
+            for steps in self.steps
+            for row in (
+                _rates(steps, shown) if shown.shows == "bonnie" else _times(steps, int(shown.figures[0]))
+            )
+        ]
         suites = wording.listing(sorted({suite for suite, _ in rows}))
+        scales = sorted({source.head.scale for source in self.sources if source.shortened})
         series = [one for _, one in rows]
         for place, part in enumerate(_chunks(series, MOST_BARS)[:MOST_FIGURES]):
             under = f"{suites}. Mean of the repetitions."
+            if scales:
+                under += (
+                    f" Scale {wording.listing([f'{each:g}' for each in scales])}: fewer and smaller files."
+                )
             panel = (Panel("", unit, part),)
             yield Figure(f"{key}-{place}", 0, shown.title, under + key_to_marks(panel), "bars", unit, panel)
+
+
+def settings_of(found: Found) -> dict[str, object]:
+    return dict(_configuration(found).settings)
+
+
+def _configuration(found: Found) -> Configuration:
+    results, result = found
+    return next(each for each in results.source.head.configurations if each.name == result.name)
+
+
+def _fits(wanted: Counterpart, found: Found) -> bool:
+    here = _configuration(found)
+    return not wanted.absent and wanted.describes(suite_of(found[0]), here.server, here.name, here.settings)
 
 
 def suite_of(results: Results) -> str:
@@ -197,22 +227,6 @@ def _few(names: Sequence[str]) -> str:
 
 def _chunks(series: Sequence[Series], size: int) -> list[tuple[Series, ...]]:
     return [tuple(series[start : start + size]) for start in range(0, len(series), size)]
-
-
-def _timed(key: str, shown: Shown, found: Sequence[Found]) -> Iterator[Figure]:
-    """Yield the peaks, averages or curves of configurations, a figure for each suite."""
-    curves = shown.shows == "curves"
-    for results in {suite_of(each): each for each, _ in found}.values():
-        own = [result for each, result in found if each is results]
-        series = [
-            Series(result.name, style_of(results, result.name), _points(shown, result)) for result in own
-        ]
-        for place, part in enumerate(_chunks(series, SERIES_PER_FIGURE if curves else MOST_BARS)):
-            panel = (Panel("", results.terms.unit, part),)
-            under = f"Suite {results.source.head.suite.name}." + key_to_marks(panel)
-            axis = results.axis.title if curves else results.terms.unit
-            name = f"{key}-{suite_of(results)}-{place}"
-            yield Figure(name, 0, shown.title, under, "lines" if curves else "bars", axis, panel)
 
 
 def _points(shown: Shown, result: ConfigurationResult) -> tuple[Point, ...]:

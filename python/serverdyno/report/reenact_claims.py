@@ -1,4 +1,4 @@
-"""Which claims of a published report hold for the servers of an experiment.
+"""Which claims of a published report hold for the servers of our experiments.
 
 A claim compares two places of the published tables. If one configuration stands for each, the two are compared as in
 the ordinary report, and all comparisons of the page are corrected together. Only the direction is judged: the
@@ -30,7 +30,7 @@ from serverdyno.published.printed import MOST_WORDS
 from serverdyno.published.reenactment import Place, expanded
 from serverdyno.published.tables import Cell
 from serverdyno.report.figures.sides import sides
-from serverdyno.report.reenact import Experiment, Found, suite_of
+from serverdyno.report.reenact import Found, Measured, settings_of
 from serverdyno.report.subjects import differences
 
 MOST_SHOWN = 6
@@ -42,7 +42,7 @@ ONE_LEVEL = "The claim is about single numbers of clients, for which there is no
 
 
 class Holds(StrEnum):
-    """The verdict on a claim for the servers of an experiment; the value is its text in the page."""
+    """The verdict on a claim for the servers of our experiments; the value is its text in the page."""
 
     HOLDS = "holds"
     CONTRADICTED = "does not hold"
@@ -74,43 +74,43 @@ class NotComparedError(Exception):
     """A claim, or one of its comparisons, can't be judged."""
 
 
-def answers(experiment: Experiment) -> list[Answered]:
+def answers(measured: Measured) -> list[Answered]:
     """Return every claim of the report with its verdict, in order."""
-    asked = {claim.id: _asked_or_why(experiment, claim) for claim in experiment.report.claims}
+    asked = {claim.id: _asked_or_why(measured, claim) for claim in measured.report.claims}
     places: dict[str, list[tuple[Asked, Found, Found] | str]] = {}
     for identity, (questions, why) in asked.items():
-        places[identity] = [why] if why else [each for one in questions for each in _matched(experiment, one)]
+        places[identity] = [why] if why else [each for one in questions for each in _matched(measured, one)]
     wanted = [each for found in places.values() for each in found if not isinstance(each, str)]
-    compared = _compared(wanted, experiment)
-    return [_answer(claim, places[claim.id], compared) for claim in experiment.report.claims]
+    compared = _compared(wanted, measured)
+    return [_answer(claim, places[claim.id], compared) for claim in measured.report.claims]
 
 
-def _asked_or_why(experiment: Experiment, claim: Claim) -> tuple[list[Asked], str]:
+def _asked_or_why(measured: Measured, claim: Claim) -> tuple[list[Asked], str]:
     try:
-        return list(_asked(experiment, claim)), ""
+        return list(_asked(measured, claim)), ""
     except NotComparedError as error:
         return [], f"{error}"
 
 
-def _asked(experiment: Experiment, claim: Claim) -> Iterator[Asked]:
-    given = next((each for each in experiment.mapping.claims if claim.id in each.ids), None)
+def _asked(measured: Measured, claim: Claim) -> Iterator[Asked]:
+    given = next((each for each in measured.mapping.claims if claim.id in each.ids), None)
     rule = claim.rule
     if given is not None:
         for of in expanded(given.of):
             for over in expanded(given.over):
                 yield Asked(of, over, Metric(given.figure), given.expects)
     elif isinstance(rule, Improvement | Ratio):
-        yield _pair(experiment, rule.of, rule.over if isinstance(rule, Improvement) else rule.to, "higher")
+        yield _pair(measured, rule.of, rule.over if isinstance(rule, Improvement) else rule.to, "higher")
     elif isinstance(rule, Decline):
-        yield _pair(experiment, rule.end, rule.start, "lower")
+        yield _pair(measured, rule.end, rule.start, "lower")
     elif isinstance(rule, Order):
         for other in rule.than:
-            yield _pair(experiment, rule.of, other, "higher" if rule.kind == "greater" else "lower")
+            yield _pair(measured, rule.of, other, "higher" if rule.kind == "greater" else "lower")
     elif isinstance(rule, PairedOrder):
-        if why := experiment.absent(rule.greater) or experiment.absent(rule.lower):
+        if why := measured.absent(rule.greater) or measured.absent(rule.lower):
             raise NotComparedError(why)
-        figure = _metric(experiment, rule.table, "paired", {**rule.where, **dict.fromkeys(rule.pairs_by, 0)})
-        for row in experiment.report.tables[rule.table].select(rule.where | rule.greater):
+        figure = _metric(measured, rule.table, "paired", {**rule.where, **dict.fromkeys(rule.pairs_by, 0)})
+        for row in measured.report.tables[rule.table].select(rule.where | rule.greater):
             shared = _cells(row, (*rule.where, *rule.pairs_by))
             for over in expanded(rule.lower):
                 yield Asked(_cells(row, rule.greater) | shared, over | shared, figure, "higher")
@@ -122,13 +122,13 @@ def _cells(row: Mapping[str, Cell], columns: Sequence[str] | Where) -> Place:
     return {name: cell for name in columns if (cell := row[name]) is not None}
 
 
-def _pair(experiment: Experiment, of: Quantity, over: Quantity, expects: str) -> Asked:
+def _pair(measured: Measured, of: Quantity, over: Quantity, expects: str) -> Asked:
     if not isinstance(of, Cells) or not isinstance(over, Cells):
         raise NotComparedError(ONE_FIGURE)
-    if why := experiment.absent(of.where) or experiment.absent(over.where):
+    if why := measured.absent(of.where) or measured.absent(over.where):
         raise NotComparedError(why)
-    figure = _metric(experiment, of.table, of.kind, of.where)
-    if figure is not _metric(experiment, over.table, over.kind, over.where):
+    figure = _metric(measured, of.table, of.kind, of.where)
+    if figure is not _metric(measured, over.table, over.kind, over.where):
         raise NotComparedError(ONE_FIGURE)
     return Asked(_single(of.where), _single(over.where), figure, expects)
 
@@ -140,11 +140,11 @@ def _single(where: Where) -> Place:
     return found[0]
 
 
-def _metric(experiment: Experiment, table: str, kind: str, where: Mapping[str, object]) -> Metric:
+def _metric(measured: Measured, table: str, kind: str, where: Mapping[str, object]) -> Metric:
     """Return the figure that a table has. Raises NotComparedError if it is of one load level, or of no server."""
     if "clients" in where:
         raise NotComparedError(ONE_LEVEL)
-    meaning = experiment.mapping.figures_of.get(table)
+    meaning = measured.mapping.figures_of.get(table)
     if meaning == "curve":
         meaning = {"mean": "overall average", "highest": "peak"}.get(kind)  # type: ignore[assignment]
     if meaning is None:
@@ -152,18 +152,18 @@ def _metric(experiment: Experiment, table: str, kind: str, where: Mapping[str, o
     return Metric(meaning)
 
 
-def _matched(experiment: Experiment, asked: Asked) -> Iterator[tuple[Asked, Found, Found] | str]:
+def _matched(measured: Measured, asked: Asked) -> Iterator[tuple[Asked, Found, Found] | str]:
     """Yield the configurations of both sides that differ in nothing else, or why there are none."""
     try:
-        of, over = experiment.counterpart(asked.of), experiment.counterpart(asked.over)
+        of, over = measured.counterpart(asked.of), measured.counterpart(asked.over)
     except KeyError as error:
         column, value = error.args[0]
         yield f"Nothing stands for {column.replace('_', ' ')} {value}."
         return
-    found, others = experiment.find(of), experiment.find(over)
+    found, others = measured.find(of), measured.find(over)
     for wanted, of_it in ((of, found), (over, others)):
         if not of_it:
-            yield experiment.why_not(wanted)
+            yield measured.why_not(wanted)
             return
         if len(of_it) > MOST_FITTING:
             yield f"More than {MOST_FITTING} configurations fit one side of the claim."
@@ -173,7 +173,7 @@ def _matched(experiment: Experiment, asked: Asked) -> Iterator[tuple[Asked, Foun
         (asked, one, other)
         for one in found
         for other in others
-        if one[0] is other[0] and one[1] is not other[1] and _agree(experiment, one, other, free)
+        if one[0] is other[0] and one[1] is not other[1] and _agree(one, other, free)
     ]
     yield from matched
     if not matched:
@@ -184,23 +184,23 @@ FACTORS = ("processors", "volumes", "strict_sync", "oplocks", "dynamic", "tls")
 """Settings in which the two sides of a comparison agree, unless the claim is about them."""
 
 
-def _agree(experiment: Experiment, one: Found, other: Found, keys: Sequence[str]) -> bool:
-    settings = [experiment.settings_of(result.name) for _, result in (one, other)]
+def _agree(one: Found, other: Found, keys: Sequence[str]) -> bool:
+    settings = [settings_of(one), settings_of(other)]
     return all(settings[0].get(key) == settings[1].get(key) for key in keys)
 
 
-Pair = tuple[str, str, str]
-"""Suite, base and other of a comparison."""
+Pair = tuple[int, str, str]
+"""Identity of the results, base and other of a comparison."""
 
 
 def _key(one: Found, other: Found) -> Pair:
-    return suite_of(one[0]), other[1].name, one[1].name
+    return id(one[0]), other[1].name, one[1].name
 
 
-def _compared(wanted: Sequence[tuple[Asked, Found, Found]], experiment: Experiment) -> dict[Pair, Comparison]:
+def _compared(wanted: Sequence[tuple[Asked, Found, Found]], measured: Measured) -> dict[Pair, Comparison]:
     """Return the comparison of each pair; the verdicts of a suite are corrected together."""
     found: dict[Pair, Comparison] = {}
-    for results in experiment.results:
+    for results in measured.results:
         by_name = {side.name: side for side in sides(results)}
         keys = dict.fromkeys(_key(one, other) for _, one, other in wanted if one[0] is results)
         source = results.source

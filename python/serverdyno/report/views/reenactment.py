@@ -10,15 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from serverdyno import wording
+from serverdyno.published import PublishedReport, pages
+from serverdyno.published.audit import ClaimVerdict, audit
 from serverdyno.published.model import Claim
 from serverdyno.published.pages import template
 from serverdyno.published.pictures import named
-from serverdyno.published.reenactment import Today
+from serverdyno.published.reenactment import Reenactment, Today
 from serverdyno.report.model import Figure, Report
-from serverdyno.report.reenact import Experiment, setting_words
+from serverdyno.report.reenact import Measured, setting_words
 from serverdyno.report.reenact_claims import Answered, Holds, answers
+from serverdyno.report.source import Source
 from serverdyno.report.views import charts
 from serverdyno.report.views.palette import themed
+from serverdyno.units import format_duration_s
 
 Drawn = tuple[Figure, str]
 """A figure and its SVG."""
@@ -51,34 +55,50 @@ class Entry:
 
 
 def page(
-    built: Report, experiment: Experiment, published: Sequence[tuple[Sequence[str], Figure]], style: str
+    built: Sequence[Report],
+    mapping: Reenactment,
+    published: Sequence[tuple[Sequence[str], Figure]],
+    of: PublishedReport,
+    style: str,
 ) -> str:
-    """Return the page. `published` has the published figures to draw, each with the numbers that it has there."""
-    entries = _entries(experiment, published)
-    judged = answers(experiment)
-    about, head = experiment.report.meta, built.source.head
+    """Return the page of one or several experiments.
+
+    `published` has the published figures to draw, each with the numbers that it has there.
+    """
+    measured = Measured([each.source for each in built], of, mapping)
+    entries = _entries(measured, published)
+    judged = answers(measured)
     return template(__package__, "reenactment.html.j2").render(
-        name=experiment.report.name,
-        meta=about,
+        name=of.name,
+        meta=of.meta,
         style=style,
-        particulars=[
-            ("Published", f"{about.citation.laboratory}, {about.citation.year}"),
-            ("This experiment", f"{head.plan.name}, {head.created:%Y-%m-%d}, Serverdyno {head.tool_version}"),
-        ],
         verdict=_verdict(judged),
-        summary=_summary(experiment, entries, judged),
-        warnings=[caveat.claim for caveat in built.answer.caveats],
+        summary=_summary(measured, entries, judged),
+        experiments=[(each, extent(each.source)) for each in built],
         judged=[each for each in judged if each.found],
         unjudged=_by_reason(judged),
-        today=[_row(each) for each in experiment.mapping.today],
+        today=[_row(each) for each in mapping.today],
         entries=entries,
+        method=pages.part("method", of),
+        tables=pages.part("tables", of),
+    )
+
+
+def extent(source: Source) -> str:
+    """Return when an experiment was made, its size, and how many of its operations failed."""
+    head, records = source.head, source.records
+    load_s = sum(each.window_s if each.step else each.length_s for each in records)
+    return (
+        f"{head.created:%Y-%m-%d}, scale {head.scale:g}: {wording.plural(len(head.order), 'run')} of "
+        f"{wording.plural(len(head.levels), 'level')}, {format_duration_s(load_s)} of load, "
+        f"{wording.plural(sum(each.failures for each in records), 'error')}. Serverdyno {head.tool_version}."
     )
 
 
 def _verdict(judged: Sequence[Answered]) -> str:
     counts = Counter(each.holds for each in judged if each.found)
     if not counts:
-        return "This experiment can't judge any of the published claims."
+        return "None of the published claims can be judged."
     told = ", ".join(f"{counts[holds]:,} {holds.value}" for holds in Holds if counts[holds])
     return (
         f"Of {wording.plural(len(judged), 'published claim')}, {counts.total():,} could be compared: {told}."
@@ -86,11 +106,11 @@ def _verdict(judged: Sequence[Answered]) -> str:
 
 
 def _summary(
-    experiment: Experiment, entries: Sequence[Entry], judged: Sequence[Answered]
+    measured: Measured, entries: Sequence[Entry], judged: Sequence[Answered]
 ) -> list[tuple[str, str]]:
-    figures = [len(shown.figures) for shown in experiment.mapping.figures]
+    figures = [len(shown.figures) for shown in measured.mapping.figures]
     ours = sum(count for entry, count in zip(entries, figures, strict=True) if entry.has_ours)
-    never = sum(len(shown.figures) for shown in experiment.mapping.figures if shown.why)
+    never = sum(len(shown.figures) for shown in measured.mapping.figures if shown.why)
     others = sum(not each.found for each in judged)
     return [
         (
@@ -98,9 +118,15 @@ def _summary(
             f"{ours:,} of {sum(figures):,} published figures have one of ours below them. {never:,} are "
             "not measurements that can be repeated.",
         ),
-        ("Claims", f"{others:,} claims have nothing to compare in this experiment; the reasons are below."),
-        ("Suites", wording.listing([suite.name for suite in experiment.source.head.suites])),
+        ("Claims", f"{others:,} claims have nothing to compare here; the reasons are below."),
+        ("Their tables", _audited(measured.report)),
     ]
+
+
+def _audited(report: PublishedReport) -> str:
+    counts = Counter(each.verdict for each in audit(report))
+    told = ", ".join(f"{counts[verdict]:,} {verdict.words}" for verdict in ClaimVerdict if counts[verdict])
+    return f"The report's claims, checked against its own tables (dyno audit {report.name}): {told}."
 
 
 def _by_reason(judged: Sequence[Answered]) -> dict[str, list[Claim]]:
@@ -118,8 +144,8 @@ def _row(today: Today) -> tuple[str, str, str]:
     return named(today.column, today.value), counterpart, today.absent or today.note
 
 
-def _entries(experiment: Experiment, published: Sequence[tuple[Sequence[str], Figure]]) -> list[Entry]:
-    found = experiment.figures()
+def _entries(measured: Measured, published: Sequence[tuple[Sequence[str], Figure]]) -> list[Entry]:
+    found = measured.figures()
     alike: dict[str, set[str]] = {}
     for each in found:
         alike.setdefault(each.shown.same_as or each.shown.figures[0], set()).update(each.shown.figures)
