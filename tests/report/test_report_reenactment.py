@@ -169,7 +169,7 @@ def test_the_page_has_the_method_the_doubts_and_the_tables_of_the_report(scaled:
     text = text_of(page_of(scaled))
     doubt = published.load(VERITEST).meta.doubts[0]
     assert text.index("Our experiments") < text.index("Method and hardware") < text.index(doubt.doubt)
-    assert re.search(r"Their tables .*? \d+ follows, ", text)
+    assert re.search(r"Their tables .*? follows: \d+; ", text)
     assert text.index("What stands for what") < text.index("Tables")
 
 

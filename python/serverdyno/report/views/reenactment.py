@@ -125,7 +125,7 @@ def _summary(
 
 def _audited(report: PublishedReport) -> str:
     counts = Counter(each.verdict for each in audit(report))
-    told = ", ".join(f"{counts[verdict]:,} {verdict.words}" for verdict in ClaimVerdict if counts[verdict])
+    told = "; ".join(f"{verdict.words}: {counts[verdict]:,}" for verdict in ClaimVerdict if counts[verdict])
     return f"The report's claims, checked against its own tables (dyno audit {report.name}): {told}."
 
 
