@@ -6,8 +6,10 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 
@@ -156,7 +158,9 @@ def test_a_plan_measures_servers_with_a_suite_of_steps(home: Home) -> None:
         ("huge-head", "larger than the client's bound"),
         ("garbage", "not HTTP"),
         ("status-500", "status 500"),
+        ("status-500", "If this status is right, name it in the step: status = [...]"),
         (None, "lacks a value that later steps of the session need: token"),
+        (None, "step 'form' takes token from regex: 'name=\"other\""),
     ],
 )
 def test_a_server_that_answers_otherwise_is_told_by_its_kind(
@@ -169,7 +173,57 @@ def test_a_server_that_answers_otherwise_is_told_by_its_kind(
         url = f"http://127.0.0.1:{server.port}/"
         done = home.here("load", url, *SHORT, "--session", file, "--into", home.temporary / "e")
     assert done.returncode != 0
-    assert said in done.stderr + done.stdout
+    assert said in " ".join((done.stderr + done.stdout).split())
+
+
+class SignUp(BaseHTTPRequestHandler):
+    """A server that takes each name once, and redirects with a whole URL."""
+
+    protocol_version = "HTTP/1.1"
+    names: ClassVar[set[bytes]] = set()
+
+    def do_POST(self) -> None:
+        name = self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer(
+            409 if name in self.names else 303, f"http://{self.headers['Host']}/account?of={name.decode()}"
+        )
+        self.names.add(name)
+
+    def do_GET(self) -> None:
+        self.answer(200 if self.path.removeprefix("/account?of=").encode() in self.names else 404, "")
+
+    def answer(self, status: int, location: str) -> None:
+        self.send_response(status)
+        self.send_header("Location", location)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("name", "is_right"), [("u-${unique}", True), ("u-${client}-${round}", False)])
+def test_users_sign_up_with_unique_names_and_follow_a_redirect_with_a_whole_url(
+    home: Home, tmp_path: Path, name: str, *, is_right: bool
+) -> None:
+    file = tmp_path / "session.toml"
+    file.write_text(
+        f'[[steps]]\nname = "sign up"\nmethod = "POST"\npath = "/users"\nbody = "{name}"\nstatus = [303]\n'
+        'take.next = { header = "Location" }\n[[steps]]\nname = "account"\npath = "${next}"\n'
+    )
+    SignUp.names.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), SignUp) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        done = home.here("load", url, *SHORT, "--session", file, "--into", home.temporary / "e")
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    with Experiment.open(home.temporary / "e") as experiment:
+        [record] = experiment.levels()
+    assert record.operations > 0
+    # The check before load signed up as the first client did.
+    assert (record.failures == 0) == is_right
+    assert is_right or "409" in record.errors[0].example
 
 
 def test_mistakes_in_steps_are_told_together_before_load(home: Home, tmp_path: Path) -> None:

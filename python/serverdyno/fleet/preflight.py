@@ -17,6 +17,8 @@ from serverdyno.errors import ServerError, WorkloadError, no_answer
 from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Bounds, Level
+from serverdyno.plan.protocols import steps
+from serverdyno.plan.protocols.documents import DocumentsSettings
 from serverdyno.plan.protocols.http import BODILESS, EMPTY_HINT, HTTP
 from serverdyno.plan.protocols.http_request import RequestSettings
 from serverdyno.servers import waiting
@@ -189,6 +191,7 @@ def _refusal(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> S
     # Documents are the user's. Other files and objects are ours, so wrong ones are not due to what the user has set up.
     of_workload = error.fault == "error_status" or (error.side == "check" and work.uses_documents)
     hint = work.workloads[workload] if of_workload and (work.uses_documents or error.advice is None) else ""
+    hint = _of_session(setup, error) or hint
     if work.uses_documents and _is_final(error):
         title = _title(setup)
         answer = _native.AnswerError(error.fault, error.side, error.example, error.advice)
@@ -264,5 +267,12 @@ def _warning(
     return (
         f"{setup.target.url}: a request failed in the check before the load: {worst.example} "
         f"({_share(setup, results, worst)}); the load counts such errors",
-        worst.advice,
+        _of_session(setup, worst) or worst.advice,
     )
+
+
+def _of_session(setup: LoadSetup, error: ErrorRow) -> str | None:
+    """Return what to change in the steps of a session; None for other work, or if the steps are not the cause."""
+    found = setup.suite.settings(setup.suite.work)
+    listed = found.steps if isinstance(found, DocumentsSettings) else []
+    return steps.advice(listed, error.fault, error.example) if listed else None

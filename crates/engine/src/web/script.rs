@@ -321,18 +321,18 @@ impl Step {
         form: &'a mut F,
         part: &mut Vec<u8>,
     ) -> Result<&'a F::Request, Failure> {
-        self.authority.write(user, part).map_err(unusable)?;
+        self.authority.write(user, b"", part).map_err(unusable)?;
         let authority = part.clone();
-        self.path.write(user, part).map_err(unusable)?;
+        self.path.write(user, &authority, part).map_err(unusable)?;
         form.begin(&self.method, part, &authority);
         for (name, value) in &self.fields {
-            value.write(user, part).map_err(unusable)?;
+            value.write(user, &authority, part).map_err(unusable)?;
             form.field(name, part);
         }
         let body = match &self.body {
             None => None,
             Some(body) => {
-                body.write(user, part).map_err(unusable)?;
+                body.write(user, &authority, part).map_err(unusable)?;
                 Some(part.as_slice())
             }
         };

@@ -8,7 +8,7 @@ use super::template::User;
 use crate::protocol::{Performed, Protocol};
 use dyno_http::h2;
 use dyno_http::{Connection, Exchange, Head, RequestForm, StreamClient, Transport, WrittenHttp1};
-use dyno_measure::Failure;
+use dyno_measure::{unix_s, Failure};
 use dyno_workload::Get;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -82,6 +82,7 @@ impl<C: Carrier> Session<C> {
         (sample, decodes): (Rc<Sample>, bool),
     ) -> Self {
         let user = User {
+            made: unix_s().to_bits(),
             client: number,
             thread,
             round: 0,

@@ -6,10 +6,11 @@
 use dyno_measure::ValueName;
 use std::collections::BTreeMap;
 
-const BUILT_IN: [(&str, Slot); 3] = [
+const BUILT_IN: [(&str, Slot); 4] = [
     ("client", Slot::Client),
     ("thread", Slot::Thread),
     ("round", Slot::Round),
+    ("unique", Slot::Unique),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(crate) enum Slot {
     Thread,
     /// The number of sessions that this thread has started.
     Round,
+    /// A text that no other session has, in this level or another.
+    Unique,
 }
 
 /// The names of values that are known so far.
@@ -63,6 +66,8 @@ impl Names {
 /// Values of one thread of a client.
 #[derive(Debug)]
 pub(crate) struct User {
+    /// The bits of the Unix time at which this user was made, so that no other level has the same.
+    pub(crate) made: u64,
     pub(crate) client: usize,
     pub(crate) thread: usize,
     pub(crate) round: u64,
@@ -155,11 +160,11 @@ impl Template {
         Ok(parts)
     }
 
-    /// Writes the text with the user's values inserted.
+    /// Writes the text with the user's values inserted. A path may begin with a URL of `host`, as in a redirect.
     ///
     /// # Errors
     /// The name of a value that is missing, or not permitted in this part of the request.
-    pub(crate) fn write(&self, user: &User, out: &mut Vec<u8>) -> Result<(), ValueName> {
+    pub(crate) fn write(&self, user: &User, host: &[u8], out: &mut Vec<u8>) -> Result<(), ValueName> {
         out.clear();
         for part in &self.0 {
             let (slot, name, encoded, place) = match part {
@@ -174,24 +179,25 @@ impl Template {
                     place,
                 } => (slot, name, encoded, place),
             };
-            let number;
-            let value: &[u8] = match slot {
+            let (client, thread) = (user.client + 1, user.thread + 1);
+            let text;
+            let mut value: &[u8] = match slot {
                 Slot::Taken(at) => user.values[*at].as_deref().ok_or(*name)?,
-                Slot::Client => {
-                    number = (user.client + 1).to_string();
-                    number.as_bytes()
-                }
-                Slot::Thread => {
-                    number = (user.thread + 1).to_string();
-                    number.as_bytes()
-                }
-                Slot::Round => {
-                    number = user.round.to_string();
-                    number.as_bytes()
+                built_in => {
+                    text = match built_in {
+                        Slot::Client => client.to_string(),
+                        Slot::Thread => thread.to_string(),
+                        Slot::Round => user.round.to_string(),
+                        _ => format!("{:x}-{client}-{thread}-{}", user.made, user.round),
+                    };
+                    text.as_bytes()
                 }
             };
             // A path that starts with a value must still be a path, not a URL of another host.
             let begins_path = *place == Place::Path && out.is_empty();
+            if begins_path {
+                value = path_of(value, host);
+            }
             if begins_path && (*encoded || !value.starts_with(b"/")) {
                 return Err(*name);
             }
@@ -204,6 +210,21 @@ impl Template {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the path of a URL of this host (RFC 9110, section 10.2.2), and any other value as it is.
+fn path_of<'a>(value: &'a [u8], host: &[u8]) -> &'a [u8] {
+    let after_scheme = [&b"http:"[..], b"https:", b""]
+        .iter()
+        .find_map(|scheme| value.strip_prefix(*scheme)?.strip_prefix(b"//"));
+    let rest = after_scheme
+        .filter(|rest| rest.len() >= host.len() && rest[..host.len()].eq_ignore_ascii_case(host))
+        .map(|rest| &rest[host.len()..]);
+    match rest {
+        Some(b"") => b"/",
+        Some(path) if path.starts_with(b"/") => path,
+        _ => value,
     }
 }
 
@@ -235,21 +256,22 @@ mod tests {
 
     fn written(template: &Template, value: &[u8]) -> Result<String, ValueName> {
         let user = User {
+            made: 0xabc,
             client: 6,
             thread: 0,
             round: 3,
             values: vec![Some(value.to_vec())],
         };
         let mut out = Vec::new();
-        template.write(&user, &mut out)?;
+        template.write(&user, b"h:8080", &mut out)?;
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
 
     #[test]
     fn values_stand_where_the_text_says_plain_or_encoded() {
-        let text = "{\"a\": $5, \"b\": \"$${x}\"} u${client}-${thread}-${round} ${sid} ${sid:url}";
+        let text = "{\"a\": $5, \"b\": \"$${x}\"} u${client}-${thread}-${round} ${unique} ${sid} ${sid:url}";
         let body = Template::of_body(text, &names()).expect("a template");
-        let expected = "{\"a\": $5, \"b\": \"${x}\"} u7-1-3 a b%/ a%20b%25%2F";
+        let expected = "{\"a\": $5, \"b\": \"${x}\"} u7-1-3 abc-7-1-3 a b%/ a%20b%25%2F";
         assert_eq!(written(&body, b"a b%/").as_deref(), Ok(expected));
     }
 
@@ -261,8 +283,15 @@ mod tests {
             assert!(written(&path, value.as_bytes()).is_err(), "{value:?}");
         }
         let whole = Template::of_path("${sid}", &names()).expect("a template");
-        assert_eq!(written(&whole, b"/x?y").as_deref(), Ok("/x?y"));
-        for value in ["http://h/x", "x", ""] {
+        for (value, path) in [
+            ("/x?y", "/x?y"),
+            ("http://h:8080/x", "/x"),
+            ("https://H:8080", "/"),
+            ("//h:8080/x", "/x"),
+        ] {
+            assert_eq!(written(&whole, value.as_bytes()).as_deref(), Ok(path));
+        }
+        for value in ["http://h/x", "http://h:80801/x", "//other/x", "x", ""] {
             assert!(written(&whole, value.as_bytes()).is_err(), "{value:?}");
         }
         let field = Template::of_field("${sid}", &names()).expect("a template");
@@ -286,7 +315,7 @@ mod tests {
             assert!(problem.contains(why), "{problem}");
         }
         let mut names = names();
-        for name in ["", "1", "a-b", "round"] {
+        for name in ["", "1", "a-b", "round", "unique"] {
             assert!(names.take(name).is_err(), "{name}");
         }
     }

@@ -44,6 +44,10 @@ class Take(Model):
             raise ValueError("needs exactly one of header, cookie, regex and json_pointer")
         return self
 
+    @property
+    def searches_body(self) -> bool:
+        return self.regex is not None or self.json_pointer is not None
+
     def section(self) -> dict[str, str]:
         """Return the source for a level's document."""
         return self.model_dump(exclude_none=True)
@@ -72,6 +76,11 @@ class Step(Model):
     take: dict[str, Take] = Field(
         default={}, description="Values to extract from the answer, by the name that later steps use."
     )
+
+    @property
+    def asks_coding(self) -> bool:
+        """Return whether the step asks for compressed answers."""
+        return any(name.lower() == "accept-encoding" for name, _ in header_pairs(self.headers))
 
     def section(self) -> dict[str, Any]:
         """Return the step for a level's document."""
@@ -108,3 +117,40 @@ def described(steps: list[Step]) -> str:
         f"A session of {len(steps)} steps{thinks}, repeated by each thread of a client ({listed}). A step "
         "that fails ends the session: the next request is the first step."
     )
+
+
+def advice(steps: list[Step], fault: str, example: str) -> str | None:
+    """Return what to change in a session after this error of the check before load; None if it is no mistake there.
+
+    `example` ends with the name of a value if the fault is about one.
+    """
+    value = example.rpartition(": ")[2]
+    if fault == "missing_value":
+        return _where_to_take(value, [step for step in steps if value in step.take])
+    if fault == "unusable_value":
+        return (
+            f"See where the session sends ${{{value}}}: it has at most 4 KiB, a path begins with / or is a URL of the "
+            "same host, and a path has no spaces. ${NAME:url} percent-encodes it."
+        )
+    if fault == "error_status":
+        return "If this status is right, name it in the step: status = [...]. curl -i shows the whole answer."
+    return None
+
+
+def _where_to_take(value: str, steps: list[Step]) -> str:
+    """Return what to check for a value that an answer lacked. `steps`: those that take it."""
+    places = [
+        f"step {step.name!r} takes {value} from {source}: {text!r}"
+        for step in steps
+        for source, text in step.take[value].section().items()
+    ]
+    parts = [
+        f"In the session, {' and '.join(places)}.",
+        "Compare this with the answer to that step (curl -i).",
+    ]
+    if any(step.asks_coding and step.take[value].searches_body for step in steps):
+        parts.append(
+            "The step asks for compressed answers, which are searched as they come: leave Accept-Encoding out."
+        )
+    parts.append("After a wrong password, many servers answer 200 with another page.")
+    return " ".join(parts)
