@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -125,3 +127,15 @@ def test_the_look_and_the_load_keep_the_bound_of_the_rate_together(home: Home) -
     assert done.returncode == 0, done.stderr
     first, second, third = arrived[:3]
     assert second - first >= 0.25 and third - second >= 0.25
+
+
+def test_a_server_whose_queue_of_connections_is_full_is_told_from_a_firewall(home: Home) -> None:
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):  # the queue takes one more than the backlog; the last one stays outside
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listener.getsockname())
+        done = home.here("load", f"http://127.0.0.1:{listener.getsockname()[1]}/", "--timeout", "1s", *SHORT)
+    assert done.returncode == 1
+    assert "its queue of connections is full: ss -ltn shows it." in " ".join(done.stderr.split())

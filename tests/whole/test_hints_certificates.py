@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from serverdyno.servers.proof import free_port
 from support.dyno_process import Home
 from support.file_server import skip_unless_installed
 from support.users_web import nginx
@@ -248,3 +249,11 @@ def test_an_authority_in_another_form_is_told_with_the_command_that_converts_it(
     assert done.returncode == 2, done.stderr
     assert f"hint: Convert it: openssl {converts} -in {given} -out authorities.pem" in done.stderr
     assert "-----BEGIN CERTIFICATE-----" in converted.read_text()
+
+
+def test_an_authority_with_a_byte_order_mark_is_taken(home: Home, chained: Path, tmp_path: Path) -> None:
+    given = tmp_path / "ca.pem"
+    given.write_text((chained / "outer.pem").read_text(), encoding="utf-8-sig")
+    port = free_port()
+    done = home.here("load", f"https://127.0.0.1:{port}/", "--ca-file", given)
+    assert f"127.0.0.1:{port}" in done.stderr and "nothing listens there" in done.stderr

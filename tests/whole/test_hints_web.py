@@ -84,6 +84,7 @@ def told(home: Home, *options: str | Path) -> str:
         ("/status/406", (), "the header Accept"),
         ("/status/411", (), "--method POST and --data ''"),
         ("/status/426", (), "For h2c use --http2"),
+        ("/status/426", ("--http", "1.0"), "leave out --http 1.0"),
         ("/static/x", ("-H", "Range: bytes=900000-"), "Range begins after the end"),
         ("/filtered", (), "dyno sends no Accept"),
         ("/filtered", ("-H", "Accept: */*", "-H", "User-Agent: Mozilla/5.0"), "--expect-status 404"),

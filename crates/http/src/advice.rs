@@ -186,7 +186,12 @@ const CONNECTION: &[Row] = &[
         "Start the server, or check the address and the port: nothing listens there.",
     ),
     (
-        |case| matches!(case.fault, Fault::ConnectTimeout | Fault::Unreachable),
+        |case| case.fault == Fault::ConnectTimeout,
+        "Check the address, and that no firewall lies between. A server of this machine hangs, or its queue of connections \
+         is full: ss -ltn shows it.",
+    ),
+    (
+        |case| case.fault == Fault::Unreachable,
         "Check the address, and that no firewall lies between: the host does not answer.",
     ),
     (

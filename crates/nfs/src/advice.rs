@@ -46,7 +46,12 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the ports (nfsport, mountport): nothing listens on one of them (any more). A server that only speaks NFSv4 has no mountport: measure it with ?vers=4.1.").when(by_version_3_over_tcp),
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049.").when(by_version_4),
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often disabled."),
-    Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
+    Row::failed(
+        Fault::ConnectTimeout,
+        &[],
+        "Check the address, and that no firewall lies between. A server of this machine hangs, or its queue of connections \
+         is full: ss -ltn shows it.",
+    ),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::ResponseTimeout, GRACE, "The server has restarted, and waits for the clients of before (NFSv4): wait until its grace period is over, mostly 90 s, and start again. Linux: nfsv4gracetime; Ganesha: Grace_Period, or Graceless = true."),
     Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer in time. A sleeping disk may take longer at the first access: open the export once, and start again, or raise timeout_s of the suite. Perhaps it is not an NFS server."),

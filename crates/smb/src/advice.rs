@@ -68,7 +68,12 @@ const KEPT_OUT: &str =
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 445."),
-    Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
+    Row::failed(
+        Fault::ConnectTimeout,
+        &[],
+        "Check the address, and that no firewall lies between. A server of this machine hangs, or its queue of connections \
+         is full: ss -ltn shows it.",
+    ),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer in time. A sleeping disk may take longer at the first access: open the share once, and start again, or raise timeout_s of the suite. Perhaps it is not a file server."),
     Row::failed(Fault::ClosedEarly, &[], "Check the port, whether the server still runs, and its log: it ended the connection."),

@@ -169,8 +169,8 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 426,
-        "The server wants another protocol: curl -i shows it as Upgrade. For h2c use --http2; for TLS use https:// \
-         in place of http://. WebSocket is not supported.",
+        "The server wants another protocol: curl -i shows it as Upgrade. If it names none (Envoy), leave out --http \
+         1.0. For h2c use --http2; for TLS use https:// in place of http://. WebSocket is not supported.",
     ),
     (
         |case| case.status == 429,

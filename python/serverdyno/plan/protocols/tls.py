@@ -116,7 +116,8 @@ class TlsSettings(ClientCertificate):
 
 def _read(file: str) -> str:
     try:
-        return refuse_pipe(Path(file).expanduser()).read_text(encoding="utf-8")
+        # Editors of Windows begin a file with a byte-order mark.
+        return refuse_pipe(Path(file).expanduser()).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{file} is not PEM text",
