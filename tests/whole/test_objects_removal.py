@@ -136,3 +136,24 @@ def test_no_such_upload_is_no_leftover(home: Home, tmp_path: Path) -> None:
     told = done.stdout + done.stderr
     assert asked_for >= 2 and done.returncode == 0, told
     assert "could not be removed" not in told and "abort-multipart-upload" not in told, told
+
+
+def test_a_server_that_deletes_only_single_objects_keeps_none(home: Home, tmp_path: Path) -> None:
+    refused = 0
+
+    def deletes_one_by_one(asked: Asked) -> Answer:
+        nonlocal refused
+        if asked.method == "POST" and urlsplit(asked.path).query == "delete=":
+            refused += 1
+            return 501, XML, b"<Error><Code>NotImplemented</Code></Error>"
+        return asked.passed_on()
+
+    server = start_s3()
+    try:
+        with s3_proxy(server.port, deletes_one_by_one) as port:
+            options = ("--clients", "2", "--length", "0.6s", "--size", "2000", "--into", tmp_path / "e")
+            done = home.here("objects", f"s3://127.0.0.1:{port}/volume1", *options)
+        assert keys(server.port) == []
+    finally:
+        server.stop()
+    assert refused >= 2 and done.returncode == 0, done.stdout + done.stderr

@@ -223,6 +223,13 @@ impl<T: Transport> Client<T> {
         }
     }
 
+    /// Returns whether the last response says that the server does not know the request, as GCS and gateways answer
+    /// to DeleteObjects.
+    #[must_use]
+    pub fn lacks_request(&self) -> bool {
+        matches!(self.answer.status, 400 | 405 | 501)
+    }
+
     /// Lists a page of at most `most` objects whose keys begin with `prefix`. `from`: the end of the previous
     /// page.
     ///

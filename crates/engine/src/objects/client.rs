@@ -11,7 +11,7 @@ use crate::sampling::Sampling;
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Failure};
 use dyno_net::Executor;
-use dyno_s3::{may_act_later, was_refused, Call, Client, Fetched, Tag, MOST_KEYS_PER_DELETE};
+use dyno_s3::{may_act_later, was_refused, Call, Client, Fetched, Tag};
 use dyno_workload::{part_of_object, ObjectFault, ObjectLedger, ObjectOp, ObjectVersion, ObjectsOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -131,12 +131,10 @@ impl<T: Transport> ObjectsClient<T> {
                 .write_key(object, self.ledger.retired(object), &mut key);
             keys.push(key);
         }
-        for some in keys.chunks(MOST_KEYS_PER_DELETE) {
-            let mut call = Call::new(monotonic_ns());
-            let deleted = self.clients[0].delete_many(some, &mut call).await;
-            self.count_outside(&call);
-            deleted?;
-        }
+        let mut sum = Call::default();
+        let deleted = listing::delete_all(&mut self.clients[0], &keys, &mut sum).await;
+        self.count_outside(&sum);
+        deleted?;
         self.end_uploads().await?;
         // A PUT or an upload whose answer was lost may have left something that the ledger does not have.
         let uploads = self.options.part_bytes > 0;

@@ -71,12 +71,7 @@ pub(crate) async fn remove_all<T: Transport>(
         if !keys.iter().all(|key| key.starts_with(prefix)) {
             return Err(Fault::MalformedMessage.into());
         }
-        for some in keys.chunks(MOST_KEYS_PER_DELETE) {
-            let call = &mut Call::new(monotonic_ns());
-            let deleted = client.delete_many(some, call).await;
-            sum.merge(call);
-            deleted?;
-        }
+        delete_all(client, &keys, sum).await?;
         is_clean &= keys.is_empty();
         from = page.next;
         if from.is_none() {
@@ -90,6 +85,35 @@ pub(crate) async fn remove_all<T: Transport>(
     }
     if uploads {
         end_uploads(client, prefix, until_ns, sum).await?;
+    }
+    Ok(())
+}
+
+/// Deletes these objects: many with each request, or one by one if the server has no such request. Adds its requests
+/// to `sum`.
+pub(crate) async fn delete_all<T: Transport>(
+    client: &mut Client<T>,
+    keys: &[impl AsRef<str>],
+    sum: &mut Call,
+) -> Result<(), Failure> {
+    let mut one_by_one = false;
+    for some in keys.chunks(MOST_KEYS_PER_DELETE) {
+        if !one_by_one {
+            let call = &mut Call::new(monotonic_ns());
+            let deleted = client.delete_many(some, call).await;
+            sum.merge(call);
+            one_by_one = deleted.is_err() && client.lacks_request();
+            if !one_by_one {
+                deleted?;
+                continue;
+            }
+        }
+        for key in some {
+            let call = &mut Call::new(monotonic_ns());
+            let deleted = client.delete(key.as_ref(), call).await;
+            sum.merge(call);
+            deleted?;
+        }
     }
     Ok(())
 }
