@@ -27,6 +27,7 @@ from typing import Self
 
 from serverdyno.probes import processes
 from serverdyno.probes.process_start import has_ended, own_identity
+from serverdyno.probes.synchronous import probe_file
 
 # Some architectures have sync_file_range2 instead of sync_file_range.
 CALLS = ("fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "sync_file_range2", "msync")
@@ -301,10 +302,10 @@ def disk_fsync_s(directory: Path, count: int = 100) -> list[float]:
     """
     block = os.urandom(BLOCK_BYTES)
     taken_s = []
-    with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
+    with probe_file(directory) as opened:
         for _ in range(count):
-            file.write(block)
+            os.write(opened, block)
             begun_s = time.perf_counter()
-            os.fsync(file.fileno())
+            os.fsync(opened)
             taken_s.append(time.perf_counter() - begun_s)
     return taken_s

@@ -10,6 +10,8 @@ import fcntl
 import os
 import struct
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 FS_IOC_GETFLAGS = 0x80086601  # linux/fs.h
@@ -28,17 +30,36 @@ def synchronous(directory: Path) -> bool | None:
     trials: one page that stays dirty shows that writes are not synchronous.
     """
     try:
-        with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
-            flags = _flags(file.fileno())
+        with probe_file(directory) as opened:
+            flags = _flags(opened)
             if flags is not None and flags & FS_SYNC_FL:
                 return True
-            seen = [_dirty_after_write(file.fileno()) for _ in range(TRIES)]
+            seen = [_dirty_after_write(opened) for _ in range(TRIES)]
     except OSError:
         return None
     if None in seen:
         # A kernel before 6.5 reports only the attribute. False leaves the mount to be judged by its options.
         return None if flags is None else False
     return not any(seen)
+
+
+@contextmanager
+def probe_file(directory: Path) -> Iterator[int]:
+    """Yield the descriptor of an empty file of which nothing stays. Raises OSError.
+
+    It has no name. Where the file system requires one (FUSE), it is removed after it was closed: a mount of rclone
+    brings a file back that was removed while open.
+    """
+    try:
+        opened = os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        with tempfile.NamedTemporaryFile(dir=directory, prefix="serverdyno-", buffering=0) as file:
+            yield file.fileno()
+    else:
+        try:
+            yield opened
+        finally:
+            os.close(opened)
 
 
 def _flags(opened: int) -> int | None:
