@@ -163,8 +163,9 @@ impl ClientThread {
             let performed = protocol.perform(&op, self.begins_ns(now_ns)).await;
             let done_ns = monotonic_ns();
             let elapsed_ns = done_ns - self.limits.start_ns;
-            let begun_ns = due_ns.max(free_ns) - self.limits.start_ns;
-            let response_ns = done_ns.saturating_sub(due_ns + protocol.postponed_ns());
+            let postponed_ns = protocol.postponed_ns();
+            let begun_ns = (due_ns.max(free_ns) + postponed_ns).min(done_ns) - self.limits.start_ns;
+            let response_ns = done_ns.saturating_sub(due_ns + postponed_ns);
             let mut tally = self.tally.borrow_mut();
             tally.count(self.state.place, &performed, (begun_ns, elapsed_ns), response_ns);
             if self.open.is_some() {

@@ -178,7 +178,7 @@ pub struct FileJob {
     pub most_ns: u64,
     /// Time without an answer after which a call fails.
     pub timeout_ns: u64,
-    /// Maximum calls per second of all clients. Required for targets on other machines.
+    /// Maximum requests per second of all clients. Required for targets on other machines.
     pub max_rate_per_s: Option<f64>,
     /// Clients that this process runs. None: all.
     pub part: Option<PartSpec>,

@@ -38,8 +38,10 @@ pub struct Secrets {
     pub access_key: Option<(String, String, Option<String>)>,
     /// Time limit for name look-up, connections and the request for consent; None: the default.
     pub timeout_ns: Option<u64>,
-    /// Maximum rate of requests before load, and the number of processes that ask before this one.
+    /// Maximum rate of requests before load, the number of processes that ask at the same time (0: this one alone), and
+    /// of requests of others that come before the first one of this process.
     pub max_rate_per_s: Option<f64>,
+    pub processes: usize,
     pub turn: usize,
 }
 
@@ -50,6 +52,7 @@ impl Secrets {
         BeforeLoad {
             timeout_ns: self.timeout_ns.unwrap_or(usual.timeout_ns),
             max_rate_per_s: self.max_rate_per_s,
+            processes: self.processes.max(1),
             turn: self.turn,
             ..usual
         }
@@ -222,6 +225,11 @@ pub(crate) trait Work: Send + Sync + Debug {
     /// Returns the minimum space of one client's files at the end of its workload.
     fn workspace_bytes(&self) -> Option<u64> {
         None
+    }
+
+    /// Returns about how long the bound of the rate makes the preparation of the level's clients last; 0: without a bound.
+    fn preparation_ns(&self, _level: &Level) -> u64 {
+        0
     }
 
     /// Starts to remove all workspaces, for at most `most_ns`. None without workspaces.

@@ -5,6 +5,7 @@ use crate::spec::{nanoseconds, LevelSpec, PartSpec};
 use dyno_measure::{Window, NS_PER_S};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::net::SocketAddr;
 use std::ops::Deref;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -135,11 +136,15 @@ impl Level {
         self.delay_of(client).saturating_add(stagger_ns)
     }
 
-    /// Returns when a client of files may log on, relative to the first one. A log-on counts as one call within the rate
-    /// limit.
-    pub(crate) fn log_on_ns(&self, client: usize) -> u64 {
-        let all_ns = u128::from(self.bound_ns()) * client as u128;
-        u64::try_from(all_ns / self.streams() as u128).unwrap_or(u64::MAX)
+    /// Returns the pace of this process's requests to `address`, its share of the bound of the rate. None: without a bound.
+    pub(crate) fn pace_to(&self, address: SocketAddr) -> Option<dyno_net::Pace> {
+        let share = (self.part.clients, self.clients);
+        // Another process may have sent a request just now.
+        let turn = match share.0 < share.1 {
+            true => self.part.client_offset + 1,
+            false => 0,
+        };
+        dyno_net::Pace::of(address, self.max_rate_per_s, share, turn)
     }
 
     fn delay_of(&self, client: usize) -> u64 {
@@ -234,12 +239,17 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_files_log_on_one_after_another_at_the_bound() {
-        let log_ons: Vec<u64> = (0..3)
-            .map(|client| level(Some(1000.0), 0).log_on_ns(client))
-            .collect();
-        assert_eq!(log_ons, [0, 1_000_000, 2_000_000]);
-        assert_eq!(level(None, 0).log_on_ns(199), 0);
+    fn each_process_has_a_share_of_the_bound_by_its_clients() {
+        let address = SocketAddr::from(([192, 0, 2, 7], 1));
+        let whole = level(Some(1000.0), 0);
+        let mut part = whole.clone();
+        (part.part.clients, part.part.client_offset) = (50, 1);
+        let length_ns = |level: &Level| level.pace_to(address).map(|pace| pace.length_ns(1));
+        assert_eq!(
+            (length_ns(&whole), length_ns(&part)),
+            (Some(1_000_000), Some(4_000_000))
+        );
+        assert!(level(None, 0).pace_to(address).is_none());
     }
 
     #[test]

@@ -127,6 +127,11 @@ impl PreparedLevel {
         self.work.workspace_bytes()
     }
 
+    /// Returns about how long the bound of the rate makes the preparation of all clients last; 0: without a bound.
+    pub fn preparation_ns(&self) -> u64 {
+        self.work.preparation_ns(&self.level)
+    }
+
     /// Starts to remove all workspaces, within `most_ns`. Returns None if the work creates none.
     pub fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {
         self.work.remove_workspaces(most_ns)

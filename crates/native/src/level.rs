@@ -53,6 +53,11 @@ impl PreparedLevel {
         py.detach(|| self.inner.workspace_bytes())
     }
 
+    /// Returns about how long the bound of the rate makes the clients' preparation last.
+    fn preparation_s(&self, py: Python<'_>) -> f64 {
+        py.detach(|| self.inner.preparation_ns()) as f64 / NS_PER_S as f64
+    }
+
     /// Starts to remove the clients' files, for at most `most_s` seconds. None if there are no files.
     fn remove_workspaces(&self, most_s: f64) -> PyResult<Option<Removal>> {
         if !(0.0..=MAX_REMOVAL_S).contains(&most_s) {

@@ -43,7 +43,7 @@ pub struct Target {
 impl Target {
     #[staticmethod]
     #[allow(clippy::too_many_arguments)] // Each secret has its name in Python.
-    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None, access_key=None, timeout_s=10.0, max_rate_per_s=None, turn=0))]
+    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None, access_key=None, timeout_s=10.0, max_rate_per_s=None, processes=1, turn=0))]
     fn open(
         py: Python<'_>,
         protocol: &str,
@@ -55,6 +55,7 @@ impl Target {
         access_key: Option<(String, String, Option<String>)>,
         timeout_s: f64,
         max_rate_per_s: Option<f64>,
+        processes: usize,
         turn: usize,
     ) -> PyResult<Self> {
         let timeout = checked_timeout(timeout_s)?;
@@ -71,6 +72,7 @@ impl Target {
             access_key,
             timeout_ns: Some(nanoseconds(timeout)),
             max_rate_per_s,
+            processes,
             turn,
             identity: identity.map(|(certificate, key)| Identity { certificate, key }),
         };

@@ -3,6 +3,7 @@
 
 use crate::readiness::{Key, Readiness, Registry};
 use crate::ready_work::{ReadyWork, ReadyWorkMeter};
+use crate::task_times::{TaskTimes, PASSED};
 use crate::wake::{Current, RemoteWakes, RunningLoop, TaskWakers, Waiter};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault, Histogram};
 use rustix::buffer::spare_capacity;
@@ -26,9 +27,6 @@ const EVENTS_AT_ONCE: usize = 1024;
 /// Maximum number of rounds in which tasks that wake each other are polled before sockets and timers get a
 /// turn.
 const PASSES_IN_A_TURN: u32 = 16;
-const NO_DEADLINE: u64 = u64::MAX;
-/// Marks a deadline that has passed.
-const PASSED: u64 = 0;
 /// Key under which epoll reports a wake-up by another thread. No socket has it.
 const REMOTE_WAKE: u64 = u64::MAX;
 
@@ -45,9 +43,9 @@ struct Shared {
     remote: Arc<RemoteWakes>,
     registry: RefCell<Registry>,
     current: Current,
-    /// Deadline per task. A sweep polls tasks whose deadline has passed, which costs less than one timer per
+    /// Deadline of each task, and more. A sweep polls tasks whose deadline has passed, which costs less than one timer per
     /// operation.
-    deadlines_ns: RefCell<Vec<u64>>,
+    times: RefCell<Vec<TaskTimes>>,
     timers: RefCell<BinaryHeap<Timer>>,
     spawned: RefCell<Vec<Task>>,
     lag: RefCell<Option<Histogram>>,
@@ -132,7 +130,7 @@ impl Executor {
                 remote,
                 registry: RefCell::default(),
                 current: Current::default(),
-                deadlines_ns: RefCell::default(),
+                times: RefCell::default(),
                 timers: RefCell::default(),
                 spawned: RefCell::default(),
                 lag: RefCell::default(),
@@ -192,20 +190,9 @@ impl Executor {
         .await;
     }
 
-    /// Sets the current task's deadline: the task is polled after the deadline has passed. This poll does not
-    /// reach futures that the task polls selectively (`FuturesUnordered`).
-    pub fn set_deadline(&self, deadline_ns: u64) {
-        self.shared.deadlines_ns.borrow_mut()[self.shared.current.number()] = deadline_ns;
-    }
-
-    /// Returns the deadline of the current task, so that it can be restored after a shorter one.
-    pub fn deadline_ns(&self) -> u64 {
-        self.shared.deadlines_ns.borrow()[self.shared.current.number()]
-    }
-
-    /// Returns whether the deadline of the current task had passed at the last sweep.
-    pub fn deadline_passed(&self) -> bool {
-        self.shared.deadlines_ns.borrow()[self.shared.current.number()] == PASSED
+    /// Calls `look` with the times of the current task (`deadlines.rs`).
+    pub(crate) fn times<T>(&self, look: impl FnOnce(&mut TaskTimes) -> T) -> T {
+        look(&mut self.shared.times.borrow_mut()[self.shared.current.number()])
     }
 
     /// Yields to all other tasks, sockets and timers. For tasks that always have more to do.
@@ -380,9 +367,9 @@ impl Executor {
 
     fn fire_deadlines(&self, tasks: &mut Tasks, now_ns: u64) {
         for number in 0..tasks.slots.len() {
-            let deadline_ns = self.shared.deadlines_ns.borrow()[number];
+            let deadline_ns = self.shared.times.borrow()[number].deadline_ns;
             if deadline_ns <= now_ns && deadline_ns != PASSED {
-                self.shared.deadlines_ns.borrow_mut()[number] = PASSED;
+                self.shared.times.borrow_mut()[number].deadline_ns = PASSED;
                 tasks.poll(&self.shared, number);
             }
         }
@@ -390,12 +377,12 @@ impl Executor {
 }
 
 impl Shared {
-    /// Clears the deadline that an earlier task with this number left.
+    /// Clears the times that an earlier task with this number left.
     fn begin_task(&self, number: usize) {
-        let mut deadlines_ns = self.deadlines_ns.borrow_mut();
-        let length = deadlines_ns.len().max(number + 1);
-        deadlines_ns.resize(length, NO_DEADLINE);
-        deadlines_ns[number] = NO_DEADLINE;
+        let mut times = self.times.borrow_mut();
+        let length = times.len().max(number + 1);
+        times.resize(length, TaskTimes::NEW);
+        times[number] = TaskTimes::NEW;
     }
 }
 

@@ -1,5 +1,5 @@
-//! The base of all protocols: an event loop for one OS thread (tasks, timers, sockets), TLS (`tls`) and
-//! permitted destinations (`target`). Linux only, without blocking work.
+//! The base of all protocols: an event loop for one OS thread (tasks, timers, sockets), TLS (`tls`), permitted
+//! destinations (`target`) and the bound of the rate (`pace`). Linux only, without blocking work.
 //!
 //! A task is an ordinary future. It is polled when the kernel reports an event of one of its sockets, when
 //! its timer is due, or when another task or thread wakes it. Extra polls are harmless. Reports are kept per
@@ -9,18 +9,22 @@
 //! Each protocol's crate has its own way to ask a host for consent (`dyno_http::Target`,
 //! `dyno_smb::SmbTarget`).
 
+mod deadlines;
 mod executor;
 mod local_ports;
+mod pace;
 mod readiness;
 mod ready_work;
 mod socket;
 mod target;
+mod task_times;
 mod thread;
 pub mod tls;
 mod wake;
 
 pub use executor::{run_alone, system_failure, Executor};
 pub use local_ports::LocalPorts;
+pub use pace::Pace;
 pub use ready_work::{ReadyWork, ReadyWorkMeter};
 pub use socket::datagrams::{Datagrams, MOST_DATAGRAM_BYTES};
 pub use socket::{Dialer, Idle, Listener, Peer, Preamble, Socket};

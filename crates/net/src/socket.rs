@@ -7,6 +7,7 @@ mod reserved;
 pub use listener::Listener;
 
 use crate::executor::Executor;
+use crate::pace::Pace;
 use crate::readiness::{Direction, Key, Readiness};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
@@ -416,6 +417,7 @@ pub struct Dialer {
     highest_source: Cell<u32>,
     reuse_sockets: bool,
     preamble: Option<Preamble>,
+    pace: Option<Pace>,
     /// Next port below 1024 to dial from; None: the kernel chooses a port.
     reserved_port: Cell<Option<u16>>,
 }
@@ -432,6 +434,7 @@ impl Dialer {
             reuse_sockets: target.is_loopback(),
             target,
             preamble: None,
+            pace: None,
             reserved_port: Cell::new(None),
         }
     }
@@ -449,6 +452,25 @@ impl Dialer {
     #[must_use]
     pub fn with_preamble(self, preamble: Option<Preamble>) -> Self {
         Self { preamble, ..self }
+    }
+
+    /// Lets requests over the dialer's connections wait for their turns of `pace`.
+    #[must_use]
+    pub fn paced(self, pace: Option<Pace>) -> Self {
+        Self { pace, ..self }
+    }
+
+    pub fn pace(&self) -> Option<&Pace> {
+        self.pace.as_ref()
+    }
+
+    /// Waits until the bound of the rate, if any, permits a message with this number of requests, and counts them. Returns
+    /// how long it waited.
+    pub async fn turn(&self, requests: usize) -> u64 {
+        match &self.pace {
+            Some(pace) => pace.turn(&self.executor, requests).await,
+            None => 0,
+        }
     }
 
     /// Returns the number of source addresses used.

@@ -17,12 +17,12 @@
 //! ```
 
 use crate::advice::advice;
-use crate::session::{ask_ports, Options, Session, Version, NFS_PORT};
+use crate::session::{ask_ports, Options, Portmapped, Session, Version, NFS_PORT};
 use crate::wire::Transport;
 use dyno_files::{read_beginning, Postponed};
 use dyno_measure::Failure;
 use dyno_net::{is_loopback, is_plain_host, name_and_port, resolve, run_alone, unescaped};
-use dyno_net::{BeforeLoad, Consent, Dialer, Document, Executor, Namespace, TargetError};
+use dyno_net::{BeforeLoad, Consent, Dialer, Document, Executor, Namespace, Pace, TargetError};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -43,6 +43,7 @@ pub struct NfsTarget {
     options: Options,
     namespace: Namespace,
     postponed: Arc<Postponed>,
+    pace: Option<Pace>,
 }
 
 /// The parts of `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..&proto=..]`.
@@ -98,16 +99,28 @@ impl NfsTarget {
                 (Some(nfs_port), Some(mount_port)) => (nfs_port, mount_port),
                 (nfs_port, mount_port) => {
                     let server = SocketAddr::new(address.ip(), nfs_port.unwrap_or(NFS_PORT));
+                    let pace = asking.pace(server);
                     let asked = run_alone(deadline_ns, |executor| {
                         let executor = executor.clone();
-                        async move { ask_ports(&executor, server, transport).await }
+                        async move {
+                            let executor = &executor;
+                            let host = Portmapped {
+                                executor,
+                                pace,
+                                server,
+                                transport,
+                            };
+                            ask_ports(host).await
+                        }
                     });
                     let found = asked.map_err(|failure| no_session(&host, &failure, &options))?;
                     (nfs_port.unwrap_or(found.0), mount_port.unwrap_or(found.1))
                 }
             };
+            let address = SocketAddr::new(address.ip(), nfs_port);
             let target = Self {
-                address: SocketAddr::new(address.ip(), nfs_port),
+                address,
+                pace: asking.pace(address),
                 mount_address: SocketAddr::new(address.ip(), mount_port),
                 host,
                 exports,
@@ -117,7 +130,7 @@ impl NfsTarget {
             };
             if token.is_some() || !target.is_loopback() {
                 for export in &target.exports {
-                    target.ask_consent(export, token, deadline_ns)?;
+                    target.ask_consent(export, token, asking.next_deadline_ns(deadline_ns))?;
                 }
             }
             Ok(target)
@@ -147,6 +160,17 @@ impl NfsTarget {
     /// Returns whether sessions request delegations: the options ask for them, and the version has them.
     pub fn delegates(&self) -> bool {
         self.options.delegations && self.options.version.is_four()
+    }
+
+    /// Returns a copy of the target whose requests keep `pace` instead of the pace before load.
+    #[must_use]
+    pub fn paced(&self, pace: Option<Pace>) -> Self {
+        Self { pace, ..self.clone() }
+    }
+
+    /// Returns the pace of all requests; None: without a bound.
+    pub fn pace(&self) -> Option<&Pace> {
+        self.pace.as_ref()
     }
 
     pub fn exports(&self) -> &[String] {
@@ -184,7 +208,8 @@ impl NfsTarget {
         let fetch = |name: &str| {
             let asked = name.to_owned();
             run_alone(deadline_ns, |executor| {
-                let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
+                let dialer = Dialer::new(executor.clone(), self.address, 0).paced(self.pace.clone());
+                let dialer = Rc::new(dialer);
                 let session = self.session(executor, &dialer, export, ASKING_CLIENT);
                 async move { read_beginning(session, &asked, MAX_DOCUMENT_BYTES).await }
             })

@@ -10,14 +10,13 @@ use crate::code::{explained, failure, name_in, Broken};
 use crate::documents::{self, Deleted, Page, Upload, UploadsPage};
 use crate::encode::{decimal, escape, escape_xml};
 use crate::framing::{body_hash, payload_hash, Frames, SIGNED_TRAILER, UNSIGNED_TRAILER};
-use crate::pace::Pace;
 use crate::request::{Kind, Request};
 use crate::sign::{RequestHead, Signer, EMPTY_SHA256, UNSIGNED};
 use crate::xml::Malformed;
 use base64::prelude::{Engine, BASE64_STANDARD};
 use dyno_http::{Body, Connection, Exchange, Transport};
-use dyno_measure::{monotonic_ns, unix_s, Failure, Fault};
-use dyno_net::Executor;
+use dyno_measure::{unix_s, Failure, Fault};
+use dyno_net::{Executor, Pace};
 use md5::{Digest, Md5};
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -105,11 +104,10 @@ impl<T: Transport> Client<T> {
         let Some((pace, executor)) = &self.pace else {
             return;
         };
-        let turn_ns = pace.take();
-        if !std::mem::take(&mut call.is_due) {
-            let begun_ns = monotonic_ns();
-            executor.sleep_until(turn_ns).await;
-            call.start_ns += monotonic_ns() - begun_ns;
+        if std::mem::take(&mut call.is_due) {
+            let _ = pace.take(1);
+        } else {
+            call.start_ns += pace.turn(executor, 1).await;
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! `sign` has Signature Version 4, `framing` the aws-chunked coding with a trailing checksum. `xml` and
 //! `documents` read what servers send, within limits, and are fuzzed. `client` performs one operation at a
-//! time, `request` names and counts its requests, `place` makes clients, `pace` bounds the rate of requests, `target` proves that load is welcome,
-//! `advice` has hints. This crate never retries. The engine checks the contents.
+//! time, `request` names and counts its requests, `place` makes clients, `target` proves that load is
+//! welcome, `advice` has hints. This crate never retries. The engine checks the contents.
 
 mod advice;
 mod answer;
@@ -15,7 +15,6 @@ mod date;
 mod documents;
 mod encode;
 mod framing;
-mod pace;
 mod place;
 mod request;
 mod sign;
@@ -29,7 +28,6 @@ pub use client::{Client, Fetched, Payload, Settings, MOST_KEYS_PER_DELETE, MOST_
 pub use code::{is_of_server, may_act_later, was_refused};
 pub use date::AmzTime;
 pub use documents::{fuzz_documents, Deleted, Entry, Page, Upload, UploadsPage};
-pub use pace::Pace;
 pub use place::Place;
 pub use request::RequestCounts;
 pub use sign::{Credentials, RequestHead, Signer, EMPTY_SHA256, UNSIGNED};

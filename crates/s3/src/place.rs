@@ -1,11 +1,10 @@
 //! Makes the S3 clients of one event loop: they share a dialer, a receive buffer and a signer.
 
 use crate::client::{Client, Settings};
-use crate::pace::Pace;
 use crate::sign::Signer;
 use dyno_http::{Connecting, Connection, EvenShare, Limits, PlainTcp, TlsOverTcp, Transport};
 use dyno_net::tls::TlsClient;
-use dyno_net::{Dialer, Executor};
+use dyno_net::{Dialer, Executor, Pace};
 use std::cell::RefCell;
 use std::rc::Rc;
 

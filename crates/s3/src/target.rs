@@ -10,7 +10,6 @@ use crate::call::Call;
 use crate::checksum::Checksum;
 use crate::client::{Client, Payload, Settings};
 use crate::code::name_in;
-use crate::pace::Pace;
 use crate::place::Place;
 use crate::sign::{Credentials, Signer};
 use dyno_http::{PlainTcp, TlsOverTcp, Transport, Trusting};
@@ -18,7 +17,7 @@ use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::tls::{can_be_certified, ClientOptions, TlsClient, Version, Versions};
 use dyno_net::{
     is_loopback, name_and_port, resolve, system_failure, unescaped, BeforeLoad, Consent, Dialer, Document,
-    Executor, TargetError,
+    Executor, Pace, TargetError,
 };
 use std::cell::RefCell;
 use std::future::Future;
@@ -110,9 +109,7 @@ impl S3Target {
             region: options.region.clone(),
             credentials: options.credentials.clone(),
             tls,
-            pace: asking
-                .max_rate_per_s
-                .map(|rate| Pace::of(address, rate, (1, 1), asking.turn)),
+            pace: asking.pace(address),
         };
         if token.is_some() || !target.is_loopback() {
             target.ask_consent(parts.authority, token, deadline_ns)?;

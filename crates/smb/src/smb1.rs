@@ -35,6 +35,7 @@ pub(crate) async fn explained(failure: Failure, dialer: &Dialer) -> Failure {
 
 /// Returns whether the response to NEGOTIATE is SMB 1, for any selected dialect.
 async fn is_spoken(dialer: &Dialer) -> Result<bool, Failure> {
+    dialer.turn(1).await;
     let socket = dialer.dial(None)?;
     socket.send_first(&negotiate()).await?;
     let mut answer = [0; FRAME_BYTES + ID.len()];

@@ -22,7 +22,7 @@ use crate::smb1;
 use dyno_files::read_beginning;
 use dyno_measure::Failure;
 use dyno_net::{is_loopback, is_plain_host, name_and_port, resolve, run_alone, unescaped};
-use dyno_net::{BeforeLoad, Consent, Dialer, Document, Namespace, TargetError};
+use dyno_net::{BeforeLoad, Consent, Dialer, Document, Namespace, Pace, TargetError};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -41,6 +41,7 @@ pub struct SmbTarget {
     shares: Vec<String>,
     options: Options,
     namespace: Namespace,
+    pace: Option<Pace>,
 }
 
 /// The parts of `smb://host[:port]/share[/path]`.
@@ -87,8 +88,10 @@ impl SmbTarget {
         asking: &BeforeLoad,
     ) -> Result<Self, TargetError> {
         let (deadline_ns, token) = (asking.deadline_ns(), asking.token.as_deref());
+        let address = resolve(&host, SMB_PORT, deadline_ns).map_err(TargetError::Io)?;
         let target = Self {
-            address: resolve(&host, SMB_PORT, deadline_ns).map_err(TargetError::Io)?,
+            address,
+            pace: asking.pace(address),
             host,
             shares,
             options,
@@ -96,7 +99,7 @@ impl SmbTarget {
         };
         if token.is_some() || !target.is_loopback() {
             for share in &target.shares {
-                target.ask_consent(share, token, deadline_ns)?;
+                target.ask_consent(share, token, asking.next_deadline_ns(deadline_ns))?;
             }
         }
         Ok(target)
@@ -117,6 +120,17 @@ impl SmbTarget {
         let mut target = self.clone();
         target.options.base_path.clear();
         target
+    }
+
+    /// Returns a copy of the target whose requests keep `pace` instead of the pace before load.
+    #[must_use]
+    pub fn paced(&self, pace: Option<Pace>) -> Self {
+        Self { pace, ..self.clone() }
+    }
+
+    /// Returns the pace of all requests; None: without a bound.
+    pub fn pace(&self) -> Option<&Pace> {
+        self.pace.as_ref()
     }
 
     pub fn shares(&self) -> &[String] {
@@ -149,7 +163,8 @@ impl SmbTarget {
     fn fetch(&self, share: &str, name: String, deadline_ns: u64) -> Result<Option<Vec<u8>>, Failure> {
         let options = Rc::new(self.at_roots().options);
         run_alone(deadline_ns, |executor| {
-            let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
+            let dialer = Dialer::new(executor.clone(), self.address, 0).paced(self.pace.clone());
+            let dialer = Rc::new(dialer);
             let session = Session::new(executor.clone(), dialer.clone(), options, ASKING_CLIENT, share);
             async move {
                 match read_beginning(session, &name, MAX_DOCUMENT_BYTES).await {

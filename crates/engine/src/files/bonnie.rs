@@ -43,7 +43,11 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Res
         return seeks.map(|_| phases);
     }
     // Use one client for all files, because several sessions would interfere with each other.
-    let by_first = Job { part: None, ..*job };
+    let by_first = Job {
+        part: None,
+        max_rate_per_s: job.own_rate_per_s(),
+        ..*job
+    };
     let removed = by_first.by_several(1, 1, first, |_, client| remove(client.files, files.clone()));
     phases.push(seeks?);
     removed.map(|_| phases)

@@ -53,9 +53,9 @@ impl<C> Bounded<C> {
         &self.client
     }
 
-    /// Sleeps without a session, which idling would need.
-    pub(super) async fn sleep_until(&self, until_ns: u64) {
-        self.bound.executor.sleep_until(until_ns).await;
+    /// Returns the time of a clock that stands still while the bound of the rate postpones a request.
+    pub(super) fn clock_ns(&self) -> u64 {
+        self.bound.executor.task_clock_ns()
     }
 }
 

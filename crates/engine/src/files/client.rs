@@ -61,6 +61,8 @@ pub(crate) struct FilesClient<S: Sessions> {
     waits_for_server: bool,
     /// Time at which to cut the connection.
     cut_ns: Option<u64>,
+    /// Time for which the bound of the rate postponed requests of the last operation.
+    postponed_ns: u64,
 }
 
 impl<S: Sessions> FilesClient<S> {
@@ -89,6 +91,7 @@ impl<S: Sessions> FilesClient<S> {
             outages: Outages::default(),
             waits_for_server: false,
             cut_ns: None,
+            postponed_ns: 0,
         }
     }
 
@@ -492,9 +495,14 @@ impl<S: Sessions> FilesClient<S> {
 impl<S: Sessions> Protocol for FilesClient<S> {
     type Op = FileOp;
 
+    fn postponed_ns(&self) -> u64 {
+        self.postponed_ns
+    }
+
     async fn perform(&mut self, op: &FileOp, start_ns: u64) -> Performed {
         self.executor
             .set_deadline(start_ns.saturating_add(self.timeout_ns));
+        let postponed_ns = self.executor.postponed_ns();
         let before = self.client.counted().traffic();
         let mut moved = Moved::default();
         let mut connect_ns = None;
@@ -505,7 +513,8 @@ impl<S: Sessions> Protocol for FilesClient<S> {
         }
         if self.lost {
             result = self.connect_again().await;
-            connect_ns = Some(monotonic_ns().saturating_sub(start_ns));
+            let begun_ns = start_ns + (self.executor.postponed_ns() - postponed_ns);
+            connect_ns = Some(monotonic_ns().saturating_sub(begun_ns));
         }
         if result.is_ok() {
             result = self.act(&op.action, &mut moved).await;
@@ -517,6 +526,7 @@ impl<S: Sessions> Protocol for FilesClient<S> {
             self.outages.succeed(after.connections + lost);
         }
         self.note_loss(&result).await;
+        self.postponed_ns = self.executor.postponed_ns() - postponed_ns;
         Performed {
             class: op.class,
             bytes_read: moved.read,

@@ -31,7 +31,6 @@ const LOOK_NS: u64 = 2_000_000;
 /// Clients of one engine thread that still have to log on, by number.
 pub(crate) struct Queue<S: Sessions> {
     waiting: RefCell<VecDeque<ClientTask<S>>>,
-    begun_ns: u64,
     /// Time at which a client last completed a step.
     step_ns: Cell<u64>,
 }
@@ -40,7 +39,6 @@ impl<S: Sessions> Queue<S> {
     pub(crate) fn new(waiting: VecDeque<ClientTask<S>>) -> Self {
         Self {
             waiting: RefCell::new(waiting),
-            begun_ns: monotonic_ns(),
             step_ns: Cell::new(monotonic_ns()),
         }
     }
@@ -117,13 +115,7 @@ impl<S: Sessions> ClientTask<S> {
     /// Runs the level. Returns whether the workspace is ready for the next one.
     async fn take_part(&mut self, queue: &Rc<Queue<S>>) -> bool {
         let engine = self.engine.clone();
-        if engine.level.max_rate_per_s.is_some() {
-            let due_ns = queue.begun_ns.saturating_add(engine.level.log_on_ns(self.number));
-            engine.executor.sleep_until(due_ns).await;
-            // This wait is no stall of the server.
-            queue.note_step();
-        }
-        let prepare_until_ns = monotonic_ns().saturating_add(self.preparation_ns());
+        let prepare_until_ns = self.clock_ns().saturating_add(self.preparation_ns());
         let connected = self.log_on(queue, prepare_until_ns).await;
         queue.admit(&engine);
         let prepared = match connected {
@@ -133,6 +125,10 @@ impl<S: Sessions> ClientTask<S> {
             }
             Err(failure) => Err(failure),
         };
+        if let Some(pace) = self.work.sessions.pace() {
+            // The first operation of the level is a request, too.
+            pace.wait(&engine.executor).await;
+        }
         engine.start.arrive(1);
         let start_ns = self.wait_for_start(&engine).await;
         self.start_ns = start_ns;
@@ -166,7 +162,9 @@ impl<S: Sessions> ClientTask<S> {
 
     /// Logs on, unless the server has already stalled for earlier clients.
     async fn log_on(&mut self, queue: &Queue<S>, until_ns: u64) -> Result<(), Failure> {
-        if queue.stands_still(self.step_ns()) {
+        // Clients that take turns by the bound of the rate are no stall.
+        let turns_ns = self.work.paced_ns(self.engine.level.part.clients, 0);
+        if queue.stands_still(self.step_ns().saturating_add(turns_ns)) {
             return Err(Fault::ResponseTimeout.into());
         }
         self.allow_for_step(until_ns);
@@ -212,9 +210,9 @@ impl<S: Sessions> ClientTask<S> {
     /// Removes temporary files of the level, and the workspace unless it is kept. `whole`: the workspace was prepared
     /// completely.
     async fn leave(&mut self, whole: bool) -> Result<(), Failure> {
-        let until_ns = monotonic_ns().saturating_add(self.leaving_ns());
+        let until_ns = self.clock_ns().saturating_add(self.leaving_ns());
         let tidied = if whole { self.tidy(until_ns).await } else { Ok(()) };
-        self.engine.executor.set_deadline(until_ns);
+        self.allow_until(until_ns);
         if self.work.options.keep_workspace {
             return tidied.and(self.client.finish().await);
         }
@@ -222,12 +220,12 @@ impl<S: Sessions> ClientTask<S> {
         if whole && removed.is_ok() {
             removed = self.do_all(self.workload.as_files().removal(), until_ns).await;
         }
-        self.engine.executor.set_deadline(until_ns);
+        self.allow_until(until_ns);
         removed = removed.and(self.client.finish().await);
         if (!whole || removed.is_err()) && self.work.workspaces.stands(self.number) {
             // The clean-up failed, for example because a write failed. The server has closed the open files with the
             // session, so try again in a new one.
-            self.engine.executor.set_deadline(until_ns);
+            self.allow_until(until_ns);
             removed = remove(&mut self.client, self.workload.as_files()).await;
         }
         if removed.is_ok() {
@@ -248,10 +246,20 @@ impl<S: Sessions> ClientTask<S> {
         self.work.timeout_ns.saturating_mul(LEAVING_TIMEOUTS)
     }
 
+    /// Returns the time of the clock by which steps have limits. It stands still while the bound of the rate postpones a
+    /// request.
+    fn clock_ns(&self) -> u64 {
+        self.engine.executor.task_clock_ns()
+    }
+
     /// Sets the deadline of the next step, at most `until_ns`.
     fn allow_for_step(&self, until_ns: u64) {
-        let step_ns = monotonic_ns().saturating_add(self.step_ns());
-        self.engine.executor.set_deadline(step_ns.min(until_ns));
+        let step_ns = self.clock_ns().saturating_add(self.step_ns());
+        self.allow_until(step_ns.min(until_ns));
+    }
+
+    fn allow_until(&self, until_ns: u64) {
+        self.engine.executor.set_deadline_by_task_clock(until_ns);
     }
 
     async fn tidy(&mut self, until_ns: u64) -> Result<(), Failure> {

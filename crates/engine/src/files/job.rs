@@ -13,7 +13,8 @@ use crate::job::{GateKind, JobControl};
 use crate::spec::PartSpec;
 use crate::tally::SessionTally;
 use dyno_files::{Call, CallId, FileClient, Files, Handle, Reply};
-use dyno_measure::{monotonic_ns, Failure, Fault, Histogram, NS_PER_S};
+use dyno_measure::{monotonic_ns, Failure, Fault, Histogram};
+use dyno_net::Pace;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,8 +22,6 @@ use std::thread::ScopedJoinHandle;
 
 /// Interval at which a waiting client checks whether the gate is open.
 const LOOK_NS: u64 = 200_000;
-/// Interval at which a rate-limited client checks whether the job continues.
-const LOOK_WHILE_BOUND_NS: u64 = NS_PER_S / 10;
 
 /// Common data of a job's clients.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub(super) struct Job<'a, S> {
     pub(super) identity: u64,
     /// Limits of each client.
     pub(super) limits: Limits,
-    /// Maximum rate of all clients together.
+    /// Maximum rate of the requests of all clients together.
     pub(super) max_rate_per_s: Option<f64>,
     pub(super) end: &'a Arc<JobControl>,
     /// Clients of this process. None: all.
@@ -49,6 +48,23 @@ impl<S: Sessions> Job<'_, S> {
         })
     }
 
+    /// Returns the part of the rate that this process may use while all others use theirs.
+    pub(super) fn own_rate_per_s(&self) -> Option<f64> {
+        let share = |part: PartSpec| part.client_run as f64 / part.client_step as f64;
+        self.max_rate_per_s
+            .map(|rate| rate * self.part.map_or(1.0, share))
+    }
+
+    /// Returns the sessions of `here` of all clients, which keep their share of the bound of the rate. `turn`: number of
+    /// the first one.
+    fn paced_sessions(&self, here: usize, all: usize, turn: usize) -> S {
+        // Another process may have sent a request just now.
+        let turn = if here < all { turn + 1 } else { 0 };
+        let address = self.sessions.address();
+        let pace = Pace::of(address, self.max_rate_per_s, (here, all), turn);
+        self.sessions.paced(pace)
+    }
+
     /// Runs the clients of this process and returns their results. Each client has `threads` threads, whose sessions
     /// are numbered from `first`. Returns the first failure if any client fails.
     pub(super) fn by_several<T: Send + 'static, F: Future<Output = Result<T, Failure>> + 'static>(
@@ -61,11 +77,10 @@ impl<S: Sessions> Job<'_, S> {
         let all = clients * threads;
         let here: Vec<_> = (0..all).filter(|number| self.has(number / threads)).collect();
         let gate = &Arc::new(Gate::new(here.len(), self.end.clone()));
-        let interval_ns = self
-            .max_rate_per_s
-            .map_or(0, |rate| (f64::from(all) / rate * NS_PER_S as f64).ceil() as u64);
+        let turn = here.first().map_or(0, |number| *number as usize);
+        let sessions = &self.paced_sessions(here.len(), all as usize, turn);
         let one = |number: u32| {
-            let (sessions, client) = (self.sessions, first + number);
+            let client = first + number;
             let found = alone(
                 sessions,
                 self.identity,
@@ -79,11 +94,7 @@ impl<S: Sessions> Job<'_, S> {
                         bytes_written: 0,
                         times: None,
                         agreed: S::agreed,
-                        interval_ns,
-                        // Interleave the rate limit of all clients, as in a level.
-                        due_ns: monotonic_ns()
-                            .saturating_add(interval_ns / u64::from(all) * u64::from(number)),
-                        postponed_ns: 0,
+                        pace: sessions.pace().cloned(),
                         gate: gate.clone(),
                         next_gate: self.first_gate,
                         end: self.end.clone(),
@@ -122,11 +133,8 @@ pub(super) struct JobClient<C> {
     /// Duration of each call, if measured.
     times: Option<Histogram>,
     agreed: fn(&C) -> Option<SessionFacts>,
-    /// Minimum interval between two calls (0: no limit), and the time at which the next call may start.
-    interval_ns: u64,
-    due_ns: u64,
-    /// Total time for which the rate limit has postponed calls.
-    postponed_ns: u64,
+    /// The bound of the rate, which the session keeps.
+    pace: Option<Pace>,
     gate: Arc<Gate>,
     next_gate: u64,
     end: Arc<JobControl>,
@@ -141,41 +149,26 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Waits until the rate limit permits the next call. Fails if the job has ended.
-    pub(super) async fn turn(&mut self) -> Result<(), Failure> {
-        if self.interval_ns > 0 {
-            let came_ns = monotonic_ns();
-            // Wait in short parts, so that a stop takes effect even at a slow rate.
-            while monotonic_ns() < self.due_ns {
-                self.go_on()?;
-                let look_ns = monotonic_ns().saturating_add(LOOK_WHILE_BOUND_NS);
-                self.files.idle_until(self.due_ns.min(look_ns)).await?;
-            }
-            let now_ns = monotonic_ns();
-            self.due_ns = now_ns.saturating_add(self.interval_ns);
-            self.postponed_ns += now_ns - came_ns;
-        }
-        self.go_on()
-    }
-
-    /// Returns the time of a clock that stands still while the rate limit postpones a call. A response time by it
-    /// begins when the call may start.
+    /// Returns the time of a clock that stands still while the bound of the rate postpones a request. A response time by
+    /// it counts no such wait.
     pub(super) fn call_clock_ns(&self) -> u64 {
-        monotonic_ns() - self.postponed_ns
+        self.files.counted().inner().clock_ns()
     }
 
-    /// Returns whether the rate limit permits a call now.
+    /// Returns whether the bound of the rate permits a request now.
     pub(super) fn is_due(&self) -> bool {
-        self.interval_ns == 0 || monotonic_ns() >= self.due_ns
+        let is_due = |pace: &Pace| pace.free_ns() <= monotonic_ns();
+        self.pace.as_ref().is_none_or(is_due)
     }
 
     fn begun_ns(&self) -> Option<u64> {
-        self.times.is_some().then(monotonic_ns)
+        self.times.is_some().then(|| self.call_clock_ns())
     }
 
     fn note_time(&mut self, begun_ns: Option<u64>) {
-        if let (Some(times), Some(begun_ns)) = (&mut self.times, begun_ns) {
-            times.record(monotonic_ns() - begun_ns);
+        let took_ns = begun_ns.map(|begun_ns| self.call_clock_ns() - begun_ns);
+        if let (Some(times), Some(took_ns)) = (&mut self.times, took_ns) {
+            times.record(took_ns);
         }
     }
 
@@ -199,7 +192,7 @@ impl<C: FileClient> JobClient<C> {
         self.go_on()
     }
 
-    /// Starts one of several concurrent calls, for which there has been a `turn`. Fails with a cache.
+    /// Starts one of several concurrent calls. Fails with a cache.
     pub(super) async fn begin_call(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
         self.files.begin(call).await
     }
@@ -253,20 +246,12 @@ impl<C: FileClient> JobClient<C> {
 }
 
 impl<C: FileClient> Files for JobClient<C> {
-    /// Logs on when the rate limit permits. A log-on counts as one call.
     async fn connect(&mut self) -> Result<(), Failure> {
-        while monotonic_ns() < self.due_ns {
-            self.go_on()?;
-            let look_ns = monotonic_ns().saturating_add(LOOK_WHILE_BOUND_NS);
-            let bounded = self.files.counted().inner();
-            bounded.sleep_until(self.due_ns.min(look_ns)).await;
-        }
-        self.due_ns = monotonic_ns().saturating_add(self.interval_ns);
         self.files.connect().await
     }
 
     async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
-        self.turn().await?;
+        self.go_on()?;
         let begun_ns = self.begun_ns();
         let reply = self.files.call(call, data).await;
         self.note_time(begun_ns);
@@ -275,7 +260,7 @@ impl<C: FileClient> Files for JobClient<C> {
     }
 
     async fn read_into(&mut self, handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Failure> {
-        self.turn().await?;
+        self.go_on()?;
         let begun_ns = self.begun_ns();
         let bytes = self.files.read_into(handle, offset, into).await?;
         self.note_time(begun_ns);

@@ -49,6 +49,12 @@ use workload::FilesWorkload;
 /// Maximum concurrent log-ons. Servers have short accept queues (Samba: 50), and the kernel drops connections beyond
 /// this length, which appears as a reset a minute later.
 const LOGGING_ON: usize = 32;
+/// Usual number of requests of a session's start and end, with the directories above the workspace.
+const REQUESTS_PER_SESSION: usize = 16;
+/// Maximum number of requests of a call outside of the measured load, for usual sizes.
+const REQUESTS_PER_CALL: usize = 4;
+/// Size of the largest usual write.
+const WRITE_BYTES: u64 = 1 << 20;
 
 /// Work on files of one level.
 #[derive(Debug)]
@@ -79,6 +85,41 @@ impl<S: Sessions> FilesWork<S> {
             identity: level.identity(),
             timeout_ns: level.timeout_ns,
         }
+    }
+
+    /// Returns about how long the bound of the rate makes sessions with this number of calls last; 0: without a bound.
+    fn paced_ns(&self, sessions: usize, calls: usize) -> u64 {
+        let requests = sessions * REQUESTS_PER_SESSION + calls * REQUESTS_PER_CALL;
+        let pace = self.sessions.pace();
+        pace.map_or(0, |pace| pace.length_ns(requests))
+    }
+
+    /// Returns about how long the bound of the rate makes the preparation of a level's clients last.
+    fn preparation_ns(&self, level: &Level) -> u64 {
+        if self.sessions.pace().is_none() {
+            return 0;
+        }
+        let clients = level.part.clients;
+        let actions = (0..clients).map(|place| {
+            let workload = self.workload.of_client(level.seed, level.part.client(place));
+            workload.as_files().preparation(false).len()
+        });
+        let writes = self.workload.footprint_bytes() / WRITE_BYTES;
+        self.paced_ns(clients, actions.sum::<usize>() + clients * writes as usize)
+    }
+
+    /// Returns how long the bound of the rate delays the removal of all workspaces.
+    fn removal_ns(&self) -> u64 {
+        if self.sessions.pace().is_none() {
+            return 0;
+        }
+        let standing = self.workspaces.standing();
+        let calls = standing.iter().map(|number| {
+            let workload = self.workload.of_client(0, *number);
+            let files = workload.as_files();
+            files.preparation(true).len() + files.removal().len()
+        });
+        self.paced_ns(standing.len() + self.sessions.shares().len(), calls.sum())
     }
 
     /// Returns a mark that distinguishes the writes of this level from all others, even with the same seed.
@@ -179,11 +220,16 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
         Some(self.0.workload.footprint_bytes())
     }
 
+    fn preparation_ns(&self, level: &Level) -> u64 {
+        self.0.preparation_ns(level)
+    }
+
     fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {
         Some(removal::start(&self.0, most_ns))
     }
 }
 
 fn dialer<S: Sessions>(executor: &Executor, sessions: &S, number: u8) -> Rc<Dialer> {
-    Rc::new(Dialer::new(executor.clone(), sessions.address(), number))
+    let dialer = Dialer::new(executor.clone(), sessions.address(), number);
+    Rc::new(dialer.paced(sessions.pace().cloned()))
 }

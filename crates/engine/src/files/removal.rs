@@ -46,6 +46,7 @@ pub(crate) async fn remove<S: Sessions>(
 /// Starts to remove all workspaces of `work`, then the empty directories above them. Gives up after `most_ns`.
 pub(crate) fn start<S: Sessions>(work: &Arc<FilesWork<S>>, most_ns: u64) -> Removal {
     let (placed, removed) = (work.clone(), work.clone());
+    let most_ns = most_ns.saturating_add(work.removal_ns());
     let place = move |client: usize| {
         let directory = placed.workspaces.directory_of(client);
         let directory = match placed.sessions.base_path() {

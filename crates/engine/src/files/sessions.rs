@@ -3,7 +3,7 @@
 use crate::counting::SessionFacts;
 use dyno_files::{FileClient, Postponed};
 use dyno_measure::Failure;
-use dyno_net::{Dialer, Executor};
+use dyno_net::{Dialer, Executor, Pace};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -61,6 +61,13 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     {
         None
     }
+
+    /// Returns the same sessions, whose requests keep `pace`; None: without a bound of the rate.
+    fn paced(&self, pace: Option<Pace>) -> Self
+    where
+        Self: Sized;
+
+    fn pace(&self) -> Option<&Pace>;
 
     /// Creates an unconnected session of a client on a share. To the server, clients with the same identity and number
     /// are the same machine.

@@ -134,7 +134,8 @@ impl<S: Sessions + Clone> Target for S {
             options.keep_workspace = true;
         }
         let workspaces = material.workspaces.clone();
-        let work = FilesWork::new(level, self.clone(), workload, options, workspaces);
+        let sessions = self.paced(level.pace_to(Sessions::address(self)));
+        let work = FilesWork::new(level, sessions, workload, options, workspaces);
         Some(Arc::new(SharedFilesWork(Arc::new(work))))
     }
 }

@@ -5,6 +5,7 @@ use crate::kind::{OpenError, Secrets, Target};
 use crate::problems::Problems;
 use dyno_files::Postponed;
 use dyno_measure::Failure;
+use dyno_net::Pace;
 use dyno_nfs::wire::Transport;
 use dyno_nfs::{NfsTarget, Options, Session, Version};
 use rustix::io::Errno;
@@ -90,6 +91,14 @@ impl Sessions for NfsTarget {
     /// The clients work in the mounted directory, which is that of the URL.
     fn base_path(&self) -> &str {
         ""
+    }
+
+    fn paced(&self, pace: Option<Pace>) -> Self {
+        NfsTarget::paced(self, pace)
+    }
+
+    fn pace(&self) -> Option<&Pace> {
+        NfsTarget::pace(self)
     }
 
     /// Numbers calls by `identity`: servers remember call numbers by connection and client, so levels must not reuse

@@ -5,6 +5,7 @@ use crate::kind::{OpenError, Secrets, Target};
 use crate::problems::Problems;
 use dyno_files::posix::{DirectoryTarget, FlushCall, Options, Session};
 use dyno_measure::Failure;
+use dyno_net::Pace;
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::Value;
@@ -59,6 +60,14 @@ impl Sessions for DirectoryTarget {
 
     fn base_path(&self) -> &str {
         ""
+    }
+
+    fn paced(&self, pace: Option<Pace>) -> Self {
+        DirectoryTarget::paced(self, pace)
+    }
+
+    fn pace(&self) -> Option<&Pace> {
+        DirectoryTarget::pace(self)
     }
 
     fn session(&self, place: Place<'_>, _identity: u64, _client: u32, _share: &str) -> Session {

@@ -4,7 +4,7 @@ use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{OpenError, Secrets, Target};
 use crate::problems::{Problems, CONTRADICTS};
 use dyno_measure::Failure;
-use dyno_net::TargetError;
+use dyno_net::{Pace, TargetError};
 use dyno_smb::auth::{ServiceTicket, TicketError};
 use dyno_smb::{
     Authentication, Cipher, Dialect, Encryption, NegotiatedSession, Options, Session, Signing,
@@ -137,6 +137,14 @@ impl Sessions for SmbTarget {
 
     fn base_path(&self) -> &str {
         &self.options().base_path
+    }
+
+    fn paced(&self, pace: Option<Pace>) -> Self {
+        SmbTarget::paced(self, pace)
+    }
+
+    fn pace(&self) -> Option<&Pace> {
+        SmbTarget::pace(self)
     }
 
     fn at_roots(&self) -> Option<Self> {

@@ -17,8 +17,8 @@ use crate::removal::Removal;
 use crate::workspaces::Workspaces;
 use client_task::Queue;
 use dyno_measure::{Failure, Fault};
-use dyno_net::{Dialer, Executor};
-use dyno_s3::{Pace, Place, S3Target};
+use dyno_net::{Dialer, Executor, Pace};
+use dyno_s3::{Place, S3Target};
 use dyno_workload::{ObjectLedger, ObjectsOptions};
 use names::Names;
 use std::rc::Rc;
@@ -75,17 +75,7 @@ impl ObjectsWork {
     ) -> Self {
         Self {
             classes: workload.classes(),
-            pace: level.max_rate_per_s.map(|rate| {
-                let part = &level.part;
-                let share = (part.clients, level.clients);
-                // Another process may have sent a request just now.
-                let turn = if part.clients < level.clients {
-                    part.client_offset + 1
-                } else {
-                    0
-                };
-                Pace::of(target.address(), rate, share, turn)
-            }),
+            pace: level.pace_to(target.address()),
             target,
             workload: Arc::new(workload),
             options,
@@ -188,6 +178,11 @@ impl Work for SharedObjectsWork {
     fn workspace_bytes(&self) -> Option<u64> {
         let objects = u64::from(self.0.workload.objects) * self.0.threads as u64;
         Some(objects * self.0.workload.size.most_bytes())
+    }
+
+    fn preparation_ns(&self, level: &Level) -> u64 {
+        let objects = self.0.workload.objects as usize * level.part.clients * self.0.threads;
+        self.0.pace.as_ref().map_or(0, |pace| pace.length_ns(objects))
     }
 
     fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {

@@ -6,6 +6,7 @@
 
 mod advice;
 mod counts;
+mod direct;
 mod failure;
 mod options;
 mod session;

@@ -16,6 +16,7 @@
 //! Directories on a path are opened once and kept (openat2, beneath the root, no links).
 
 use crate::posix::counts::{Counts, Kind};
+use crate::posix::direct::{aligned, is_aligned};
 use crate::posix::failure::{failure, is_absent};
 use crate::posix::options::{FlushCall, Options};
 use crate::posix::status::info;
@@ -24,7 +25,7 @@ use crate::{
     Piggyback, Reply, SpaceInfo, Stability, Traffic,
 };
 use dyno_measure::{Failure, Fault};
-use dyno_net::Executor;
+use dyno_net::{Executor, Pace};
 use nix::fcntl::{fcntl, FcntlArg};
 use nix::libc;
 use rustix::fs::{
@@ -43,8 +44,6 @@ use std::sync::Arc;
 
 /// Maximum size of a read or write.
 const MOST_TRANSFER_BYTES: u32 = 1 << 20;
-/// Alignment for `O_DIRECT` that suits every file system.
-const ALIGNMENT: usize = 4096;
 /// Maximum number of kept directories. When it is reached, all are closed.
 const MOST_DIRECTORIES: usize = 256;
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
@@ -71,6 +70,7 @@ struct Ended {
 #[derive(Debug)]
 pub struct Session {
     executor: Executor,
+    pace: Option<Pace>,
     root: Arc<OwnedFd>,
     options: Options,
     files: Vec<Option<OpenFile>>,
@@ -87,9 +87,10 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(executor: Executor, root: Arc<OwnedFd>, options: Options) -> Self {
+    pub(crate) fn new(executor: Executor, pace: Option<Pace>, root: Arc<OwnedFd>, options: Options) -> Self {
         Self {
             executor,
+            pace,
             root,
             options,
             files: Vec::new(),
@@ -117,6 +118,13 @@ impl Session {
         if now != self.turn {
             self.turn = now;
             self.executor.give_way().await;
+        }
+    }
+
+    /// Waits until the bound of the rate, if any, permits a call.
+    async fn take_turn(&self) {
+        if let Some(pace) = &self.pace {
+            pace.turn(&self.executor, 1).await;
         }
     }
 
@@ -477,18 +485,6 @@ fn access_flags(access: Access) -> OFlags {
     }
 }
 
-fn is_aligned(offset: u64, bytes: usize) -> bool {
-    offset % ALIGNMENT as u64 == 0 && bytes % ALIGNMENT == 0
-}
-
-/// Extends a buffer so that it has room for `bytes` bytes aligned for `O_DIRECT`. Returns the start offset.
-fn aligned(buffer: &mut Vec<u8>, bytes: usize) -> usize {
-    if buffer.len() < bytes + ALIGNMENT {
-        buffer.resize(bytes + ALIGNMENT, 0);
-    }
-    buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT)
-}
-
 impl FileClient for Session {
     /// Checks the directory, which is already open.
     async fn connect(&mut self) -> Result<(), Failure> {
@@ -497,6 +493,7 @@ impl FileClient for Session {
     }
 
     async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
+        self.take_turn().await;
         let id = CallId(self.next_call);
         self.next_call += 1;
         let mut read = (self.spare.pop().unwrap_or_default(), 0..0);
@@ -517,6 +514,7 @@ impl FileClient for Session {
         data: &mut impl FnMut(&[u8]),
     ) -> Option<Result<Reply, Failure>> {
         self.give_way().await;
+        self.take_turn().await;
         let mut read = (std::mem::take(&mut self.told), 0..0);
         let result = self.carry_out(call, &mut read);
         let (told, range) = read;
@@ -550,6 +548,7 @@ impl FileClient for Session {
             return None;
         }
         self.give_way().await;
+        self.take_turn().await;
         self.count(Kind::Read);
         let count = self
             .file(handle)

@@ -8,8 +8,7 @@
 use crate::posix::failure::failure;
 use crate::posix::options::Options;
 use crate::posix::session::Session;
-use dyno_net::Executor;
-use dyno_net::{unescaped, Consent, Document, TargetError};
+use dyno_net::{unescaped, Consent, Document, Executor, Pace, TargetError};
 use rustix::fs::{fstatfs, fstatvfs, open, openat2, Mode, OFlags, ResolveFlags};
 use rustix::io::{read, Errno};
 use std::ffi::OsString;
@@ -48,6 +47,7 @@ pub struct DirectoryTarget {
     shares: [String; 1],
     options: Options,
     is_local: bool,
+    pace: Option<Pace>,
 }
 
 /// Types of file systems that show objects of the kernel (`linux/magic.h`): proc, sysfs, cgroup, cgroup2, autofs, debugfs,
@@ -82,6 +82,7 @@ impl DirectoryTarget {
             shares: [path.display().to_string()],
             options,
             is_local: !REMOTE_TYPES.contains(&kind),
+            pace: None,
         };
         if !target.is_local {
             target.ask_consent(token)?;
@@ -125,8 +126,24 @@ impl DirectoryTarget {
         fstatfs(&self.root).is_ok_and(|found| KERNEL_TYPES.contains(&(found.f_type as u64)))
     }
 
+    /// Returns a copy of the target whose calls keep `pace`.
+    #[must_use]
+    pub fn paced(&self, pace: Option<Pace>) -> Self {
+        Self { pace, ..self.clone() }
+    }
+
+    /// Returns the pace of all calls; None: without a bound.
+    pub fn pace(&self) -> Option<&Pace> {
+        self.pace.as_ref()
+    }
+
     pub fn session(&self, executor: &Executor) -> Session {
-        Session::new(executor.clone(), self.root.clone(), self.options)
+        Session::new(
+            executor.clone(),
+            self.pace.clone(),
+            self.root.clone(),
+            self.options,
+        )
     }
 
     fn ask_consent(&self, token: Option<&str>) -> Result<(), TargetError> {

@@ -1,8 +1,10 @@
 //! Consent to load: the document that a host outside loopback must serve, and the check of this document.
 
+use crate::pace::Pace;
 use crate::target::{names_loopback, TargetError};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use sha2::{Digest, Sha256};
+use std::net::SocketAddr;
 
 const MIN_TOKEN_CHARACTERS: usize = 16;
 /// Length of a SHA-256 digest in hexadecimal.
@@ -21,7 +23,9 @@ pub struct BeforeLoad {
     pub timeout_ns: u64,
     /// Maximum rate of requests; None: without a bound.
     pub max_rate_per_s: Option<f64>,
-    /// Number of processes that ask before this one within the bound.
+    /// Number of processes that ask within the bound at the same time.
+    pub processes: usize,
+    /// Number of requests of others that come before the first one of this process.
     pub turn: usize,
 }
 
@@ -31,6 +35,19 @@ impl BeforeLoad {
     pub fn deadline_ns(&self) -> u64 {
         monotonic_ns().saturating_add(self.timeout_ns)
     }
+
+    /// Returns the deadline of a further question, if that of the first one was `first_ns`. It is new if the bound of the
+    /// rate may have postponed earlier questions.
+    #[must_use]
+    pub fn next_deadline_ns(&self, first_ns: u64) -> u64 {
+        self.max_rate_per_s.map_or(first_ns, |_| self.deadline_ns())
+    }
+
+    /// Returns the pace of the requests of this process to `address`; None: without a bound.
+    #[must_use]
+    pub fn pace(&self, address: SocketAddr) -> Option<Pace> {
+        Pace::of(address, self.max_rate_per_s, (1, self.processes), self.turn)
+    }
 }
 
 impl From<Option<&str>> for BeforeLoad {
@@ -39,6 +56,7 @@ impl From<Option<&str>> for BeforeLoad {
             token: token.map(str::to_owned),
             timeout_ns: TIMEOUT_NS,
             max_rate_per_s: None,
+            processes: 1,
             turn: 0,
         }
     }

@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Maximum number of concurrent requests. Linux's client starts with 2 and allows up to 65,536 over TCP.
-const SLOTS: usize = 64;
+pub(super) const SLOTS: usize = 64;
 /// Upper bound on the size of a reply without its data: header, attributes and counts.
 const AROUND_DATA_BYTES: usize = 1024;
 /// Data of a finished read.
@@ -273,16 +273,7 @@ impl Conversation {
     pub fn next_departure(&mut self, now_ns: u64) -> Option<(&Message, bool)> {
         self.wake(now_ns);
         self.expire(now_ns);
-        let of_udp = self.retransmission.as_ref().map_or(SLOTS, Retransmission::limit);
-        let most = self.four.as_ref().map_or(of_udp, State4::limit);
-        if self.sent >= most || self.needs_session() {
-            return None;
-        }
-        let xid = *self.queue.front()?;
-        let position = self.outstanding.iter().rposition(|request| request.xid == xid)?;
-        if !self.answer_has_room(&self.outstanding[position]) {
-            return None;
-        }
+        let (most, position) = (self.most_sent(), self.first_due()?);
         let request = &mut self.outstanding[position];
         if let (Some(state), Some(in_session)) = (&mut self.four, &mut request.in_session) {
             // A request that was sent before the connection was lost keeps its slot, so that the server

@@ -5,16 +5,16 @@ use super::retransmission::{FIRST_TIMEOUT_NS, MOST_TIMEOUT_NS};
 use crate::wire::{Body, Message, Records, Transport, RECORD_MARK_BYTES};
 use dyno_files::Traffic;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_net::{Executor, Socket};
+use dyno_net::{Dialer, Executor, Socket};
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Sends a request repeatedly until its answer arrives or the task's deadline passes. Ignores other
+/// Sends a request repeatedly, each time at its turn, until its answer arrives or the task's deadline passes. Ignores other
 /// datagrams.
 pub(super) async fn exchange(
     executor: &Executor,
-    socket: &Socket,
+    (dialer, socket): (&Dialer, &Socket),
     message: &Message,
     xid: u32,
     traffic: &mut Traffic,
@@ -23,6 +23,7 @@ pub(super) async fn exchange(
     let mut timeout_ns = FIRST_TIMEOUT_NS;
     let datagram = &message.bytes()[RECORD_MARK_BYTES..];
     loop {
+        dialer.turn(1).await;
         socket.send_all(datagram, Fault::ResponseTimeout).await?;
         traffic.bytes_out += datagram.len() as u64;
         let due_ns = monotonic_ns().saturating_add(timeout_ns);

@@ -123,6 +123,7 @@ impl Session {
         };
         v4::bind_connection(&mut message, asked, &agreed.session);
         self.conversation.count(Procedure4::Bind as usize);
+        self.dialer.turn(1).await;
         let socket = self.socket.as_ref().ok_or(Fault::ConnectionReset)?;
         socket.send_first(message.bytes()).await?;
         self.traffic.bytes_out += message.bytes().len() as u64;

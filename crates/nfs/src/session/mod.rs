@@ -30,7 +30,7 @@ mod states;
 pub use conversation::{Conversation, Data, Ended};
 pub use counts::Counts;
 pub use options::{Options, TransferSizes, Version, MOST_UDP_BYTES};
-pub(crate) use setup::{ask_ports, NFS_PORT};
+pub(crate) use setup::{ask_ports, Portmapped, NFS_PORT};
 
 use crate::status::{self, Status4};
 use crate::v4::{Agreed4, Identity};
@@ -232,7 +232,7 @@ impl Session {
         }
     }
 
-    /// Sends every due request, small ones together.
+    /// Sends every due request: small ones together, or each at its turn if there is a bound of the rate.
     async fn send_due(&mut self) -> Result<(), Failure> {
         if self.conversation.is_unbound && !self.conversation.needs_session() {
             self.bind().await?;
@@ -244,7 +244,12 @@ impl Session {
             self.conversation.take_answers(&mut self.outbox);
             self.send_outbox().await?;
         }
+        let is_paced = self.dialer.pace().is_some();
         loop {
+            if is_paced && self.conversation.may_depart(monotonic_ns()) {
+                let postponed_ns = self.dialer.turn(1).await;
+                self.conversation.postpone_resending(postponed_ns);
+            }
             let backlog_bytes = self.conversation.expected_bytes() + AROUND_DATA_BYTES;
             let Some((message, more)) = self.conversation.next_departure(monotonic_ns()) else {
                 return Ok(());
@@ -261,7 +266,7 @@ impl Session {
                 message
                     .pieces()
                     .for_each(|piece| self.outbox.extend_from_slice(piece));
-                if more && self.outbox.len() < SMALL_BYTES {
+                if more && self.outbox.len() < SMALL_BYTES && !is_paced {
                     continue;
                 }
             }
@@ -538,13 +543,13 @@ impl FileClient for Session {
     /// Uses a deadline of its own, two seconds from now.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {
-            let deadline_ns = self.executor.deadline_ns();
-            self.executor
-                .set_deadline(monotonic_ns().saturating_add(DISCONNECT_NS));
+            let (executor, until_ns) = (self.executor.clone(), monotonic_ns() + DISCONNECT_NS);
             // If this fails, the server only remembers the mount or the client longer than necessary.
-            let _ = self.give_back_all().await;
-            let _ = self.leave().await;
-            self.executor.set_deadline(deadline_ns);
+            let leaving = async {
+                let _ = self.give_back_all().await;
+                let _ = self.leave().await;
+            };
+            executor.with_deadline(until_ns, leaving).await;
         }
         self.drop_session();
     }

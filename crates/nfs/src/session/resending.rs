@@ -1,7 +1,9 @@
 //! Repeated requests: after a delay by the server, as a new call; over UDP after a timeout, with the same
 //! XID. `retransmission.rs` determines the timeout; `conversation.rs` handles lost connections.
 
-use super::conversation::{Conversation, Outstanding, State};
+use super::conversation::{Conversation, Outstanding, State, SLOTS};
+use super::retransmission::Retransmission;
+use crate::v4::State as State4;
 
 /// Pause after the first JUKEBOX to a request; each further pause is twice as long. Linux's client always
 /// waits 5 s.
@@ -63,6 +65,38 @@ impl Conversation {
                 self.queue.push_back(xid);
                 self.delayed -= 1;
             }
+        }
+    }
+
+    /// Returns whether a message may be sent now.
+    pub fn may_depart(&mut self, now_ns: u64) -> bool {
+        self.wake(now_ns);
+        self.expire(now_ns);
+        self.first_due().is_some()
+    }
+
+    /// Returns the place of the first request in the queue, if it may be sent now.
+    pub(super) fn first_due(&self) -> Option<usize> {
+        if self.sent >= self.most_sent() || self.needs_session() {
+            return None;
+        }
+        let xid = *self.queue.front()?;
+        let position = self.outstanding.iter().rposition(|request| request.xid == xid)?;
+        self.answer_has_room(&self.outstanding[position])
+            .then_some(position)
+    }
+
+    pub(super) fn most_sent(&self) -> usize {
+        let of_udp = self.retransmission.as_ref().map_or(SLOTS, Retransmission::limit);
+        self.four.as_ref().map_or(of_udp, State4::limit)
+    }
+
+    /// Gives the server as much longer to answer before requests are sent again, because the bound of the rate has
+    /// postponed another one: answers were not read meanwhile.
+    pub(super) fn postpone_resending(&mut self, postponed_ns: u64) {
+        for request in &mut self.outstanding {
+            request.resend_ns = request.resend_ns.saturating_add(postponed_ns);
+            request.sent_ns = request.sent_ns.saturating_add(postponed_ns);
         }
     }
 

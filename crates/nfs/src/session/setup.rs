@@ -13,7 +13,7 @@ use crate::wire::{
 };
 use dyno_files::Traffic;
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
-use dyno_net::{Dialer, Executor, Socket};
+use dyno_net::{Dialer, Executor, Pace, Socket};
 use std::net::SocketAddr;
 
 /// Upper bound on the size of an answer during the set-up.
@@ -34,13 +34,14 @@ impl Answer {
     }
 }
 
-/// Sends a request on a connection that may not be established yet; returns the answer.
+/// Sends a request at its turn on a connection that may not be established yet, made by `dialer`; returns the answer.
 pub(super) async fn exchange(
-    socket: &Socket,
+    (dialer, socket): (&Dialer, &Socket),
     message: &Message,
     xid: u32,
     traffic: &mut Traffic,
 ) -> Result<Answer, Failure> {
+    dialer.turn(1).await;
     socket.send_first(message.bytes()).await?;
     traffic.bytes_out += message.bytes().len() as u64;
     let mut records = Records::new(MOST_BYTES);
@@ -70,18 +71,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// Sends a request to a peer over a new connection or datagram socket.
-async fn ask(
-    executor: &Executor,
-    (peer, transport): (SocketAddr, Transport),
-    message: &Message,
-    xid: u32,
-    traffic: &mut Traffic,
-) -> Result<Answer, Failure> {
-    let dialer = Dialer::new(executor.clone(), peer, 0);
-    ask_by(&dialer, (executor, transport), message, xid, traffic).await
-}
-
+/// Sends a request over a new connection or datagram socket.
 async fn ask_by(
     dialer: &Dialer,
     (executor, transport): (&Executor, Transport),
@@ -90,58 +80,61 @@ async fn ask_by(
     traffic: &mut Traffic,
 ) -> Result<Answer, Failure> {
     match transport {
-        Transport::Tcp => exchange(&dialer.dial(None)?, message, xid, traffic).await,
+        Transport::Tcp => exchange((dialer, &dialer.dial(None)?), message, xid, traffic).await,
         Transport::Udp => {
             let socket = dialer.dial_datagrams(MOST_BYTES)?;
-            let exchanged = datagrams::exchange(executor, &socket, message, xid, traffic).await;
+            let exchanged = datagrams::exchange(executor, (dialer, &socket), message, xid, traffic).await;
             exchanged.map(|(record, body)| Answer { record, body })
         }
     }
 }
 
-/// Queries the portmapper on the host of `server` for the ports of NFS and MOUNT over `transport`. `server`
-/// is also the address that is checked for NFSv4 if there is no portmapper.
-pub(crate) async fn ask_ports(
-    executor: &Executor,
-    server: SocketAddr,
-    transport: Transport,
-) -> Result<(u16, u16), Failure> {
-    let deadline_ns = executor.deadline_ns();
-    let now_ns = monotonic_ns();
+/// The host whose ports are asked for.
+pub(crate) struct Portmapped<'a> {
+    pub executor: &'a Executor,
+    /// Pace of the requests; None: without a bound.
+    pub pace: Option<Pace>,
+    /// The portmapper is on its host. It is checked for NFSv4 if there is no portmapper.
+    pub server: SocketAddr,
+    pub transport: Transport,
+}
+
+impl Portmapped<'_> {
+    fn dialer(&self, peer: SocketAddr) -> Dialer {
+        Dialer::new(self.executor.clone(), peer, 0).paced(self.pace.clone())
+    }
+}
+
+/// Queries the portmapper for the ports of NFS and MOUNT.
+pub(crate) async fn ask_ports(host: Portmapped<'_>) -> Result<(u16, u16), Failure> {
+    let (executor, now_ns) = (host.executor, monotonic_ns());
     // A firewall may drop everything to port 111: half of the time is reserved for the request below.
-    executor.set_deadline(now_ns + deadline_ns.saturating_sub(now_ns) / 2);
-    let asked = ask_both(executor, (server, transport)).await;
-    executor.set_deadline(deadline_ns);
-    match asked {
-        Err(failure) => Err(explained(executor, server, transport, failure).await),
+    let half_ns = executor.deadline_ns().saturating_sub(now_ns) / 2;
+    match executor.with_deadline(now_ns + half_ns, ask_both(&host)).await {
+        Err(failure) => Err(explained(&host, failure).await),
         asked => asked,
     }
 }
 
 /// Returns why the portmapper named no ports, judged by the NFS port.
-async fn explained(
-    executor: &Executor,
-    server: SocketAddr,
-    transport: Transport,
-    failure: Failure,
-) -> Failure {
-    if transport == Transport::Tcp && speaks(executor, server, NFS4).await {
+async fn explained(host: &Portmapped<'_>, failure: Failure) -> Failure {
+    if host.transport == Transport::Tcp && speaks(host, NFS4).await {
         return Refusal::OnlyNfs4.failure(None);
     }
     let says_none = [Refusal::NoNfs, Refusal::NoUdp].map(|refusal| refusal.failure(None));
-    if !says_none.contains(&failure) || !refuses(executor, server).await {
+    if !says_none.contains(&failure) || !refuses(host).await {
         return failure;
     }
     let no_nfs4 = Refusal::NoServer.failure(None);
-    match ask_port(executor, (server, Transport::Tcp), NFS4, Refusal::NoServer).await {
+    match ask_port(host, Transport::Tcp, NFS4, Refusal::NoServer).await {
         Err(why) if why == no_nfs4 => no_nfs4,
         _ => failure,
     }
 }
 
 /// Returns whether this address refuses connections, because nothing listens there.
-async fn refuses(executor: &Executor, server: SocketAddr) -> bool {
-    let asked = match Dialer::new(executor.clone(), server, 0).dial(None) {
+async fn refuses(host: &Portmapped<'_>) -> bool {
+    let asked = match host.dialer(host.server).dial(None) {
         Ok(socket) => socket.send_first(&[]).await.map(|_| ()),
         Err(failure) => Err(failure),
     };
@@ -149,38 +142,40 @@ async fn refuses(executor: &Executor, server: SocketAddr) -> bool {
 }
 
 /// Returns whether the server at this address executes calls of `program`.
-async fn speaks(executor: &Executor, server: SocketAddr, program: Program) -> bool {
-    let Ok(socket) = Dialer::new(executor.clone(), server, 0).dial(None) else {
+async fn speaks(host: &Portmapped<'_>, program: Program) -> bool {
+    let dialer = host.dialer(host.server);
+    let Ok(socket) = dialer.dial(None) else {
         return false;
     };
     let mut message = Message::default();
     message.begin(program.1, program, 0, None);
     message.end();
-    let asked = exchange(&socket, &message, program.1, &mut Traffic::default()).await;
+    let asked = exchange((&dialer, &socket), &message, program.1, &mut Traffic::default()).await;
     asked.is_ok_and(|answer| matches!(answer.body, Body::Accepted(_)))
 }
 
-async fn ask_both(executor: &Executor, host: (SocketAddr, Transport)) -> Result<(u16, u16), Failure> {
-    let no_nfs = match host.1 {
+async fn ask_both(host: &Portmapped<'_>) -> Result<(u16, u16), Failure> {
+    let no_nfs = match host.transport {
         Transport::Tcp => Refusal::NoNfs,
         Transport::Udp => Refusal::NoUdp,
     };
-    let nfs = ask_port(executor, host, NFS, no_nfs).await?;
-    let mount = ask_port(executor, host, MOUNT, Refusal::NoMountService).await?;
+    let nfs = ask_port(host, host.transport, NFS, no_nfs).await?;
+    let mount = ask_port(host, host.transport, MOUNT, Refusal::NoMountService).await?;
     Ok((nfs, mount))
 }
 
 async fn ask_port(
-    executor: &Executor,
-    (host, transport): (SocketAddr, Transport),
+    host: &Portmapped<'_>,
+    transport: Transport,
     program: Program,
     refusal: Refusal,
 ) -> Result<u16, Failure> {
-    let portmapper = (SocketAddr::new(host.ip(), PORTMAPPER_PORT), transport);
+    let portmapper = host.dialer(SocketAddr::new(host.server.ip(), PORTMAPPER_PORT));
     let mut message = Message::default();
     port_of(&mut message, program.0, program, transport);
     let traffic = &mut Traffic::default();
-    let asked = ask(executor, portmapper, &message, program.0, traffic).await;
+    let by = (host.executor, transport);
+    let asked = ask_by(&portmapper, by, &message, program.0, traffic).await;
     let answer = asked.map_err(|failure| match failure.fault {
         Fault::ConnectionRefused | Fault::ClosedEarly | Fault::ConnectionReset => {
             Refusal::NoPortmapper.failure(None)
@@ -235,7 +230,8 @@ impl Session {
         let xid = self.conversation.number();
         let mut message = Message::default();
         write(self, &mut message, xid);
-        let dialer = Dialer::new(self.executor.clone(), self.mount_address, 0);
+        let dialer =
+            Dialer::new(self.executor.clone(), self.mount_address, 0).paced(self.dialer.pace().cloned());
         dialer.use_reserved_ports(self.dialer.uses_reserved_ports());
         let by = (&self.executor, self.options.transport);
         self.traffic.connections += 1;
@@ -269,10 +265,11 @@ impl Session {
         self.conversation.count(Procedure::FsInfo as usize);
         let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
         let answer = match self.options.transport {
-            Transport::Tcp => exchange(socket, &message, xid, &mut self.traffic).await?,
+            Transport::Tcp => exchange((&*self.dialer, socket), &message, xid, &mut self.traffic).await?,
             Transport::Udp => {
+                let by = (&*self.dialer, socket);
                 let (record, body) =
-                    datagrams::exchange(&self.executor, socket, &message, xid, &mut self.traffic).await?;
+                    datagrams::exchange(&self.executor, by, &message, xid, &mut self.traffic).await?;
                 Answer { record, body }
             }
         };

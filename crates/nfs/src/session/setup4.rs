@@ -356,7 +356,8 @@ impl Session {
         );
         self.conversation.count(procedure as usize);
         let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
-        let Answer { record, body } = exchange(socket, &message, xid, &mut self.traffic).await?;
+        let Answer { record, body } =
+            exchange((&*self.dialer, socket), &message, xid, &mut self.traffic).await?;
         match body {
             Body::Accepted(at) => Ok((record, at)),
             Body::Unaccepted(reason) => {

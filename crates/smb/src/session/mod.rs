@@ -194,11 +194,12 @@ impl Session {
         self.more_is_there = false;
     }
 
-    /// Sends the conversation's message and then `tail`. Receives expected data meanwhile: if both sides only
+    /// Sends the conversation's message and then `tail`, at its turn. Receives expected data meanwhile: if both sides only
     /// sent, they would wait for each other forever.
     async fn send(&mut self, tail: &[u8]) -> Result<(), Failure> {
-        let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
         let message = self.conversation.message();
+        self.dialer.turn(message.parts().count()).await;
+        let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
         self.traffic.bytes_out += message.sent_bytes() as u64;
         let backlog_bytes = self.conversation.expected_bytes() + BACKLOG_SLACK_BYTES;
         let (inbox, bytes_in) = (&mut self.inbox, &mut self.traffic.bytes_in);
@@ -549,12 +550,9 @@ impl FileClient for Session {
     /// Uses a deadline of its own, two seconds from now.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {
-            let deadline_ns = self.executor.deadline_ns();
-            self.executor
-                .set_deadline(monotonic_ns().saturating_add(DISCONNECT_NS));
+            let (executor, until_ns) = (self.executor.clone(), monotonic_ns() + DISCONNECT_NS);
             // A failure means that the connection is already gone, as intended.
-            let _ = self.log_off().await;
-            self.executor.set_deadline(deadline_ns);
+            let _ = executor.with_deadline(until_ns, self.log_off()).await;
         }
         self.drop_connection();
     }

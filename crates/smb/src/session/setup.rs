@@ -75,6 +75,7 @@ impl Session {
         let mut preauth = Preauth::new();
         preauth.update(self.conversation.message().plain());
 
+        self.dialer.turn(1).await;
         let socket = self.dialer.dial(None)?;
         socket.send_first(self.conversation.message().bytes()).await?;
         socket.send_at_once()?;

@@ -196,7 +196,7 @@ impl<S: Sessions> FilesClient<S> {
     /// meanwhile.
     pub(super) async fn lock_waiting(&mut self, slot: Slot, offset: u64, bytes: u64) -> Result<(), Failure> {
         let handle = self.handle(slot)?;
-        let until_ns = monotonic_ns().saturating_add(self.timeout_ns);
+        let until_ns = self.executor.task_clock_ns().saturating_add(self.timeout_ns);
         let call = Call::Lock {
             handle,
             offset,
@@ -205,11 +205,12 @@ impl<S: Sessions> FilesClient<S> {
         let mut pause_ns = FIRST_LOOK_NS;
         loop {
             match self.client.call(&call, &mut |_: &[u8]| {}).await {
-                Err(failure) if failure.fault == Fault::LockConflict && monotonic_ns() < until_ns => {}
+                Err(failure)
+                    if failure.fault == Fault::LockConflict && self.executor.task_clock_ns() < until_ns => {}
                 result => return result.map(|_| ()),
             }
             self.client.idle_until(monotonic_ns() + pause_ns).await?;
-            self.executor.set_deadline(until_ns);
+            self.executor.set_deadline_by_task_clock(until_ns);
             pause_ns = (pause_ns * 2).min(LONGEST_LOOK_NS);
         }
     }

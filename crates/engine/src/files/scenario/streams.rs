@@ -10,7 +10,7 @@ use crate::files::sessions::Sessions;
 use crate::job::JobLevels;
 use crate::scenario::{StepSpec, StreamsSpec};
 use dyno_files::{Access, Call, CallId, Disposition, FileClient, Files, Handle, Reply, Stability};
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{Failure, Fault};
 use dyno_workload::{block_offsets, content_of, Writing};
 use std::collections::HashMap;
 
@@ -117,11 +117,11 @@ impl<C: FileClient> Stream<C> {
         let mut under_way: HashMap<CallId, (u64, u64)> = HashMap::new();
         let mut blocks = order.iter();
         loop {
-            // Answers that come before the rate limit permits the next call are taken first.
+            // Answers that come before the bound of the rate permits the next call are taken first.
             while under_way.is_empty() || (under_way.len() < depth as usize && self.client.is_due()) {
                 let Some(&offset) = blocks.next() else { break };
-                self.client.turn().await?;
-                let begun_ns = monotonic_ns();
+                self.client.go_on()?;
+                let begun_ns = self.client.call_clock_ns();
                 let id = self.begin_block(handle, offset, writes).await?;
                 under_way.insert(id, (offset, begun_ns));
             }
@@ -137,7 +137,7 @@ impl<C: FileClient> Stream<C> {
             let Some((_, begun_ns)) = under_way.remove(&id) else {
                 continue;
             };
-            measured.times.record(monotonic_ns() - begun_ns);
+            measured.times.record(self.client.call_clock_ns() - begun_ns);
             match result? {
                 Reply::Written { bytes } | Reply::Read { bytes } => {
                     same_length(block_bytes.into(), bytes.into())?;

@@ -9,6 +9,7 @@ use dyno_files::{
     Piggyback, Reply, Traffic,
 };
 use dyno_measure::{Failure, Fault};
+use dyno_net::Pace;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -121,6 +122,14 @@ impl Sessions for InMemory {
 
     fn base_path(&self) -> &str {
         ""
+    }
+
+    fn paced(&self, _pace: Option<Pace>) -> Self {
+        self.clone()
+    }
+
+    fn pace(&self) -> Option<&Pace> {
+        None
     }
 
     fn session(&self, _place: Place<'_>, _identity: u64, client: u32, _share: &str) -> Client {

@@ -15,7 +15,11 @@ const PATIENCE_NS: u64 = 20_000_000_000;
 const SHORT_PATIENCE_NS: u64 = 700_000_000;
 
 /// Creates a file, writes it and reads it, as far as possible; returns the data read, or the failure.
-async fn exercise(session: &mut Session, executor: &Executor, patience_ns: u64) -> Result<Vec<u8>, Failure> {
+pub(super) async fn exercise(
+    session: &mut Session,
+    executor: &Executor,
+    patience_ns: u64,
+) -> Result<Vec<u8>, Failure> {
     executor.set_deadline(monotonic_ns() + patience_ns);
     session.connect().await?;
     let mut read = Vec::new();

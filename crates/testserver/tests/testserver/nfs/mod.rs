@@ -9,6 +9,7 @@ mod faults;
 mod files;
 mod hostile;
 mod names;
+mod paced;
 mod programs;
 mod raw;
 mod repeated;

@@ -1,0 +1,75 @@
+//! Deadlines of tasks. The wait of a request for its turn by the bound of the rate (`pace.rs`) moves them.
+
+use crate::executor::Executor;
+use crate::task_times::PASSED;
+use dyno_measure::monotonic_ns;
+use std::future::Future;
+
+impl Executor {
+    /// Sets the current task's deadline: the task is polled after the deadline has passed. This poll does not
+    /// reach futures that the task polls selectively (`FuturesUnordered`).
+    pub fn set_deadline(&self, deadline_ns: u64) {
+        self.times(|times| times.deadline_ns = deadline_ns);
+    }
+
+    /// Returns the deadline of the current task.
+    pub fn deadline_ns(&self) -> u64 {
+        self.times(|times| times.deadline_ns)
+    }
+
+    /// Returns whether the deadline of the current task had passed at the last sweep.
+    pub fn deadline_passed(&self) -> bool {
+        self.deadline_ns() == PASSED
+    }
+
+    /// Returns how long the bound of the rate has postponed requests of the current task so far.
+    pub fn postponed_ns(&self) -> u64 {
+        self.times(|times| times.postponed_ns)
+    }
+
+    /// Returns the time of a clock that stands still while the bound of the rate postpones a request of the current
+    /// task. Otherwise, it runs as the monotonic clock does.
+    pub fn task_clock_ns(&self) -> u64 {
+        monotonic_ns().saturating_sub(self.postponed_ns())
+    }
+
+    /// Sets the current task's deadline by `task_clock_ns`.
+    pub fn set_deadline_by_task_clock(&self, deadline_ns: u64) {
+        self.set_deadline(deadline_ns.saturating_add(self.postponed_ns()));
+    }
+
+    /// Waits for `work` with another deadline of the current task, then restores the present one.
+    pub async fn with_deadline<T>(&self, deadline_ns: u64, work: impl Future<Output = T>) -> T {
+        let (before_ns, postponed_ns) = (self.deadline_ns(), self.postponed_ns());
+        self.set_deadline(deadline_ns);
+        let done = work.await;
+        self.set_deadline(before_ns.saturating_add(self.postponed_ns() - postponed_ns));
+        done
+    }
+
+    /// Waits until `due_ns` for the turn of a request, and moves the current task's deadline by this wait. Returns its
+    /// length.
+    pub(crate) async fn postpone_until(&self, due_ns: u64) -> u64 {
+        let begun_ns = monotonic_ns();
+        if due_ns <= begun_ns {
+            return 0;
+        }
+        // The wait may be dropped, so the deadline is moved before it.
+        let moved_ns = self.times(|times| {
+            if times.deadline_ns != PASSED {
+                times.deadline_ns = times.deadline_ns.saturating_add(due_ns - begun_ns);
+            }
+            times.deadline_ns
+        });
+        self.sleep_until(due_ns).await;
+        let now_ns = monotonic_ns();
+        self.times(|times| {
+            times.postponed_ns += now_ns - begun_ns;
+            // Unless somebody set another one meanwhile.
+            if times.deadline_ns == moved_ns && moved_ns != PASSED {
+                times.deadline_ns = moved_ns.saturating_add(now_ns - due_ns);
+            }
+        });
+        now_ns - begun_ns
+    }
+}
