@@ -48,13 +48,15 @@ class Target:
         access_key: tuple[str, str, str | None] | None = None,
         timeout_s: float = 10.0,
         max_rate_per_s: float | None = None,
+        processes: int = 1,
         turn: int = 0,
     ) -> Target:
         """Resolve the URL in the section `target` of a document (JSON) once, and prove consent unless it is loopback.
 
         `crates/engine/src/kinds/` defines the section. `access_key` is the ID, secret and session token for S3; without
         it, requests are anonymous. `timeout_s` bounds the opening, and each later look.
-        Requests to an S3 server keep `max_rate_per_s`, after the requests of `turn` other processes.
+        Requests to a file or object server keep `max_rate_per_s`: this process has a share of it, as one of
+        `processes`, and its first request comes after `turn` requests of others.
 
         Raises ValueError (not a usable section or URL; every problem, a line each), OSError (does not resolve or
         connect), AnswerError (did not answer the request for consent), PermissionError (no consent; the message
@@ -193,6 +195,9 @@ class PreparedLevel:
 
         Servers need a little more.
         """
+
+    def preparation_s(self) -> float:
+        """Return about how long the bound of the rate makes the preparation of all clients last; 0: no bound."""
 
     def remove_workspaces(self, most_s: float) -> Removal | None:
         """Start to remove what clients left; ends by itself after `most_s`. None: the work leaves nothing."""

@@ -190,12 +190,12 @@ def seen_limits(
     return (Limit.ROUND_TRIP if rises else Limit.UNSEEN,)
 
 
-def rate_marks(attempts_s: float, max_rate_per_s: float | None) -> frozenset[Mark]:
+def rate_marks(requests_s: float, max_rate_per_s: float | None) -> frozenset[Mark]:
     """Return the mark of a level that the plan's rate limited.
 
-    `attempts_s` is requests/s, including failures. `max_rate_per_s` is None if the plan has no bound.
+    `requests_s` includes failures. `max_rate_per_s` is None if the plan has no bound.
     """
-    held = max_rate_per_s is not None and attempts_s >= RATE_BOUND_SHARE * max_rate_per_s
+    held = max_rate_per_s is not None and requests_s >= RATE_BOUND_SHARE * max_rate_per_s
     return frozenset({Mark.RATE_BOUND} if held else ())
 
 

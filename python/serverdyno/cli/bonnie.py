@@ -137,7 +137,7 @@ def bonnie(
     row = bonnie_rows.html_row if html else bonnie_rows.text_row
     typer.echo(("" if html else bonnie_rows.HEAD) + row(label, wanted.size_bytes // MIB, rates), nl=False)
     _tell(phases, clients * wanted.size_bytes)
-    _tell_bound(records, values.get("max_rate_per_s"))
+    _tell_bound(records, url, values.get("max_rate_per_s"))
 
 
 def _mib(size: str) -> str:
@@ -194,13 +194,14 @@ def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
         )
 
 
-def _tell_bound(records: Sequence[LevelRecord], bound: float | None) -> None:
+def _tell_bound(records: Sequence[LevelRecord], url: str, bound: float | None) -> None:
     """Print which phases the bound of the rate limited."""
     from serverdyno.analysis.trust import rate_marks  # noqa: PLC0415
 
-    limited = [f"{record.step}" for record in records if rate_marks(record.attempts_s, bound)]
+    limited = [f"{record.step}" for record in records if rate_marks(record.bounded_s(url), bound)]
     if limited:
         typer.echo(
-            f"The bound of {bound:g} calls/s limited {', '.join(limited)}: these rows show the bound, not the server.",
+            f"The bound of {bound:g} requests/s limited {', '.join(limited)}: "
+            "these rows show the bound, not the server.",
             err=True,
         )

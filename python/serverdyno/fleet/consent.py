@@ -25,8 +25,14 @@ from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.look import LOOK_S
 from serverdyno.plan.protocols.model import SectionModel
+from serverdyno.units import format_duration_s
 
 TOKEN_BYTES = 16
+MOST_SILENCE_S = 30
+"""The longest time between two requests of a file client.
+
+Samba waits 35 s for the answer to a break, and NFS servers keep a lease for 60 or 90 s.
+"""
 NOT_RUNNING = "Check that the server is running."
 HINTS: dict[int | None, str] = {
     # A failed look-up has no error number.
@@ -58,6 +64,13 @@ def open_target(  # noqa: PLR0913 (what a target is opened with)
     Raises UserError, ServerError, or ConsentError that says how to give consent.
     """
     _check_bounds(access.url, bounds, levels)
+    if (
+        bounds
+        and protocol.clients_directory is not None
+        and protocol.has_host
+        and not protocol.has_access_keys
+    ):
+        _check_silence(access.url, bounds, levels)
     section = json.dumps(protocol.target_section(access, settings))
 
     def opened(token: str | None) -> Target:
@@ -90,6 +103,21 @@ def _check_bounds(url: str, bounds: Bounds | None, levels: Sequence[Level]) -> N
                 f"load level {level.name}, {level.clients} clients for {level.length_s:g} s, exceeds the bounds "
                 f"of {url}: {bounds.max_clients} clients and {bounds.max_length_s:g} s"
             )
+
+
+def _check_silence(url: str, bounds: Bounds, levels: Sequence[Level]) -> None:
+    """Raise UserError if the clients of a file server would be silent for longer than servers keep what they hold."""
+    most, rate = max((level.clients for level in levels), default=0), bounds.max_rate_per_s
+    if most / rate <= MOST_SILENCE_S:
+        return
+    few = int(MOST_SILENCE_S * rate)
+    fewer = f"{few} clients at most, or " if few else ""
+    raise UserError(
+        f"{url}: {most} clients with {rate:g} requests/s at most would each send a request only every "
+        f"{format_duration_s(most / rate)}, but file servers take back what a client holds (locks, leases, oplocks) "
+        f"if they hear nothing for about {MOST_SILENCE_S} s",
+        hint=f"Use {fewer}a higher rate (--max-rate, or max_rate_per_s in bounds).",
+    )
 
 
 def bounds_of_ours(levels: Sequence[Level]) -> Bounds:

@@ -101,7 +101,8 @@ def openings(
         "load_file": load_file,
     }
     # This process has asked before all of them.
-    paces = ({"max_rate_per_s": target.max_rate_per_s, "turn": number + 1} for number in range(count))
+    bound = {"max_rate_per_s": target.max_rate_per_s, "processes": count}
+    paces = (bound | {"turn": number + 1} for number in range(count))
     return [wanted | {"secrets": {**secret, **pace}} for pace in paces]
 
 

@@ -33,6 +33,12 @@ class LoadSetup:
         """The time limit for the removal of all files that clients left on a server."""
         return REMOVAL_TIMEOUTS * self.suite.timeout_s
 
+    def removal_words(self) -> str:
+        """Return how long the removal may take, for people."""
+        if self.bounds is None:
+            return f"for {self.removal_s:g} s at most"
+        return f"with {self.bounds.max_rate_per_s:g} requests/s at most"
+
     def generator_cpu_s(self) -> float:
         """Return the CPU seconds so far of this process and of all nodes on this machine."""
         return time.process_time() + (self.fleet.cpu_s() if self.fleet else 0.0)

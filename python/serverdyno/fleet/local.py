@@ -104,6 +104,14 @@ def need(setup: LoadSetup, levels: Sequence[Level]) -> tuple[list[int], int]:
     return clients, _prepared(levels[0], setup, seed=0).workspace_bytes() or 0
 
 
+def preparation_s(setup: LoadSetup, levels: Sequence[Level]) -> float:
+    """Return about how long a bound of the rate makes the preparation of the largest level last; 0: no bound."""
+    if setup.bounds is None or setup.suite.ends_when_done or setup.suite.work.uses_documents:
+        return 0.0
+    largest = max(levels, key=lambda level: level.clients)
+    return _prepared(largest, setup, seed=0).preparation_s()
+
+
 def _shares(setup: LoadSetup) -> int:
     """Return the number of shares among which clients are distributed; 1 if the target has none."""
     return len(setup.target.facts.get("shares", [None]))

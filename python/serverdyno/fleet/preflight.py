@@ -111,9 +111,13 @@ def _attempt(
     setup: LoadSetup, level: Level, operations: int | None, length_s: float, seed: int = 0
 ) -> Counted:
     """Generate load for a short time, with one client or one client per share."""
+    clients = local.clients_of_check(setup)
+    if operations is None and level.rate_per_s is not None:
+        # As many as arrive meanwhile.
+        operations = max(clients, int(level.rate_per_s * length_s))
     short = replace(
         level,
-        clients=local.clients_of_check(setup),
+        clients=clients,
         threads=1,
         length_s=length_s,
         ramp_up_s=0.0,
@@ -134,11 +138,11 @@ def _paced(setup: LoadSetup) -> LoadSetup:
 
 
 def _calm(setup: LoadSetup, level: Level) -> LoadSetup:
-    """Return the setup with the rate limit of the load and without an outage."""
+    """Return the setup with the rate of the load as a limit, if an operation is one request, and without an outage."""
     work = setup.suite.work
     suite = setup.suite.with_settings(work, work.undisturbed(setup.suite.settings(work)))
     rates = [setup.bounds.max_rate_per_s] if setup.bounds else []
-    rates += [] if level.rate_per_s is None else [level.rate_per_s]
+    rates += [level.rate_per_s] if level.rate_per_s is not None and work.uses_documents else []
     bounds = Bounds(max_clients=level.clients, max_rate_per_s=min(rates), max_length_s=1) if rates else None
     return replace(setup, suite=suite, bounds=bounds)
 

@@ -50,8 +50,8 @@ CLOSED_LOAD = (
 
 
 RATE_BOUND = (
-    "A load level whose operations, including failed ones, reached 90 % of that rate in its window is "
-    "marked rate-bound: it measures the bound, not the server."
+    "A load level whose requests, including failed ones, reached 90 % of that rate is marked rate-bound: it measures "
+    "the bound, not the server."
 )
 NOISE = (
     "A load level is marked noisy if other programs and the hypervisor took more than "
@@ -236,10 +236,9 @@ def _server_cpus(source: Source, configuration: Configuration) -> str:
 
 
 def _bounds(source: Source) -> list[Fact]:
-    operations = source.head.suite.terms.operations
     parts = [
         f"{configuration.name}: at most {wording.plural(bounds.max_clients, 'client')}, "
-        f"{wording.rate(bounds.max_rate_per_s)} {operations}/s over all clients, "
+        f"{wording.rate(bounds.max_rate_per_s)} requests/s over all clients, "
         f"{wording.seconds(bounds.max_length_s)} per load level"
         for configuration in source.head.configurations
         if (bounds := configuration.bounds) is not None

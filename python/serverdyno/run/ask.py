@@ -33,9 +33,11 @@ from serverdyno.run.under_test import opened, served
 from serverdyno.servers import waiting
 from serverdyno.servers.base import Access
 from serverdyno.store.head import ExperimentHead
+from serverdyno.units import format_duration_s
 
 AT_ONCE = 8  # servers checked concurrently: one that does not answer takes up to the timeout
 LOOK_S = 0.05  # interval between checks for a signal
+SLOW_S = 30  # length of a preparation of which the user is told
 TOLD_AFTER_S = 5  # wait after which the user is told
 MIB = 1 << 20
 Notice = tuple[str, str]
@@ -103,11 +105,13 @@ def _asked(
             raise KeyboardInterrupt
 
     try:
+        slow: list[Notice] = []
         with waiting.ended_by(obey), served(head, configuration, HERE) as server:
             for suite in head.suites:
                 levels = head.of_suite(suite).levels
                 with opened(head, configuration, server, levels) as setup:
                     looks = looked(setup, levels, sessions=_sessions(setup))
+                    slow += _slow_preparation(server.access(), setup, levels)
                     if suite.work.uses_documents:
                         # Report a wrong document root before other servers are measured. A server that is gone fails
                         # its own run later.
@@ -116,6 +120,7 @@ def _asked(
             return None, [
                 *_used_before(protocol_of(configuration, head.suite), server.access(), looks),
                 *_kept_versions(server.access(), looks),
+                *slow,
             ]
     except DynoError as error:
         return error, []
@@ -199,6 +204,18 @@ def _kept_versions(access: Access, looks: Sequence[_native.ShareLook]) -> Iterat
                 "deletes stay in it as old versions, also after the load",
                 "Use a bucket without versioning, or one with a lifecycle rule that removes old versions.",
             )
+
+
+def _slow_preparation(access: Access, setup: LoadSetup, levels: Sequence[Level]) -> Iterator[Notice]:
+    took_s = local.preparation_s(setup, levels)
+    if took_s < SLOW_S or setup.bounds is None:
+        return
+    kind = "objects" if protocols.of(setup.target.protocol).has_access_keys else "files"
+    yield (
+        f"{access.url}: with {setup.bounds.max_rate_per_s:g} requests/s at most, the clients need about "
+        f"{format_duration_s(took_s)} to make their {kind} before the load, and time to remove them after it",
+        "Use fewer clients, or a higher rate (--max-rate, or max_rate_per_s in bounds) if the server's owner agrees.",
+    )
 
 
 def _all_in_one(problems: Sequence[tuple[str, DynoError]]) -> DynoError:

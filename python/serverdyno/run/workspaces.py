@@ -42,13 +42,13 @@ def workspaces_taken_away(
 
     def say_so() -> None:
         if not interrupted:
-            progress.stage(f"removing the clients' workspaces, for {setup.removal_s:g} s at most")
+            progress.stage(f"removing the clients' workspaces, {setup.removal_words()}")
         elif setup.workspaces_begun():
             # The terminal that sent the interrupt may be gone.
             with suppress(OSError):
                 progress.notice(
-                    f"interrupted: removing the clients' workspaces from {configuration.url}, for "
-                    f"{setup.removal_s:g} s at most; a second interrupt stops this and leaves the rest"
+                    f"interrupted: removing the clients' workspaces from {configuration.url}, "
+                    f"{setup.removal_words()}; a second interrupt stops this and leaves the rest"
                 )
 
     try:

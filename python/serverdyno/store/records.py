@@ -155,6 +155,19 @@ class LevelRecord(Counted):
         """Return the successes and errors per second of the window."""
         return (self.operations + sum(row.in_window for row in self.errors)) / self.window_s
 
+    def bounded_s(self, url: str | None) -> float:
+        """Return the requests per second that a bound of the rate counts for the server at `url`.
+
+        File and object servers get any number of requests from an operation. HTTP and a directory count operations.
+        A bound also spaces the operations of a load, but not the calls of a step.
+        """
+        if url is None or url.startswith(("http", "file")):
+            return self.attempts_s
+        requests = sum(row.count for row in self.requests)
+        if self.step is not None:
+            return requests / self.window_s
+        return max(self.attempts_s, requests / self.length_s)
+
     @property
     def void(self) -> str | None:
         """Return why the level is void, so that a resume repeats it; None if it counts."""

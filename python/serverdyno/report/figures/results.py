@@ -583,10 +583,7 @@ def _marks(
     most_per_s = configuration.bounds.max_rate_per_s if configuration.bounds else None
     found: set[trust.Mark] = set()
     for record in records:
-        # The bound holds for each request of an operation on objects.
-        of_objects = (configuration.url or "").startswith("s3")
-        requests_s = sum(row.count for row in record.requests) / record.length_s if of_objects else 0.0
-        found |= trust.rate_marks(max(record.attempts_s, requests_s), most_per_s)
+        found |= trust.rate_marks(record.bounded_s(configuration.url), most_per_s)
         found |= noise_marks(record, fewest_cpus)
         found |= fate_marks(record)
         if not open_load.kept_up(record):

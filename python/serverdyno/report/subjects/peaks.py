@@ -357,7 +357,7 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
     if Mark.RATE_BOUND in peak.marks:
         bound = wording.rate(results.source.max_rate_per_s[result.name])
         claim = (
-            f"{result.name} reached {figures}, limited by the bound of {bound} {terms.operations}/s in its plan "
+            f"{result.name} reached {figures}, limited by the bound of {bound} requests/s in its plan "
             f"({limited}). Its own peak is not known."
         )
     else:

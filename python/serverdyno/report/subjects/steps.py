@@ -248,10 +248,11 @@ def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
 
 
 def _of_bound(source: Source, steps: Sequence[Step]) -> list[Caveat]:
-    """Return a caveat on the steps of each configuration whose calls reached the plan's rate."""
+    """Return a caveat on the steps of each configuration whose requests reached the plan's rate."""
+    urls = {configuration.name: configuration.url for configuration in source.head.configurations}
     return [
         Caveat(
-            f"{name}: the plan's bound of {wording.rate(bound)} calls/s limited "
+            f"{name}: the plan's bound of {wording.rate(bound)} requests/s limited "
             f"{wording.plural(len(limited), 'step')} of {len(steps)}.",
             f"Their times show this bound, not the server: {_named(limited)}",
         )
@@ -260,7 +261,10 @@ def _of_bound(source: Source, steps: Sequence[Step]) -> list[Caveat]:
             limited := [
                 step.label
                 for step in steps
-                if any(rate_marks(record.attempts_s, bound) for record in step.times.get(name, {}).values())
+                if any(
+                    rate_marks(record.bounded_s(urls[name]), bound)
+                    for record in step.times.get(name, {}).values()
+                )
             ]
         )
     ]
