@@ -82,9 +82,10 @@ def test_bonnie_needs_bounds_elsewhere_and_keeps_them(namespace: str, home: Home
         kept = done(namespace, home, *options, "--max-rate", f"{RATE}")
     assert kept.returncode == 0, kept.stderr
     phases = {phase["phase"]: phase for phase in json.loads(kept.stdout)["phases"]}
-    for name in ("rewrite", "write", "read", "seeks"):
-        phase = phases[name]
-        assert phase["calls"] >= 60 and (phase["calls"] - 4) / phase["elapsed_s"] <= RATE, phase
+    assert sum(sum(phase["requests"].values()) for phase in phases.values()) >= 50
+    for phase in phases.values():
+        # The first ones may have waited for their turns before.
+        assert (sum(phase["requests"].values()) - 8) / phase["elapsed_s"] <= RATE, phase
 
 
 def test_without_consent_nothing_is_asked_of_it(namespace: str, home: Home) -> None:
