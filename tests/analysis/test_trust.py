@@ -112,8 +112,26 @@ def test_what_limited_a_level_is_said_as_far_as_it_can_be_seen(
     case: tuple[set[Mark], float | None, float | None, float | None, bool | None, tuple[Limit, ...]],
 ) -> None:
     marks, waiting, server_share, io_wait_share, rises, limits = case
-    found = trust.seen_limits(frozenset(marks), waiting, server_share, io_wait_share, rises=rises)
-    assert found == limits
+    marked = trust.marked_limits(frozenset(marks), 0.5, 0.0)
+    assert trust.seen_limits(marked, waiting, server_share, io_wait_share, rises=rises) == limits
+
+
+@pytest.mark.parametrize(
+    ("cpu_share", "run_delay", "server_share", "limits"),
+    [
+        (0.05, 0.0, 0.3, (Limit.GENERATOR,)),
+        (0.05, 0.3, 0.3, (Limit.GENERATOR,)),
+        (0.049, 0.3, 0.3, (Limit.CPU_WAIT,)),
+        (0.049, 0.3, 0.9, (Limit.SERVER, Limit.CPU_WAIT)),
+        (0.049, 0.0, 0.3, ()),  # it stood still, or its timers were late
+        (0.049, None, 0.9, (Limit.SERVER,)),
+    ],
+)
+def test_a_generator_that_hardly_works_is_not_the_limit(
+    cpu_share: float, run_delay: float | None, server_share: float, limits: tuple[Limit, ...]
+) -> None:
+    marked = trust.marked_limits(frozenset({Mark.GENERATOR_LIMITED}), cpu_share, run_delay)
+    assert trust.seen_limits(marked, 0.3, server_share, None, rises=None) == limits
 
 
 @pytest.mark.parametrize(

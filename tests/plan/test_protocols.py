@@ -103,6 +103,7 @@ def test_a_server_that_the_work_can_not_be_carried_out_over_is_told_with_its_lin
             'client (as in a mount with nolock): set nfs_version = "4.1"',
         ),
         ("quick-contention", 'server = "external"\nurl = "nfs://127.0.0.1/exp?vers=4.1"', None),
+        ("quick-contention", 'server = "external"\nurl = "nfs://127.0.0.1/exp?nfsvers=4"', None),
         (
             "quick-failover-connections",
             'server = "external"\nurl = "file:///tmp"',

@@ -292,7 +292,27 @@ def test_think_times_that_account_for_the_rate_are_the_limit_on_a_busy_machine(s
     head = source.head.model_copy(update={"suites": [suite.model_copy(update={"think_time_s": 1.5})]})
     [result] = build_from(replace(source, head=head, records=records)).results.configurations
     for level in result.finished:
-        assert result.limits_of(level)[0] is (Limit.THINKING if share == 1.0 else Limit.GENERATOR)
+        assert result.limits_of(level)[0] is (Limit.THINKING if share == 1.0 else Limit.CPU_WAIT)
+
+
+def test_a_generator_that_uses_hardly_any_cpu_is_no_limit_at_a_low_rate() -> None:
+    # One client with 21 requests/s. The thread works for 0.4 % of the time, and waits for a CPU for a ninth of it.
+    source = experiment({"apache": Shape(21.0, knee=1, fall=0.0)}, clients=(1,), repetitions=2)
+    records = [
+        replace(
+            record, run_delay_s=0.11 * record.window_s, ready_work_s=0.0, server_cpu_s=0.9 * record.window_s
+        )
+        for record in source.records
+    ]
+    report = build_from(replace(source, records=records))
+    [level] = report.results.levels
+    assert Mark.NOISY in level.marks
+    assert report.answer.limit == "the server's CPU."
+    [claim] = [finding.claim for finding in report.findings if finding.topic == "Generator"]
+    assert not claim.startswith("The generator limited"), claim
+    idle = [replace(record, server_cpu_s=0.1 * record.window_s) for record in records]
+    limited = build_from(replace(source, records=idle)).answer.limit
+    assert limited == "this machine, which left the load generator waiting for a CPU."
 
 
 @pytest.mark.parametrize(("steal_share", "noisy"), [(0.02, False), (0.021, True)])
@@ -309,6 +329,7 @@ def test_a_bound_that_run_delay_loosens_is_not_stated() -> None:
     [claim] = [finding.claim for finding in report.findings if finding.topic == "Generator"]
     assert claim.startswith("In 5 of 5 load levels, marked G, the generator waited for a CPU for up to 40")
     assert "faster than shown" not in claim
+    assert report.answer.limit == "this machine, which left the load generator waiting for a CPU."
     [result] = report.results.configurations
     assert {level.stated_hidden_speed for level in result.finished} == {None}
     assert all(Mark.GENERATOR_LIMITED in level.marks for level in result.finished)

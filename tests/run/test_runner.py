@@ -257,6 +257,16 @@ def test_the_puts_before_a_level_are_estimated_with_their_bytes() -> None:
         assert left.overhead_s == pytest.approx(expected_s)
 
 
+def test_a_bound_of_the_rate_makes_the_puts_before_a_level_longer() -> None:
+    suite = suites.load("objects-large")
+    planned = levels(suite)
+    # 8 clients with 4 objects of 64 MiB in 8 parts, which are 10 requests with the begin and the end of the upload.
+    left = time_left.time_left([suite], [planned], max_rate_per_s=5.0)
+    assert left.overhead_s == pytest.approx(START_S + 8 * 4 * 10 / 5.0)
+    many = time_left.time_left([suite], [planned], max_rate_per_s=1e6)
+    assert many.overhead_s == time_left.time_left([suite], [planned]).overhead_s
+
+
 def test_a_server_that_is_missing_is_told_before_another_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

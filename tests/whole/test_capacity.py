@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,17 @@ from serverdyno.plan.objective import parse_objective
 from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.quick import quick_plan
 from serverdyno.report.build import build_from
+from serverdyno.report.figures import trials
 from serverdyno.report.source import Source
-from serverdyno.report.subjects.capacity import holds, next_rate
+from serverdyno.report.subjects.capacity import next_rate
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, LevelRecord
 from support.dyno_process import Home
 from support.reference_servers import start_http
 from support.searches import WITHIN, Server, disturbed, power, queue, searched, searches
 from support.synthetic_experiment import Shape, experiment, histogram, open_record, record
+
+holds = partial(trials.holds, law="poisson")
 
 
 @pytest.mark.parametrize(
@@ -269,6 +273,25 @@ def test_a_generator_that_was_the_limit_is_named() -> None:
     assert "The load generator, not the server, may have been the limit" in report.answer.verdict
     assert "ms late (p99)" in report.answer.verdict
     assert report.answer.limit == "the load generator."
+
+
+def test_an_idle_generator_is_not_blamed_for_a_server_that_is_too_slow_without_its_lateness() -> None:
+    def slow(level: LevelRecord) -> LevelRecord:
+        too_fast = (level.rate_per_s or 0) > 1500
+        times = histogram(np.full(level.operations, 400_000_000 if too_fast else 1_000_000))
+        return replace(level, response_time_hdr=times)
+
+    for change, cpu_share in ((slow, 0.002), (slow, 0.5)):
+        busy = partial(_busy, change=change, cpu_share=cpu_share)
+        report = build_from(of_trials({"nginx": 1500.0}, late_ms=45.0, change=busy))
+        assert ("load generator" in report.answer.verdict) is (cpu_share > 0.05), report.answer.verdict
+        assert (report.answer.limit == "the load generator.") is (cpu_share > 0.05)
+
+
+def _busy(level: LevelRecord, change: Callable[[LevelRecord], LevelRecord], cpu_share: float) -> LevelRecord:
+    """Return the changed record of a generator whose thread uses this share of a CPU."""
+    used_s = cpu_share * level.window_s
+    return replace(change(level), generator_cpu_user_s=used_s, generator_cpu_system_s=0.0)
 
 
 def test_too_few_connections_for_an_objective_are_named() -> None:

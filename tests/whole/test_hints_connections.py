@@ -149,12 +149,31 @@ def goaway(code: int, last: int = 0, debug: bytes = b"") -> bytes:
     return SETTINGS + head + bytes([0, 0, 0, last, 0, 0, 0, code]) + debug
 
 
+def with_data(status: int) -> bytes:
+    """Return SETTINGS, and a response with data. `status`: index of a status in HPACK's static table."""
+    head, data = bytes([0, 0, 1, 1, 4, 0, 0, 0, 1]), bytes([0, 0, 3, 0, 1, 0, 0, 0, 1])
+    return SETTINGS + head + bytes([status]) + data + b"abc"
+
+
 @pytest.mark.parametrize(
     ("answer", "options", "hint"),
     [
         (CUT, (), "received 3 bytes, expected 9"),
         (CUT, (), "The connection ends in the middle of the body"),
         (BODY % 200, ("--method", "HEAD"), "a response to HEAD has no body, but bytes followed"),
+        (
+            BODY % 200,
+            ("--method", "HEAD", "--pipeline", "2"),
+            "a response to HEAD has no body, but bytes followed",
+        ),
+        (BODY % 200, ("--method", "HEAD", "--pipeline", "2"), "sends a body where HTTP allows none"),
+        (
+            with_data(0x88),
+            ("--method", "HEAD", "--http2"),
+            "a response to HEAD has no body, but bytes followed",
+        ),
+        (with_data(0x89), ("--http2",), "a response with status 204 has no body, but bytes followed"),
+        (with_data(0x8B), ("--http2", "--expect-status", "304"), "a response with status 304 has no body"),
         (BODY % 204, (), "a response with status 204 has no body, but bytes followed"),
         (BODY % 304, (), "a response with status 304 has no body, but bytes followed"),
         (STATUS % 400, (), "Django: ALLOWED_HOSTS"),

@@ -327,6 +327,22 @@ def test_a_web_server_is_told_as_one_that_does_not_speak_s3(home: Home, tmp_path
     assert done.returncode == 1 and "check that the URL leads to an S3 server" in done.stderr, done.stderr
 
 
+def test_a_proxy_that_forbids_the_method_is_told_as_such(home: Home, tmp_path: Path) -> None:
+    open_to_all = start_s3(objects=MINE)
+    forbid = (
+        "limit_except GET { deny all; } proxy_set_header Host $http_host; proxy_pass http://127.0.0.1:%d;"
+    )
+    server = "server { listen 127.0.0.1:{port}; location / { %s } }" % (forbid % open_to_all.port)
+    try:
+        with nginx(tmp_path, server) as port:
+            told = refused(home.here("objects", f"s3://127.0.0.1:{port}/volume1", *SHORT))
+    finally:
+        open_to_all.stop()
+    said = " ".join(told.split())
+    assert "status 403 without an error document of S3" in said, told
+    assert "a proxy in front of one that forbids the method" in said and "permissions" not in said, told
+
+
 def test_a_key_that_may_not_list_uploads_leaves_nothing_if_no_object_is_uploaded_in_parts(home: Home) -> None:
     asked_for_uploads: list[str] = []
 
@@ -377,6 +393,9 @@ NAMED = b"<Error><Code>InvalidBucketName</Code></Error>"
     ("answered", "expected"),
     [
         (refusing(413, b"<html></html>"), ("status 413", "client_max_body_size", "--part-bytes")),
+        (refusing(403, b"<html></html>"), ("status 403 without an error document of S3", "limit_except")),
+        (refusing(405, b"", method=""), ("status 405 without", "does not lead to an S3 endpoint")),
+        (refusing(501, b"<!DOCTYPE HTML>Unsupported method ('PUT')"), ("status 501 without", "limit_except")),
         (without_checksums, ("NotImplemented: A header you provided", "--checksum none")),
         (refusing(403, LOCKED), ("AccessDenied: Denied [1mby object lock.", "retention")),
         (refusing(400, REGION, method=""), ("region is moon-1", "give --region")),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from serverdyno import _native
-from support.dyno_process import Home
+from support.dyno_process import PATIENCE_S, Home
 from support.objects import keys
 from support.reference_servers import start_s3
 from support.s3_proxy import Answer, Asked, s3_proxy
@@ -59,6 +59,43 @@ def test_every_request_keeps_the_bound_of_the_rate(home: Home) -> None:
     methods = [method for _, method in came]
     assert methods.count("PUT") >= 16 and "POST" in methods
     assert_bound(came)
+
+
+def test_a_long_preparation_is_told_before_it_begins(home: Home) -> None:
+    server: _native.ReferenceS3 = start_s3()
+    try:
+        url = f"s3://127.0.0.1:{server.port}/volume1"
+        options = (
+            "--max-rate",
+            "50",
+            "--clients",
+            "1,2",
+            "--objects",
+            "3000",
+            "--size",
+            "10",
+            "--length",
+            "1s",
+        )
+        with home.started("objects", url, *options) as tool:
+            assert tool.stderr is not None
+            said = ""
+            while "takes at least" not in said:
+                line = tool.stderr.readline()
+                assert line, said
+                said += line
+            assert "takes at least 2 min: 6,000 requests, with 50 requests/s at most" in " ".join(
+                said.split()
+            )
+            assert "starting target" not in said
+            tool.terminate()
+            said += tool.communicate(timeout=PATIENCE_S)[1]
+        assert "hint: Use fewer --objects or --clients, or a higher --max-rate" in " ".join(said.split()), (
+            said
+        )
+        assert keys(server.port) == []
+    finally:
+        server.stop()
 
 
 def test_each_part_of_an_upload_is_a_request(home: Home) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from serverdyno import units
 from serverdyno.analysis import open_load as rules
@@ -299,10 +300,85 @@ def test_errors_are_ends_of_arrivals_too() -> None:
 
 
 def test_a_server_keeps_up_where_what_came_ended_up_to_what_was_under_way() -> None:
-    assert rules.kept_up(10_000, 9_900, 0, 64)
-    assert rules.kept_up(10_000, 9_840, 0, 64)
-    assert not rules.kept_up(10_000, 9_700, 0, 64)
-    assert not rules.kept_up(10_000, 10_000, 1, 64)
+    for planned in (10_000, None):
+        kept_up = partial(rules.kept_up, planned=planned)
+        assert kept_up(10_000, 9_900, 0, 64)
+        assert kept_up(10_000, 9_840, 0, 64)
+        assert not kept_up(10_000, 9_700, 0, 64)
+        assert not kept_up(10_000, 10_000, 1, 64)
+
+
+def test_random_arrivals_may_leave_a_server_behind_by_chance_and_even_ones_may_not() -> None:
+    kept_up = partial(rules.kept_up, dropped=0, connections=1)
+    # 42 requests are due in a window of 2 s at 21 requests/s. A few came just before its end.
+    assert kept_up(42, 34, planned=42)
+    assert not kept_up(42, 34, planned=None)
+    # 13 more came than planned, two standard deviations.
+    assert kept_up(55, 42, planned=42)
+    assert not kept_up(55, 42, planned=None)
+    assert not kept_up(42, 28, planned=42)
+    assert not kept_up(84, 42, planned=42)
+
+
+def ended(arrivals: NDArray[np.float64], service_s: float, window_s: float) -> tuple[int, int]:
+    """Return the requests that one connection ends in the window after a ramp as long, and those that arrived in it."""
+    free_s, ends = 0.0, []
+    for arrival_s in arrivals:
+        free_s = max(free_s, arrival_s) + service_s
+        ends.append(free_s)
+    inside = [
+        int(np.sum((times >= window_s) & (times < 2 * window_s))) for times in (arrivals, np.array(ends))
+    ]
+    return inside[0], inside[1]
+
+
+@pytest.mark.parametrize("rate_per_s", [5, 21, 300])
+def test_a_server_that_is_just_fast_enough_is_seldom_said_to_fall_behind_and_a_slow_one_mostly(
+    rate_per_s: int,
+) -> None:
+    random, window_s, runs = np.random.default_rng(7), 2.0, 500
+    due = rate_per_s * window_s
+
+    def behind(utilisation: float) -> float:
+        said = 0
+        for _ in range(runs):
+            gaps = random.exponential(1 / rate_per_s, int(due * 4) + 50)
+            arrived, done = ended(np.cumsum(gaps), utilisation / rate_per_s, window_s)
+            said += not rules.kept_up(arrived, done, 0, 1, planned=due)
+        return said / runs
+
+    assert behind(0.7) <= 0.01
+    assert behind(0.9) <= 0.02
+    assert behind(1.0) <= 0.05
+    assert behind(3.0) >= (0.3 if rate_per_s == 5 else 0.9)
+
+
+@pytest.mark.parametrize(("law", "behind"), [("poisson", False), ("uniform", True)])
+def test_a_short_level_at_a_low_rate_that_chance_explains_is_not_called_behind(
+    law: str, behind: bool
+) -> None:
+    def burst(level: LevelRecord) -> LevelRecord:
+        due = round(level.window_s * (level.rate_per_s or 0))
+        late = round(1.2 * due**0.5)
+        return replace(
+            level,
+            clients=1,
+            operations=due - late,
+            operations_total=(level.arrivals or 0) - late,
+            arrivals_in_window=due,
+            overdue_at_end=late,
+        )
+
+    source = open_source(burst, nginx=10.0)
+    assert source.head.suite.open is not None
+    opened = source.head.suite.open.model_copy(update={"law": law})
+    head = source.head.model_copy(
+        update={"suites": [source.head.suite.model_copy(update={"open": opened, "clients": [1]})]}
+    )
+    report = build_from(replace(source, head=head))
+    [nginx] = report.results.configurations
+    assert [Mark.BEHIND in level.marks for level in nginx.finished] == [behind] * 2
+    assert ("kept up with none of the offered rates" in report.answer.verdict) is behind
 
 
 def test_the_generators_part_is_the_larger_of_its_share_of_the_mean_and_of_the_tail() -> None:

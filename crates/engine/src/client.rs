@@ -170,7 +170,8 @@ impl ClientThread {
             tally.count(self.state.place, &performed, (begun_ns, elapsed_ns), response_ns);
             if self.open.is_some() {
                 let waited_ns = (free_ns > due_ns).then(|| now_ns - due_ns);
-                tally.count_arrival(elapsed_ns, waited_ns, now_ns - due_ns.max(free_ns));
+                let late_ns = now_ns.saturating_sub(due_ns.max(free_ns));
+                tally.count_arrival(elapsed_ns, waited_ns, late_ns);
             }
             drop(tally);
             if self.limits.added_cpu_ns > 0 {
@@ -179,7 +180,6 @@ impl ClientThread {
                     std::hint::spin_loop();
                 }
             }
-            free_ns = done_ns;
             op = workload.next(&Outcome {
                 ok: performed.result.is_ok(),
                 bytes_read: performed.bytes_read,
@@ -190,6 +190,11 @@ impl ClientThread {
             let pause_ns = if self.open.is_some() { 0 } else { pause_ns };
             self.due
                 .ended(done_ns, workload.begins_piece(), pause_ns + workload.pause_ns());
+            free_ns = match self.open {
+                // While the limit on the request rate holds a connection back, it serves no arrival.
+                Some(_) => self.due.next_ns(),
+                None => done_ns,
+            };
         }
         self.close(&digest, end_ns);
     }

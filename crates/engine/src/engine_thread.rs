@@ -5,13 +5,14 @@ use crate::counting::{Live, Tally};
 use crate::level::Level;
 use crate::schedule::Schedule;
 use crate::start::Start;
+use dyno_measure::Fault;
 use dyno_net::{Dialer, Executor};
 use rustix::io::Errno;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Headers of the level's first response.
+/// Headers of the level's first response, and what else explains its failures.
 #[derive(Debug, Default)]
 pub(crate) struct FirstAnswer {
     pub server: OnceCell<String>,
@@ -21,9 +22,32 @@ pub(crate) struct FirstAnswer {
     pub schemes: RefCell<String>,
     /// Whether an operation of the level succeeded, set when the level ends.
     pub others_succeed: Cell<bool>,
+    /// Steps of sessions that failed: the first of each kind of failure.
+    failed_steps: RefCell<Vec<FailedStep>>,
+}
+
+/// The request of a session's step that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FailedStep {
+    pub fault: Fault,
+    pub step: usize,
+    pub head_bytes: usize,
 }
 
 impl FirstAnswer {
+    pub(crate) fn note_failed(&self, failed: FailedStep) {
+        let mut steps = self.failed_steps.borrow_mut();
+        if steps.iter().all(|known| known.fault != failed.fault) {
+            steps.push(failed);
+        }
+    }
+
+    /// Returns the first step that failed in this way.
+    pub(crate) fn failed_step(&self, fault: Fault) -> Option<FailedStep> {
+        let steps = self.failed_steps.borrow();
+        steps.iter().find(|step| step.fault == fault).copied()
+    }
+
     /// Returns a header of this name, if the response has it.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let schemes = self.schemes.borrow();

@@ -213,7 +213,7 @@ pub(crate) trait Work: Send + Sync + Debug {
     fn spawn_clients(&self, thread: &Rc<EngineThread>);
 
     /// Returns a hint for a failure.
-    fn advice(&self, _failure: &Failure, _first: &FirstAnswer) -> Option<&'static str> {
+    fn advice(&self, _failure: &Failure, _first: &FirstAnswer) -> Option<String> {
         None
     }
 

@@ -299,9 +299,10 @@ fn run_engine_thread(
         }
         let advice = shared.work.advice(failure, first)?;
         let explaining = dyno_http::explaining(failure).and_then(|name| Some((name, first.header(name)?)));
-        Some(explaining.map_or(advice.to_owned(), |(name, value)| {
-            format!("{advice} {name}: {value}")
-        }))
+        Some(match explaining {
+            Some((name, value)) => format!("{advice} {name}: {value}"),
+            None => advice,
+        })
     }))
 }
 

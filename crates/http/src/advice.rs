@@ -5,9 +5,9 @@ mod status;
 mod tls;
 
 use crate::circumstances::Circumstances;
+use crate::failures::{BODILESS, CHUNKED, SILENCE};
 use crate::h2::{error_code, ENDED};
 use crate::head::{is_redirect, status_of, Redirect, UNSUPPORTED_CODING};
-use crate::response::{CHUNKED, SILENCE};
 use dyno_measure::{Detail, Failure, Fault};
 use rustix::io::Errno;
 
@@ -32,6 +32,48 @@ struct Case {
 }
 
 impl Case {
+    fn new(failure: &Failure, is: &Circumstances) -> Self {
+        let code_of = |table: &str| match failure.detail {
+            Detail::Status(status) if status.table.name == table => status.code,
+            _ => 0,
+        };
+        let (status, redirect) = status_of(code_of("HTTP"));
+        let table = match failure.detail {
+            Detail::Status(status) | Detail::Refused { step: status, .. } => status.table.name,
+            _ => "",
+        };
+        Self {
+            fault: failure.fault,
+            status,
+            redirect,
+            alert: code_of("TLS alert"),
+            table,
+            has_other_length: matches!(failure.detail, Detail::Length { .. }),
+            http2_code: error_code(code_of("HTTP/2")),
+            errno: match failure.detail {
+                Detail::Errno(number) => Some(Errno::from_raw_os_error(number)),
+                _ => None,
+            },
+            names_rule: table.ends_with("rules"),
+            is: *is,
+        }
+    }
+
+    /// Returns whether the server certainly refuses the size of the request's head.
+    fn refuses_head(&self) -> bool {
+        matches!(self.status, 414 | 431 | 494)
+    }
+
+    /// Returns whether the size of the request's head is the probable cause.
+    fn may_refuse_head(&self) -> bool {
+        // 11 is ENHANCE_YOUR_CALM.
+        let refused = matches!(self.status, 400 | 413 | 502) || self.http2_code == 11;
+        // A server that answers other requests knows the host and speaks the protocol.
+        let asking = &self.is.asking;
+        let is_apart = self.status == 400 && self.is.answers_others && asking.is_notable();
+        refused && asking.is_large() || is_apart
+    }
+
     /// Returns whether the requests name no site, so that the server may not know their host.
     fn names_no_site(&self) -> bool {
         (self.is.is_address || self.is.is_localhost) && !self.is.asking.has_host && !self.is.answers_others
@@ -60,34 +102,23 @@ pub fn explaining(failure: &Failure) -> Option<&'static str> {
 /// Returns a hint for a failure, or None if no row of the table matches. The first matching row counts.
 #[must_use]
 pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
-    let code_of = |table: &str| match failure.detail {
-        Detail::Status(status) if status.table.name == table => status.code,
-        _ => 0,
-    };
-    let (status, redirect) = status_of(code_of("HTTP"));
-    let table = match failure.detail {
-        Detail::Status(status) | Detail::Refused { step: status, .. } => status.table.name,
-        _ => "",
-    };
-    let case = Case {
-        fault: failure.fault,
-        status,
-        redirect,
-        alert: code_of("TLS alert"),
-        table,
-        has_other_length: matches!(failure.detail, Detail::Length { .. }),
-        http2_code: error_code(code_of("HTTP/2")),
-        errno: match failure.detail {
-            Detail::Errno(number) => Some(Errno::from_raw_os_error(number)),
-            _ => None,
-        },
-        names_rule: table.ends_with("rules"),
-        is: *is,
-    };
+    let case = Case::new(failure, is);
     let mut rows = [tls::TLS, PROTOCOL, status::STATUS, CONNECTION, CONTENT]
         .into_iter()
         .flatten();
     rows.find(|(fits, _)| fits(&case)).map(|(_, hint)| *hint)
+}
+
+/// Returns a sentence on the size of the request's head if it is, or may be, the cause of a failure.
+#[must_use]
+pub fn size_of_head(failure: &Failure, is: &Circumstances) -> Option<String> {
+    let (case, bytes) = (Case::new(failure, is), is.asking.head_bytes);
+    let sent = format!("The request line and the headers that dyno sends have {bytes} bytes");
+    if bytes > 0 && (case.refuses_head() || case.may_refuse_head()) {
+        return Some(format!("{sent}."));
+    }
+    let is_possible = (case.status == 400 || case.http2_code == 11) && is.asking.is_notable();
+    is_possible.then(|| format!("{sent}, which may be more than the server takes."))
 }
 
 type Row = (fn(&Case) -> bool, &'static str);
@@ -127,6 +158,12 @@ const PROTOCOL: &[Row] = &[
     (
         |case| case.fault == Fault::BodyTooLarge,
         "The limit of 2^40 bytes is set by dyno, not by HTTP: load a smaller document.",
+    ),
+    (
+        |case| case.table == BODILESS,
+        "The server, or a proxy in front of it, sends a body where HTTP allows none. Look at the program or filter that \
+         answers this request: it may write an error page, or the body of a GET, without a look at the method and the \
+         status.",
     ),
     (
         |case| matches!(case.fault, Fault::MalformedChunk | Fault::ExcessData),

@@ -48,16 +48,18 @@ pub struct Asking {
     pub like_browser: bool,
     /// The user set the header Host.
     pub has_host: bool,
-    /// The path and the headers are longer than the smallest limit of common servers, 4 KiB.
-    pub is_large: bool,
+    /// Size of the request line and the headers, uncompressed; 0 if not known.
+    pub head_bytes: usize,
 }
 
+/// The smallest default limit of common servers, 4 KiB.
 const LARGE_BYTES: usize = 4000;
+/// The smallest limit that servers are usually set to, 1 KiB.
+const NOTABLE_BYTES: usize = 1000;
 
 impl Asking {
     #[must_use]
-    pub fn of(shape: &Shape, path: &str) -> Self {
-        let bytes = |(name, value): &(String, String)| name.len() + value.len();
+    pub fn of(shape: &Shape, head_bytes: usize) -> Self {
         let has = |wanted: &str| {
             let mut names = shape.fields.iter().map(|(name, _)| name);
             names.any(|name| name.eq_ignore_ascii_case(wanted))
@@ -69,8 +71,18 @@ impl Asking {
             has_credentials: has("authorization"),
             like_browser: has("accept") && has("user-agent"),
             has_host: has("host"),
-            is_large: path.len() + shape.fields.iter().map(bytes).sum::<usize>() > LARGE_BYTES,
+            head_bytes,
         }
+    }
+
+    /// Returns whether the head of the requests exceeds a default limit of common servers.
+    pub(crate) fn is_large(&self) -> bool {
+        self.head_bytes > LARGE_BYTES
+    }
+
+    /// Returns whether the head of the requests may exceed a limit that a server was set to.
+    pub(crate) fn is_notable(&self) -> bool {
+        self.head_bytes > NOTABLE_BYTES
     }
 }
 

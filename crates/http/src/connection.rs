@@ -1,8 +1,9 @@
 //! The connection of one client thread: dialled when needed, kept if both sides agree, dialled again if lost.
 
 use crate::coding::Decoded;
+use crate::failures::{idle_close, silent};
 use crate::head::Head;
-use crate::response::{idle_close, silent, Body, Limits, Progress, ResponseReader};
+use crate::response::{Body, Limits, Progress, ResponseReader};
 use crate::stream::{Handshake, PlainTcp, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use dyno_net::{Dialer, Executor, Idle};
@@ -213,10 +214,13 @@ impl<T: Transport> Connection<T> {
         body: &mut impl Body,
         cost: &mut Exchange,
     ) -> Result<Head, Failure> {
-        self.reader.reset();
         let (mut stream, unsent) = match self.stream.take() {
-            Some(stream) => (stream, request),
+            Some(stream) => {
+                self.reader.await_next();
+                (stream, request)
+            }
             None => {
+                self.reader.reset();
                 let (first, unsent): (&[u8], &[&[u8]]) = match request {
                     [whole] => (whole, &[]),
                     parts => (&[], parts),

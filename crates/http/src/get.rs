@@ -3,9 +3,10 @@
 
 use crate::consent::Target;
 use crate::conversation::Conversation;
+use crate::failures::silent;
 use crate::h2::{self, RequestMaker};
 use crate::request::{RequestStyle, Shape, Version};
-use crate::response::{silent, Body, Limits, Progress, ResponseReader};
+use crate::response::{Body, Limits, Progress, ResponseReader};
 use crate::stream::{PlainTcp, Received, Stream, Transport};
 use crate::tls::{EvenShare, TlsOverTcp};
 use dyno_measure::{monotonic_ns, Failure, Fault};

@@ -12,6 +12,7 @@ pub mod coding;
 mod connection;
 mod consent;
 mod conversation;
+mod failures;
 mod get;
 pub mod h2;
 mod head;
@@ -24,7 +25,7 @@ mod shared_connection;
 mod stream;
 mod tls;
 
-pub use advice::{advice, explaining};
+pub use advice::{advice, explaining, size_of_head};
 pub use circumstances::{schemes, Asking, Challenge, Circumstances};
 pub use connection::{Connecting, Connection, Exchange, Streams};
 pub use consent::{ConnectTo, Opening, Target, Trusting};

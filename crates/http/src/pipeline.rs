@@ -16,8 +16,8 @@ pub struct Pipeline<B> {
     /// Exchanges by slot. A finished exchange stays until it is taken.
     exchanges: Vec<Option<Pending<B>>>,
     free: Vec<usize>,
-    /// Slots with a pending response, in request order.
-    order: VecDeque<usize>,
+    /// Pending responses, in request order.
+    order: VecDeque<Turn>,
     finished: Vec<usize>,
     active: u32,
     opened: u32,
@@ -36,7 +36,50 @@ struct Pending<B> {
     outcome: Option<(Result<u16, Failure>, bool)>,
 }
 
-impl<B: Body + Default> Pipeline<B> {
+/// A pending response.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// Slot of the exchange, which may be cancelled.
+    place: usize,
+    answers_head: bool,
+}
+
+/// Receives the body of a pending response.
+struct Receiver<'a, B> {
+    /// None: the exchange was cancelled.
+    body: Option<&'a mut B>,
+    answers_head: bool,
+}
+
+impl<B: Body> Body for Receiver<'_, B> {
+    fn wants_fields(&mut self) -> bool {
+        self.body.as_mut().is_some_and(|body| body.wants_fields())
+    }
+
+    fn begins(&mut self, status: u16) {
+        if let Some(body) = &mut self.body {
+            body.begins(status);
+        }
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        if let Some(body) = &mut self.body {
+            body.field(name, value);
+        }
+    }
+
+    fn answers_head(&self) -> bool {
+        self.answers_head
+    }
+
+    fn part(&mut self, data: &[u8], last: bool) {
+        if let Some(body) = &mut self.body {
+            body.part(data, last);
+        }
+    }
+}
+
+impl<B: Body> Pipeline<B> {
     fn finish(&mut self, place: usize, result: Result<u16, Failure>, unprocessed: bool) {
         let pending = self.exchanges[place].as_mut();
         if let Some(pending) = pending.filter(|pending| pending.outcome.is_none()) {
@@ -48,17 +91,31 @@ impl<B: Body + Default> Pipeline<B> {
 
     /// Completes the first exchange in the queue.
     fn answered(&mut self) {
-        let (Some(place), Some(head)) = (self.order.pop_front(), self.reader.head()) else {
+        let (Some(Turn { place, .. }), Some(head)) = (self.order.pop_front(), self.reader.head()) else {
             return;
         };
         self.note_bytes(place);
-        self.reader.reset();
+        self.reader.await_next();
         self.finish(place, Ok(head.status), false);
         if !head.leaves_connection_open() {
             self.closing = true;
-            for place in std::mem::take(&mut self.order) {
+            for Turn { place, .. } in std::mem::take(&mut self.order) {
                 self.finish(place, Err(Fault::ClosedEarly.into()), true);
             }
+        }
+    }
+
+    /// Makes surplus bytes the failure of the response before them, which was answered by the same bytes. Returns
+    /// whether they are.
+    fn blame(&mut self, place: usize, surplus: Failure) -> bool {
+        let pending = self.exchanges[place].as_mut();
+        let outcome = pending.and_then(|pending| pending.outcome.as_mut());
+        match outcome {
+            Some((result @ Ok(_), _)) => {
+                *result = Err(surplus);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -70,15 +127,16 @@ impl<B: Body + Default> Pipeline<B> {
     }
 }
 
-/// Returns the receiver of the first response's body, or `nobody` if the exchange was cancelled.
-fn first_body<'a, B>(exchanges: &'a mut [Option<Pending<B>>], place: usize, nobody: &'a mut B) -> &'a mut B {
-    match exchanges[place].as_mut() {
-        Some(pending) if pending.outcome.is_none() => &mut pending.body,
-        _ => nobody,
+fn receiver<B>(exchanges: &mut [Option<Pending<B>>], turn: Turn) -> Receiver<'_, B> {
+    let pending = exchanges[turn.place].as_mut();
+    let awaited = pending.filter(|pending| pending.outcome.is_none());
+    Receiver {
+        body: awaited.map(|pending| &mut pending.body),
+        answers_head: turn.answers_head,
     }
 }
 
-impl<B: Body + Default> Conversation for Pipeline<B> {
+impl<B: Body> Conversation for Pipeline<B> {
     type Request = [u8];
     type Body = B;
     const HAS_STREAMS: bool = false;
@@ -115,6 +173,7 @@ impl<B: Body + Default> Conversation for Pipeline<B> {
 
     fn open(&mut self, request: &[u8], body: B) -> usize {
         self.outgoing.extend_from_slice(request);
+        let answers_head = body.answers_head();
         let pending = Pending {
             body,
             sent_bytes: request.len() as u64,
@@ -127,37 +186,46 @@ impl<B: Body + Default> Conversation for Pipeline<B> {
             self.exchanges.len() - 1
         });
         self.exchanges[place] = Some(pending);
-        self.order.push_back(place);
+        self.order.push_back(Turn { place, answers_head });
         self.active += 1;
         self.opened = self.opened.saturating_add(1);
         place
     }
 
     fn feed(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        let mut answered = None;
         while !bytes.is_empty() {
-            let Some(place) = self.order.front().copied() else {
-                return Err(Fault::ExcessData.into());
+            let Some(turn) = self.order.front().copied() else {
+                let surplus = self.reader.excess();
+                // If no exchange is to blame, the next one gets the failure.
+                let is_blamed = answered.is_some_and(|place| self.blame(place, surplus));
+                self.closing |= is_blamed;
+                return if is_blamed { Ok(()) } else { Err(surplus) };
             };
-            let mut nobody = B::default();
-            let body = first_body(&mut self.exchanges, place, &mut nobody);
-            let fed = self.reader.feed_first(bytes, body);
-            self.note_bytes(place);
-            let (progress, taken) = fed?;
+            let fed = self
+                .reader
+                .feed_first(bytes, &mut receiver(&mut self.exchanges, turn));
+            self.note_bytes(turn.place);
+            let (progress, taken) = fed.inspect_err(|failure| {
+                if let (Fault::ExcessData, Some(place)) = (failure.fault, answered) {
+                    self.blame(place, *failure);
+                }
+            })?;
             bytes = &bytes[taken..];
             if progress == Progress::Done {
                 self.answered();
+                answered = Some(turn.place);
             }
         }
         Ok(())
     }
 
     fn end(&mut self) {
-        let Some(place) = self.order.front().copied() else {
+        let Some(turn) = self.order.front().copied() else {
             return;
         };
-        let mut nobody = B::default();
-        let body = first_body(&mut self.exchanges, place, &mut nobody);
-        if self.reader.end(body).is_ok() {
+        let ended = self.reader.end(&mut receiver(&mut self.exchanges, turn));
+        if ended.is_ok() {
             self.answered();
         }
     }
@@ -177,7 +245,7 @@ impl<B: Body + Default> Conversation for Pipeline<B> {
         }
         let pending = self.exchanges[place].take()?;
         // The slot of a cancelled exchange stays reserved while its response may still come.
-        if !self.order.contains(&place) {
+        if !self.order.iter().any(|turn| turn.place == place) {
             self.free.push(place);
         }
         let (result, unprocessed) = pending.outcome?;
@@ -194,7 +262,9 @@ impl<B: Body + Default> Conversation for Pipeline<B> {
     fn cancel(&mut self, place: usize, failure: Failure) {
         self.closing = true;
         let failure = match failure.fault {
-            Fault::ResponseTimeout if self.order.front() == Some(&place) => self.reader.late(),
+            Fault::ResponseTimeout if self.order.front().is_some_and(|turn| turn.place == place) => {
+                self.reader.late()
+            }
             _ => failure,
         };
         self.finish(place, Err(failure), false);
@@ -202,7 +272,7 @@ impl<B: Body + Default> Conversation for Pipeline<B> {
 
     fn fail_all(&mut self, failure: Failure) {
         self.closing = true;
-        for place in std::mem::take(&mut self.order) {
+        for Turn { place, .. } in std::mem::take(&mut self.order) {
             self.finish(place, Err(failure), false);
         }
     }
@@ -217,9 +287,13 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Text(Vec<u8>, bool);
+    struct Text(Vec<u8>, bool, bool);
 
     impl Body for Text {
+        fn answers_head(&self) -> bool {
+            self.2
+        }
+
         fn part(&mut self, data: &[u8], last: bool) {
             self.0.extend_from_slice(data);
             self.1 |= last;
@@ -245,6 +319,15 @@ mod tests {
             (place, result, ended.unprocessed, body)
         };
         finished.into_iter().map(&mut take).collect()
+    }
+
+    /// Opens a pipeline with requests, HEAD or GET.
+    fn asking(is_head: bool, requests: usize) -> Pipeline<Text> {
+        let mut pipeline = Pipeline::new(Limits::default());
+        for _ in 0..requests {
+            pipeline.open(b"? / HTTP/1.1\r\n\r\n", Text(Vec::new(), false, is_head));
+        }
+        pipeline
     }
 
     fn whole(body: &str) -> String {
@@ -322,6 +405,57 @@ mod tests {
             let failure = pipeline.take(place).expect("it has ended").result;
             assert!(failure.expect_err("it is late").to_string().ends_with(words));
         }
+    }
+
+    #[test]
+    fn a_body_where_none_is_allowed_fails_its_response_and_those_behind_it() {
+        let empty = "HTTP/1.1 204 None\r\n\r\n";
+        for (is_head, head, said) in [
+            (true, whole("abc"), "a response to HEAD has no body"),
+            (
+                false,
+                format!("{empty}abc"),
+                "a response with status 204 has no body",
+            ),
+        ] {
+            let failed = |pipeline: &mut Pipeline<Text>, place| {
+                let failure = pipeline.take(place).expect("it has ended").result;
+                let failure = failure.expect_err("a body came");
+                assert_eq!(failure.fault, Fault::ExcessData);
+                assert!(failure.to_string().contains(said), "{failure}");
+            };
+            // With the only response, it is nobody else's failure.
+            let mut alone = asking(is_head, 1);
+            alone.feed(head.as_bytes()).expect("the response has the failure");
+            failed(&mut alone, 0);
+            assert!(!alone.is_open());
+            // Before the next response.
+            let mut two = asking(is_head, 2);
+            let failure = two.feed(head.repeat(2).as_bytes()).expect_err("a body came");
+            two.fail_all(failure);
+            failed(&mut two, 0);
+            failed(&mut two, 1);
+            // After the response was taken.
+            let mut late = asking(is_head, 1);
+            let (response, body) = head.split_at(head.len() - 3);
+            late.feed(response.as_bytes()).expect("it is right");
+            assert_eq!(
+                late.take(0).expect("it has ended").result.ok(),
+                Some(if is_head { 200 } else { 204 })
+            );
+            let failure = late.feed(body.as_bytes()).expect_err("a body came");
+            assert!(failure.to_string().contains(said), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_late_response_to_head_has_no_body_either() {
+        let mut pipeline = asking(true, 2);
+        pipeline.cancel(0, Fault::ResponseTimeout.into());
+        assert_eq!(ended(&mut pipeline)[0].1, Err(Fault::ResponseTimeout));
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
+        pipeline.feed(head.repeat(2).as_bytes()).expect("it is right");
+        assert_eq!(ended(&mut pipeline), [(1, Ok(200), false, String::new())]);
     }
 
     #[test]

@@ -155,6 +155,14 @@ impl RequestStyle {
 
     /// Returns the bytes of a request for `path`. `shape` must have no problems.
     pub fn request(&self, path: &str, shape: &Shape) -> Box<[u8]> {
+        let (head, body) = (self.head(path, shape), shape.body.as_deref());
+        [head.as_bytes(), body.unwrap_or_default()]
+            .concat()
+            .into_boxed_slice()
+    }
+
+    /// Returns the request line and the headers of a request, with the empty line behind them.
+    pub fn head(&self, path: &str, shape: &Shape) -> String {
         let version = self.version.number();
         let connection = self.version.connection(self.keep_alive);
         let given = |wanted: &str| {
@@ -180,8 +188,7 @@ impl RequestStyle {
         }
         head += connection;
         head += "\r\n";
-        let body = shape.body.as_deref().unwrap_or_default();
-        [head.as_bytes(), body].concat().into_boxed_slice()
+        head
     }
 }
 

@@ -3,8 +3,9 @@
 //! All lengths are limited. A head is stored only while it is incomplete. Body bytes are passed on and not
 //! stored.
 
+use crate::failures::{begun_and_late, chunks_without_end, unexpected_body};
 use crate::head::{each_field, parse_head, Framing, Head};
-use dyno_measure::{Detail, Failure, Fault, StatusTable, NS_PER_S};
+use dyno_measure::{Detail, Failure, Fault};
 
 /// Maximum size of a chunk's size line with extensions, or of a trailer section.
 const MAX_CHUNK_LINE_BYTES: usize = 4096;
@@ -49,89 +50,6 @@ pub trait Body {
 
     /// Receives part of the body. `last` is set if the part is known to end the body.
     fn part(&mut self, data: &[u8], last: bool);
-}
-
-/// Detail of a response that is late: the bytes of the body that arrived, at most 4 GiB.
-static BEGUN: StatusTable = StatusTable {
-    name: "HTTP begun",
-    write: |code, formatter| write!(formatter, "the head and {code} bytes of the body arrived"),
-};
-
-/// Returns the failure of a response that began but did not end before the deadline. `declared`: length of the
-/// body, if it is known.
-pub(crate) fn begun_and_late(body_bytes: u64, declared: Option<u64>) -> Failure {
-    let fault = Fault::ResponseTimeout;
-    match declared.filter(|declared| *declared > body_bytes) {
-        Some(expected) => Failure {
-            fault,
-            detail: Detail::Length {
-                expected,
-                got: body_bytes,
-            },
-        },
-        None => BEGUN.failure(fault, u32::try_from(body_bytes).unwrap_or(u32::MAX)),
-    }
-}
-
-/// For bytes after a response without a body: the status of that response; 0 if it answers HEAD.
-static NO_BODY: StatusTable = StatusTable {
-    name: "HTTP no body",
-    write: |code, formatter| match code {
-        0 => formatter.write_str("a response to HEAD has no body, but bytes followed (RFC 9110, 9.3.2)"),
-        status => write!(
-            formatter,
-            "a response with status {status} has no body, but bytes followed (RFC 9110, 6.4.1)"
-        ),
-    },
-};
-
-/// Detail of a connection that was closed without a response.
-static SILENT: StatusTable = StatusTable {
-    name: SILENCE,
-    write: |_, formatter| formatter.write_str("no byte of it arrived"),
-};
-pub(crate) const SILENCE: &str = "HTTP silence";
-
-/// Adds to a failure that no byte of the response arrived, if the connection ended without one.
-pub(crate) fn silent(failure: Failure, received_bytes: u64) -> Failure {
-    let ended = matches!(failure.fault, Fault::ClosedEarly | Fault::Truncated);
-    if !ended || received_bytes > 0 || failure.detail != Detail::None {
-        return failure;
-    }
-    let detail = Detail::Status(SILENT.status(0));
-    Failure { detail, ..failure }
-}
-
-/// Detail of a chunked body that did not end: the number of bytes received.
-static CHUNKS: StatusTable = StatusTable {
-    name: CHUNKED,
-    write: |code, formatter| {
-        write!(
-            formatter,
-            "received {code} bytes of a chunked body without its end"
-        )
-    },
-};
-pub(crate) const CHUNKED: &str = "HTTP chunks";
-
-/// Detail of a kept connection that the server closed: how long it had been idle, in milliseconds.
-static IDLE: StatusTable = StatusTable {
-    name: "HTTP idle",
-    write: |code, formatter| {
-        write!(
-            formatter,
-            "it had been idle for {:.1} s",
-            f64::from(code) / 1000.0
-        )
-    },
-};
-
-/// Returns the failure of a request on a connection that the server closed after this idle time.
-pub(crate) fn idle_close(idle_ns: u64) -> Failure {
-    IDLE.failure(
-        Fault::IdleClose,
-        u32::try_from(idle_ns / (NS_PER_S / 1000)).unwrap_or(u32::MAX),
-    )
 }
 
 /// Whether the response is complete.
@@ -223,6 +141,8 @@ pub struct ResponseReader {
     surplus: usize,
     /// Whether the response answers HEAD.
     answers_head: bool,
+    /// Failure of bytes that are no response, if the previous response on the connection has no body.
+    before: Option<Failure>,
 }
 
 impl ResponseReader {
@@ -239,12 +159,24 @@ impl ResponseReader {
             interim_bytes: 0,
             surplus: 0,
             answers_head: false,
+            before: None,
         }
     }
 
-    /// Prepares the parser for the next response.
+    /// Prepares the parser for the next response on the same connection.
+    #[inline]
+    pub(crate) fn await_next(&mut self) {
+        let before = self
+            .head
+            .and_then(|head| unexpected_body(head.status, self.answers_head));
+        self.reset();
+        self.before = before;
+    }
+
+    /// Prepares the parser for the first response on a connection.
     #[inline]
     pub fn reset(&mut self) {
+        self.before = None;
         self.state = State::Head;
         self.head = None;
         self.partial.clear();
@@ -279,12 +211,11 @@ impl ResponseReader {
 
     /// Returns the failure of bytes after the end of the response.
     pub(crate) fn excess(&self) -> Failure {
-        let fault = Fault::ExcessData;
-        match self.head {
-            Some(_) if self.answers_head => NO_BODY.failure(fault, 0),
-            Some(head) if matches!(head.status, 204 | 304) => NO_BODY.failure(fault, head.status.into()),
-            _ => fault.into(),
-        }
+        let known = match self.head {
+            Some(head) => unexpected_body(head.status, self.answers_head),
+            None => self.before,
+        };
+        known.unwrap_or(Fault::ExcessData.into())
     }
 
     /// Processes the next bytes.
@@ -368,10 +299,7 @@ impl ResponseReader {
                     got: self.body_bytes(),
                 },
             }),
-            State::Chunked(_) => {
-                let received = u32::try_from(self.body_bytes()).unwrap_or(u32::MAX);
-                Err(CHUNKS.failure(Fault::ClosedEarly, received))
-            }
+            State::Chunked(_) => Err(chunks_without_end(self.body_bytes())),
         }
     }
 
@@ -392,7 +320,11 @@ impl ResponseReader {
             let rest = &data[start..];
             // Ignore bytes beyond the limit, so that the result does not depend on how many have arrived.
             let within = &rest[..rest.len().min(self.limits.head_bytes)];
-            let Some(mut head) = parse_head(within, self.limits.fields)? else {
+            let parsed = parse_head(within, self.limits.fields).map_err(|failure| match self.before {
+                Some(excess) if self.interim_bytes == 0 && begins_no_response(within) => excess,
+                _ => failure,
+            });
+            let Some(mut head) = parsed? else {
                 if rest.len() > within.len() {
                     return Err(Fault::HeadTooLarge.into());
                 }
@@ -508,6 +440,15 @@ impl ResponseReader {
         self.state = State::Chunked(state);
         Ok(Progress::More)
     }
+}
+
+/// Returns whether `data` can't be the beginning of a response. Blank lines may precede one.
+fn begins_no_response(data: &[u8]) -> bool {
+    const BEGINNING: &[u8] = b"HTTP/";
+    let blank = |byte: &&u8| matches!(byte, b'\r' | b'\n');
+    let data = &data[data.iter().take_while(blank).count()..];
+    let known = data.len().min(BEGINNING.len());
+    data[..known] != BEGINNING[..known]
 }
 
 /// Passes a part to `body` if it is not empty. Heads often arrive without a part of the body, so empty parts

@@ -6,8 +6,9 @@
 
 use crate::connection::{Connecting, Exchange};
 use crate::conversation::{Conversation, Ended};
+use crate::failures::silent;
 use crate::head::Head;
-use crate::response::{silent, Limits, Progress};
+use crate::response::{Limits, Progress};
 use crate::room::RoomQueue;
 use crate::stream::{Handshake, Received, Stream, Transport};
 use dyno_measure::{Failure, Fault};

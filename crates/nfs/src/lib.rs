@@ -6,6 +6,7 @@
 //! the client.
 
 mod advice;
+mod mount_options;
 mod refusal;
 pub mod session;
 pub mod status;

@@ -17,6 +17,7 @@
 //! ```
 
 use crate::advice::advice;
+use crate::mount_options::{refusal, version_in};
 use crate::session::{ask_ports, Options, Portmapped, Session, Version, NFS_PORT};
 use crate::wire::Transport;
 use dyno_files::{read_beginning, Postponed};
@@ -46,7 +47,8 @@ pub struct NfsTarget {
     pace: Option<Pace>,
 }
 
-/// The parts of `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..&proto=..]`.
+/// The parts of `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..&proto=..]`. Mount options with
+/// the same meaning may take their places: `port`, `nfsvers`, `v4.1`, `udp`.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Url<'a> {
     host: &'a str,
@@ -275,20 +277,22 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let taken = match name {
-            "nfsport" => port(value).map(|port| parts.nfs_port = Some(port)),
+            "nfsport" | "port" => port(value).map(|port| parts.nfs_port = Some(port)),
             "mountport" => port(value).map(|port| parts.mount_port = Some(port)),
             "uid" => value.parse().ok().map(|uid| parts.uid = Some(uid)),
             "gid" => value.parse().ok().map(|gid| parts.gid = Some(gid)),
-            "vers" | "version" => Version::of_name(value).map(|version| parts.version = Some(version)),
+            "vers" | "version" | "nfsvers" => {
+                Version::of_name(value).map(|version| parts.version = Some(version))
+            }
             "proto" => Transport::of_name(value).map(|transport| parts.transport = Some(transport)),
+            "tcp" | "udp" if parameter == name => {
+                Transport::of_name(name).map(|transport| parts.transport = Some(transport))
+            }
+            _ if parameter == name => version_in(name).map(|version| parts.version = Some(version)),
             _ => None,
         };
         if taken.is_none() {
-            let known =
-                "nfsport, mountport, uid, gid, vers=3, vers=4.1 or vers=4.2, and proto=tcp or proto=udp";
-            return Err(refuse(&format!(
-                "{parameter:?} is not a valid parameter; these are {known}"
-            )));
+            return Err(refuse(&refusal(parameter)));
         }
     }
     Ok(parts)
@@ -320,8 +324,28 @@ mod tests {
             ((Some(1), Some(2)), Some(3), Some(4))
         );
         assert_eq!(parts.version, Some(Version::V4_1));
-        let parts = split_url("nfs://nas/a?proto=udp").expect("plain");
-        assert_eq!(parts.transport, Some(Transport::Udp));
+        for (query, version) in [
+            ("vers=4", Version::V4_2),
+            ("nfsvers=4", Version::V4_2),
+            ("nfsvers=4.1", Version::V4_1),
+            ("version=3", Version::V3),
+            ("v4.2", Version::V4_2),
+        ] {
+            let url = format!("nfs://nas/a?{query}");
+            assert_eq!(split_url(&url).expect("plain").version, Some(version), "{url}");
+        }
+        assert_eq!(
+            split_url("nfs://nas/a?port=2050").expect("plain").nfs_port,
+            Some(2050)
+        );
+        for query in ["proto=udp", "udp"] {
+            let url = format!("nfs://nas/a?{query}");
+            assert_eq!(
+                split_url(&url).expect("plain").transport,
+                Some(Transport::Udp),
+                "{url}"
+            );
+        }
     }
 
     #[test]
@@ -353,8 +377,10 @@ mod tests {
             "nfs://nas/da%2Fa",
             "nfs://nas/data#a",
             "nfs://nas/data?mountport=0",
-            "nfs://nas/data?vers=4",
             "nfs://nas/data?vers=4.0",
+            "nfs://nas/data?vers=v4",
+            "nfs://nas/data?v4.1=1",
+            "nfs://nas/data?udp=1",
             "nfs://nas/data?proto=rdma",
             "nfs://nas/data?debug=9",
             "nfs://nas/data\0",

@@ -1,7 +1,7 @@
 //! Remedies for errors, one row each. Settings have their names in plans and URLs. The first row that applies counts.
 
 use crate::client::Payload;
-use crate::code::{is_of_server, name_in, status_in, text_in};
+use crate::code::{is_of_server, name_in, status_in, text_in, FOREIGN};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_net::tls::IN_PLAIN_HTTP;
 
@@ -38,6 +38,12 @@ fn virtual_host(is: &Circumstances) -> bool {
 const VIRTUAL: &str =
     "With --addressing virtual the server must know the bucket in the host's name (its own domain is a setting, \
      such as MINIO_DOMAIN): set it, or use --addressing path. If the server does know it, create the bucket.";
+
+const OF_ANOTHER_PROGRAM: &str =
+    "S3 servers say in an error document why they refuse a request. This refusal probably comes from a proxy in front of \
+     one that forbids the method or the path (nginx: limit_except, deny; a firewall for web applications), or the URL \
+     does not lead to an S3 endpoint. Allow GET, HEAD, PUT, POST and DELETE in the proxy, or give the URL of the S3 \
+     server itself.";
 
 fn checksum(is: &Circumstances) -> bool {
     is.has_checksum && !chunked(is)
@@ -141,6 +147,7 @@ pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static s
         return Some(text);
     }
     let name = match (name_in(failure), status_in(failure)) {
+        (Some(FOREIGN), _) => return Some(OF_ANOTHER_PROGRAM),
         (Some(name), _) => name,
         // The response to HEAD has no body, so it has no code.
         (None, Some(403)) => "AccessDenied",
@@ -283,6 +290,9 @@ mod tests {
         check(failure(500, Some("InternalError")), Payload::Signed, "its log");
         check(failure(403, Some("AccessDenied")), Payload::Signed, "permissions");
         check(failure(501, None), Payload::Unsigned, "--checksum none");
+        for status in [401, 403, 405, 501] {
+            check(failure(status, Some(FOREIGN)), Payload::Signed, "limit_except");
+        }
         check(failure(413, None), Payload::Unsigned, "client_max_body_size");
         check(
             failure(400, Some("InvalidBucketName")),

@@ -6,7 +6,7 @@
 use crate::answer::{Answer, Content, Tag};
 use crate::call::Call;
 use crate::checksum::Checksum;
-use crate::code::{explained, failure, name_in, Broken};
+use crate::code::{explained, failure, is_foreign, name_in, Broken, FOREIGN};
 use crate::documents::{self, Deleted, Page, Upload, UploadsPage};
 use crate::encode::{decimal, escape, escape_xml};
 use crate::framing::{body_hash, payload_hash, Frames, SIGNED_TRAILER, UNSIGNED_TRAILER};
@@ -420,7 +420,10 @@ impl<T: Transport> Client<T> {
             200..300 => Ok(()),
             status => {
                 let code = self.code();
-                let refused = failure(status, code.as_deref());
+                // The response to HEAD has no body.
+                let is_foreign = is_foreign(status) && !self.answer.answers_head();
+                let name = code.as_deref().or(is_foreign.then_some(FOREIGN));
+                let refused = failure(status, name);
                 Err(documents::cause(&self.answer, code.as_deref())
                     .map_or(refused, |text| explained(refused, &text)))
             }

@@ -50,7 +50,11 @@ const CODES: &[&str] = &[
     "XAdminUserNotFound",
     "XAmzContentSHA256Mismatch",
     "XMinioStorageFull",
+    FOREIGN,
 ];
+
+/// In place of a code: the refusal of a program that is not an S3 server.
+pub(crate) const FOREIGN: &str = "without an error document of S3";
 
 /// Codes whose cause is in the server's message. It is shown for unknown codes, too.
 const EXPLAINED: &[&str] = &[
@@ -139,6 +143,12 @@ pub(crate) fn explained(failure: Failure, text: &str) -> Failure {
         detail: Detail::Status(STATUSES.status(status.code | (number << TEXT_SHIFT))),
         ..failure
     }
+}
+
+/// Returns whether a response with this status and without a code shows that another program than an S3 server refused
+/// the request. Other statuses have causes of their own.
+pub(crate) fn is_foreign(status: u16) -> bool {
+    matches!(status, 401 | 403 | 405 | 501)
 }
 
 /// Returns the name of the error in a failure; None: the server gave none, or one that is not in the list.
@@ -276,6 +286,13 @@ mod tests {
             " XMinioStorageFull",
         );
         check(500, Some("<script>"), Fault::ErrorStatus, ": status 500");
+        check(
+            403,
+            Some(FOREIGN),
+            Fault::AccessDenied,
+            ": status 403 without an error document of S3",
+        );
+        assert!(was_refused(&failure(405, Some(FOREIGN))));
     }
 
     #[test]

@@ -13,7 +13,7 @@ After the first failure, each trial is at the median of the posterior: half-way 
 same rate again if they disagree. The prior is uniform over the logarithm of the rate, and extends a factor of four
 beyond the range on both sides. `tests/whole/test_capacity.py` checks the constants by simulation.
 
-`report/subjects/capacity.py` defines what a trial is and whether it holds.
+`report/figures/trials.py` defines what a trial is and whether it holds.
 """
 
 from __future__ import annotations

@@ -19,8 +19,12 @@ import math
 BEHIND_SHARE = 0.01
 """Tolerated share by which fewer requests end in the window than arrived in it."""
 KEPT_UP_WITHIN = 3.0
-"""Tolerated excess of requests under way at the end over those at the beginning, in standard deviations of a Poisson
-number of requests. A rule of thumb; it widens the tolerance for windows with few requests."""
+"""Standard deviations of a Poisson number of requests: the most by which more requests under way at the end than at the
+beginning, and more arrivals than planned, are tolerated."""
+LATE_BY_CHANCE = 1.52
+"""Standard deviations of a Poisson number of requests by which random arrivals alone leave a server behind, in 1 of 100
+windows. If n requests arrive at random in a window, a server that answers n in its length is behind by more than
+x n^0.5 at the end with the probability exp(-2 x^2): the largest excess of a Brownian bridge (Smirnov)."""
 
 ALL_BUSY = 0.9
 """Busy share of the connections' time from which all of them are busy."""
@@ -46,14 +50,18 @@ def connections_needed(rate_per_s: float, service_ms: float) -> int:
     return math.ceil(under_way + SPREAD * math.sqrt(under_way))
 
 
-def kept_up(arrived: int, ended: int, dropped: int, connections: int) -> bool:
+def kept_up(arrived: int, ended: int, dropped: int, connections: int, planned: float | None) -> bool:
     """Return whether the requests that arrived in the window also ended in it, except those under way at its borders.
 
     `ended` counts successes and failures. `dropped` counts the requests refused because too many waited; a server
-    with any did not keep up.
+    with any did not keep up. `planned`: the mean number of random arrivals, as chance may bring more of them, or many
+    just before the end; None: they come at even intervals.
     """
-    tolerated: float = BEHIND_SHARE * arrived + min(connections, KEPT_UP_WITHIN * arrived**0.5)
-    return dropped == 0 and arrived - ended <= tolerated
+    under_way, by_chance = min(connections, KEPT_UP_WITHIN * arrived**0.5), 0.0
+    if planned is not None:
+        under_way = max(under_way, LATE_BY_CHANCE * arrived**0.5)
+        by_chance = min(max(0.0, arrived - planned), KEPT_UP_WITHIN * planned**0.5)
+    return dropped == 0 and arrived - ended <= BEHIND_SHARE * arrived + under_way + by_chance
 
 
 def own_share(

@@ -22,6 +22,8 @@ LOOSE_SPEED = 0.10
 """Largest amount by which the stated hidden speed may exceed the true one."""
 IDLE_SHARE = 0.05
 """Share of the clients' time spent waiting for the generator, below which the generator does not limit them."""
+IDLE_CPU_SHARE = 0.05
+"""CPU share of the busiest generator thread below which the generator hardly works, and so limits no throughput."""
 MOSTLY_WAITING = 0.5
 """Share of the clients' time spent waiting for the generator, above which nothing else can be called the limit."""
 THINKING_SHARE = 0.5
@@ -102,6 +104,7 @@ class Limit(StrEnum):
     RATE = "the plan's rate"
     FAILURES = "failed operations"
     GENERATOR = "generator"
+    CPU_WAIT = "wait for a CPU"
     SERVER = "server CPU"
     DISK = "disk"
     ROUND_TRIP = "latency"
@@ -158,29 +161,47 @@ def generator_marks(hidden: float | None) -> frozenset[Mark]:
     return frozenset({Mark.GENERATOR_LIMITED} if hidden is not None and hidden > HIDDEN_SPEED else ())
 
 
+def waits_for_cpu(marks: frozenset[Mark], cpu_share: float, run_delay: float | None) -> bool:
+    """Return whether a generator that hardly works limits a level only because it waits for a CPU.
+
+    `cpu_share` is that of the busiest thread. `run_delay` is the mean share of the window in which threads were ready
+    but had no CPU.
+    """
+    return (
+        Mark.GENERATOR_LIMITED in marks
+        and cpu_share < IDLE_CPU_SHARE
+        and run_delay is not None
+        and run_delay > TAKEN_SHARE
+    )
+
+
+def marked_limits(marks: frozenset[Mark], cpu_share: float, run_delay: float | None) -> frozenset[Limit]:
+    """Return the limits that the marks of a level show. `cpu_share` and `run_delay`: see `waits_for_cpu`."""
+    shown = {
+        Limit.RATE: Mark.RATE_BOUND in marks,
+        Limit.GENERATOR: Mark.GENERATOR_LIMITED in marks and cpu_share >= IDLE_CPU_SHARE,
+        Limit.CPU_WAIT: waits_for_cpu(marks, cpu_share, run_delay),
+    }
+    return frozenset(limit for limit, holds in shown.items() if holds)
+
+
 def seen_limits(
-    marks: frozenset[Mark],
+    marked: frozenset[Limit],
     waiting: float | None,
     server_share: float | None,
     io_wait_share: float | None,
     *,
     rises: bool | None,
 ) -> tuple[Limit, ...]:
-    """Return what limited a level, as far as the record shows; empty if not known.
+    """Return what limited a level, as far as the record shows; empty if not known. `marked`: see `marked_limits`.
 
     If neither generator nor server is busy, the clients wait for something else. `io_wait_share` is the share of the
     window in which some process waited for a disk. `rises`: the next load level has a higher throughput, so
     each client waits only for its own answers; None if there is no higher load level.
     """
-    found = [
-        limit
-        for limit, holds in (
-            (Limit.RATE, Mark.RATE_BOUND in marks),
-            (Limit.GENERATOR, Mark.GENERATOR_LIMITED in marks),
-            (Limit.SERVER, server_share is not None and server_share >= BUSY_SHARE),
-        )
-        if holds
-    ]
+    busy = {Limit.SERVER} if server_share is not None and server_share >= BUSY_SHARE else set()
+    order = (Limit.RATE, Limit.GENERATOR, Limit.SERVER, Limit.CPU_WAIT)
+    found = [limit for limit in order if limit in marked | busy]
     if found or waiting is None or waiting >= IDLE_SHARE:
         return tuple(found)
     if server_share is None:  # a user's server: if its CPUs were the limit, throughput would not rise

@@ -17,7 +17,7 @@ from serverdyno.errors import DynoError, UserError, WriteError
 from serverdyno.plan.spelling import in_plan, is_of_options
 from serverdyno.run.experiment import carry_out, missing
 from serverdyno.run.progress import Progress
-from serverdyno.run.time_left import time_left
+from serverdyno.run.time_left import lowest_bound, time_left
 from serverdyno.store.experiment import Experiment
 from serverdyno.units import format_duration_s
 from serverdyno.wording import listing, plural
@@ -53,7 +53,8 @@ def carry_out_and_report(
     for suite in head.suites:
         say_load(console, suite, head.configurations)
     if rest:
-        left = time_left(head.suites, list(rest.values()), head.plan.testbed)
+        rate_per_s = lowest_bound(head.configurations)
+        left = time_left(head.suites, list(rest.values()), head.plan.testbed, rate_per_s)
         # If a level has a number of operations, it ends after them, and its length is only an upper bound.
         is_bound = any(level.operations is not None for level in head.levels)
         about = "at most" if is_bound else "about"

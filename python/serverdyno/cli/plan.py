@@ -41,7 +41,7 @@ def check(
     from serverdyno.run.refusals import check_installed, refusals_here  # noqa: PLC0415
     from serverdyno.run.remarks import remarks  # noqa: PLC0415
     from serverdyno.run.room import needed  # noqa: PLC0415
-    from serverdyno.run.time_left import time_left  # noqa: PLC0415
+    from serverdyno.run.time_left import lowest_bound, time_left  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
@@ -52,7 +52,7 @@ def check(
     planned = levels_of(suites, checked.scale)
     levels, _ = placed(checked)
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
-    left = time_left(suites, [planned for _ in runs], checked.testbed)
+    left = time_left(suites, [planned for _ in runs], checked.testbed, lowest_bound(levels))
     refusals = [
         found for suite in suites for found in refusals_here(suite, levels_of([suite], checked.scale), levels)
     ]

@@ -32,6 +32,8 @@ The pause lets a server with a rate limit recover from a burst.
 """
 PATH_HINT = "Correct this path, or remove it. If its status is right, give all right statuses: --expect-status 200,404."
 """Hint for a path whose status is wrong. Other paths of the same host may be right."""
+NOT_IN_SESSIONS = ("--expect-status", "--method", "--data", "--content-type", "--session")
+"""Options whose place keys of a session's steps take."""
 WITHOUT_BODY = [204, 205, 304]
 """Statuses whose answers have no body (RFC 9110, 15.3.5, 15.3.6 and 15.4.5)."""
 FINAL = {
@@ -279,4 +281,8 @@ def _of_session(setup: LoadSetup, error: ErrorRow) -> str | None:
     """Return what to change in the steps of a session; None for other work, or if the steps are not the cause."""
     found = setup.suite.settings(setup.suite.work)
     listed = found.steps if isinstance(found, DocumentsSettings) else []
-    return steps.advice(listed, error.fault, error.example) if listed else None
+    advice = steps.advice(listed, error.fault, error.example) if listed else None
+    names_other_options = any(option in (error.advice or "") for option in NOT_IN_SESSIONS)
+    if error.fault == "error_status" and advice and error.advice and not names_other_options:
+        return f"{error.advice} {advice}"
+    return advice

@@ -27,7 +27,7 @@ from pydantic_core import PydanticKnownError
 from serverdyno.plan import protocols
 from serverdyno.plan.axis import AxisName
 from serverdyno.plan.objective import Objective, parse_objective
-from serverdyno.plan.open_load import OpenLoad
+from serverdyno.plan.open_load import Law, OpenLoad
 from serverdyno.plan.protocols.model import HasSettings, Model, SectionModel, SettingsT, Spelled
 from serverdyno.plan.protocols.options import Option
 from serverdyno.plan.protocols.work import Terms, Work
@@ -209,6 +209,11 @@ class Suite(Model):
         """The objective of a search for the highest rate; None if the load levels are given."""
         text = None if self.open is None else self.open.objective
         return None if text is None else parse_objective(text)
+
+    @property
+    def law(self) -> Law:
+        """The spacing of the arrivals of open load."""
+        return "poisson" if self.open is None else self.open.law
 
     @property
     def work(self) -> Work[Any]:

@@ -13,12 +13,12 @@ from serverdyno.run.disclose import disclose_host
 from serverdyno.run.peaks import settle_rates
 from serverdyno.run.progress import Progress
 from serverdyno.run.refusals import check_installed
-from serverdyno.run.remarks import remarks
+from serverdyno.run.remarks import remarks, slow_preparations
 from serverdyno.run.room import check_room
 from serverdyno.run.run import NextRate, Run
 from serverdyno.run.scenario import check_may_drop_caches
 from serverdyno.run.site import HERE, Site, site_of
-from serverdyno.run.time_left import time_left
+from serverdyno.run.time_left import lowest_bound, time_left
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.note import RunNote
@@ -100,6 +100,8 @@ def ask(experiment: Experiment, progress: Progress) -> None:
     for suite in experiment.head.suites:
         check_room(suite, experiment.head.of_suite(suite).levels, configurations)
     ask_users_servers(experiment.head, [each for each in configurations if each.url is not None], progress)
+    for notice in slow_preparations(experiment.head.suites, experiment.head.levels, configurations):
+        progress.notice(*notice)
 
 
 def run_all(
@@ -108,7 +110,7 @@ def run_all(
     remove_abandoned()
     rest = missing(experiment)
     head = experiment.head
-    left = time_left(head.suites, list(rest.values()), head.plan.testbed)
+    left = time_left(head.suites, list(rest.values()), head.plan.testbed, lowest_bound(head.configurations))
     for key, levels in rest.items():
         run = Run(experiment, key, levels, progress, left, next_rate, site)
         left.run_begins()

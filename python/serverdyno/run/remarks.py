@@ -7,11 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from serverdyno.plan.model import Configuration
+from serverdyno.plan.model import Configuration, Level, Suite
+from serverdyno.run.time_left import requests_before
+from serverdyno.units import format_duration_s
 
+SLOW_S = 10
+"""Length of a preparation from which users are told."""
 WORKERS = "workers"
 THREADS_OF_WORKERS = {"apache"}
 """Servers whose `workers` are threads that mostly wait, not event loops, of which one per CPU is enough."""
+
+
+def slow_preparations(
+    suites: Sequence[Suite], levels: Sequence[Level], configurations: Sequence[Configuration]
+) -> Iterator[tuple[str, str]]:
+    """Yield a sentence and a hint for each configuration whose bound of the rate makes the preparation long."""
+    requests = requests_before(suites, levels)
+    for configuration in configurations:
+        if configuration.bounds is None:
+            continue
+        rate_per_s = configuration.bounds.max_rate_per_s
+        if requests / rate_per_s >= SLOW_S:
+            yield (
+                f"{configuration.name}: putting the objects before the load takes at least "
+                f"{format_duration_s(requests / rate_per_s)}: {requests:,} requests, with {rate_per_s:g} requests/s "
+                "at most",
+                "Use fewer --objects or --clients, or a higher --max-rate if the server's owner agrees.",
+            )
 
 
 def remarks(configurations: Sequence[Configuration]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from serverdyno.plan.model import Level, Suite
+from serverdyno.plan.model import Configuration, Level, Suite
 from serverdyno.plan.testbed import Testbed
 
 # Measured on two CPUs of a virtual machine, 2026-11-22.
@@ -56,11 +56,14 @@ class TimeLeft:
 
 
 def time_left(
-    suites: Sequence[Suite], runs: Sequence[Sequence[Level]], testbed: Testbed | None = None
+    suites: Sequence[Suite],
+    runs: Sequence[Sequence[Level]],
+    testbed: Testbed | None = None,
+    max_rate_per_s: float | None = None,
 ) -> TimeLeft:
     """Return the time left for `runs`. Levels that end when their work is done count as 0 s.
 
-    `testbed`: its links limit the creation of workspaces.
+    `testbed`: its links limit the creation of workspaces, and so does a bound of the rate.
     """
     levels = max(runs, key=len, default=[])
     clients = max((level.clients for level in levels), default=0)
@@ -68,11 +71,25 @@ def time_left(
     bytes_each = sum(suite.work.workspace_bytes(suite.settings(suite.work)) for suite in timed)
     objects_each = sum(suite.work.workspace_objects(suite.settings(suite.work)) for suite in timed)
     workspaces_s = clients * (bytes_each / _workspace_bytes_s(testbed) + objects_each * OBJECT_S)
+    if max_rate_per_s is not None:
+        workspaces_s = max(workspaces_s, requests_before(suites, levels) / max_rate_per_s)
     return TimeLeft(
         load_s=sum(level.planned_s for levels in runs for level in levels),
         runs=len(runs),
         overhead_s=START_S + workspaces_s,
     )
+
+
+def requests_before(suites: Sequence[Suite], levels: Sequence[Level]) -> int:
+    """Return the least number of requests that put the objects of a run's levels."""
+    threads = [level.clients * level.threads for level in levels]
+    timed = [suite for suite in suites if not suite.ends_when_done]
+    return sum(suite.work.preparation_requests(suite.settings(suite.work), threads) for suite in timed)
+
+
+def lowest_bound(configurations: Sequence[Configuration]) -> float | None:
+    """Return the lowest bound of the rate in requests/s; None without bounds."""
+    return min((each.bounds.max_rate_per_s for each in configurations if each.bounds), default=None)
 
 
 def _workspace_bytes_s(testbed: Testbed | None) -> float:

@@ -304,6 +304,14 @@ def test_what_clients_left_below_an_export_is_removed_by_a_command_that_mounts_i
     assert "rm -r /mnt/serverdyno-clients-*" in command
     command = NFS.remove_command(Access("nfs://nas:2549/export"), "/export", "Bonnie.1")
     assert "port=2549 nas:/export /mnt" in command
+    for query, options in (
+        ("nfsport=2549", "vers=3,nolock,port=2549"),
+        ("port=2549&nfsvers=4.1", "vers=4.1,port=2549"),
+        ("vers=4", "vers=4.2"),
+        ("v4.1", "vers=4.1"),
+    ):
+        command = NFS.remove_command(Access(f"nfs://nas/export?{query}"), "/export", "Bonnie.1")
+        assert f"-o {options} nas:/export /mnt" in command
 
 
 def test_samba_and_ganesha_stand_in_one_plan() -> None:

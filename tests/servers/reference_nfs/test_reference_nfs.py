@@ -233,6 +233,32 @@ def test_over_udp_datagrams_may_be_lost_or_come_twice_and_every_byte_is_right(fa
         assert given_again > 0, "the server knows calls again that can't be carried out twice"
 
 
+@pytest.mark.parametrize("spelled", ["vers=4", "nfsvers=4", "nfsvers=4.1", "v4", "v4.1"])
+def test_the_version_may_be_spelled_as_in_a_mount(spelled: str) -> None:
+    with reference() as server:
+        url = f"nfs://127.0.0.1{EXPORT}?port={server.port}&{spelled}"
+        result = ended(begun(nfs_target(url=url, shares=[])))
+        counted = server.requests()
+    assert whole(result) and counted["EXCHANGE_ID"] > 0
+    # The reference server has no NFSv4.2.
+    assert {each["dialect"] for each in result["sessions"]} == {"4.1"}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "instead"),
+    [
+        ("nfsvers=4.0", "use vers=3, or vers=4 for 4.2 or 4.1"),
+        ("proto=tcp6", "use proto=tcp: the URL's address decides between IPv4 and IPv6"),
+        ("vers=4.1,proto=tcp", "joined with & in place of commas"),
+        ("hard", "leave it out"),
+    ],
+)
+def test_a_mount_option_that_is_refused_is_told_with_what_to_write(parameter: str, instead: str) -> None:
+    with pytest.raises(ValueError, match="is not a valid parameter") as caught:
+        nfs_target(url=f"nfs://127.0.0.1/a?{parameter}", shares=[])
+    assert instead in str(caught.value)
+
+
 def test_version_4_over_udp_is_refused_and_a_server_without_udp_is_told() -> None:
     with reference() as server:
         with pytest.raises(ValueError, match="NFSv4 does not run over UDP"):

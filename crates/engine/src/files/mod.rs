@@ -208,8 +208,9 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
         }
     }
 
-    fn advice(&self, failure: &Failure, _first: &FirstAnswer) -> Option<&'static str> {
-        client::advice_on_size(failure).or_else(|| self.0.sessions.advice(failure))
+    fn advice(&self, failure: &Failure, _first: &FirstAnswer) -> Option<String> {
+        let advice = client::advice_on_size(failure).or_else(|| self.0.sessions.advice(failure));
+        advice.map(str::to_owned)
     }
 
     fn client_cache(&self) -> Option<Value> {

@@ -171,8 +171,8 @@ impl Work for SharedObjectsWork {
         }
     }
 
-    fn advice(&self, failure: &Failure, _first: &FirstAnswer) -> Option<&'static str> {
-        self.0.target.advice(failure)
+    fn advice(&self, failure: &Failure, _first: &FirstAnswer) -> Option<String> {
+        self.0.target.advice(failure).map(str::to_owned)
     }
 
     fn workspace_bytes(&self) -> Option<u64> {

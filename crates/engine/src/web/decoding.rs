@@ -1,7 +1,7 @@
 //! Sample of the responses to inspect: the first response, for some of its headers, and a few more whose bodies are
 //! decoded to check them. The sample is small to save time, and covers the whole level.
 
-use crate::engine_thread::FirstAnswer;
+use crate::engine_thread::{FailedStep, FirstAnswer};
 use dyno_http::coding::{ContentCheck, Decoded};
 use dyno_http::{schemes, Body, Head, Redirect};
 use dyno_measure::Failure;
@@ -31,6 +31,10 @@ impl Sample {
             first,
             ..Self::default()
         }
+    }
+
+    pub(super) fn note_failed(&self, failed: FailedStep) {
+        self.first.note_failed(failed);
     }
 
     /// Returns the inspection of the response to the operation that starts at `now_ns`, or None if the response is not

@@ -1,5 +1,6 @@
 //! Work on documents over HTTP: the requests, and the client threads that send them.
 
+mod advice;
 mod client;
 mod decoding;
 mod page;
@@ -20,9 +21,8 @@ use decoding::Sample;
 use dyno_http::coding::asks_coding;
 use dyno_http::h2::{self, Request, RequestMaker};
 use dyno_http::{
-    Asking, Challenge, Connecting, Connection, Conversation, EvenShare, Limits, Pipeline, PlainTcp,
-    RequestStyle, Shape, SharedConnection, StreamClient, Target, TlsOverTcp, Transport, Version,
-    WrittenHttp1,
+    Asking, Connecting, Connection, Conversation, EvenShare, Limits, Pipeline, PlainTcp, RequestStyle, Shape,
+    SharedConnection, StreamClient, Target, TlsOverTcp, Transport, Version, WrittenHttp1,
 };
 use dyno_measure::Failure;
 use dyno_net::tls::TlsClient;
@@ -219,7 +219,7 @@ pub(crate) struct WebWork {
     over_tls: Arc<[bool]>,
     /// Whether a request may be sent twice.
     repeat: bool,
-    /// Properties of the requests on which hints depend.
+    /// Properties of the requests on which hints depend. In sessions, each step has its own.
     asking: Asking,
     /// Whether requests ask for a content coding. In sessions, each step decides.
     asks_coding: bool,
@@ -285,7 +285,7 @@ impl WebWork {
         Ok(Self {
             over_tls: catalogue.entries.iter().map(|entry| entry.secure).collect(),
             repeat: shape.is_idempotent(),
-            asking: Asking::of(shape, longest),
+            asking: Asking::of(shape, style(false).head(longest, shape).len()),
             asks_coding: asks_coding(&shape.fields),
             target,
             workload,
@@ -519,18 +519,8 @@ impl Work for WebWork {
         clients * self.options.connections_of_client(threads) * targets
     }
 
-    fn advice(&self, failure: &Failure, first: &FirstAnswer) -> Option<&'static str> {
-        let client = self.tls.as_ref().or(self.secure.as_ref().map(|(_, tls)| tls));
-        let http2 = self.options.streams.is_some();
-        let mut is = self.target.circumstances(client.map(|tls| &tls.client), http2);
-        is.asking = self.asking;
-        is.redirects_to_itself = first
-            .location
-            .get()
-            .is_some_and(|location| self.target.is_at(location));
-        is.answers_others = first.others_succeed.get();
-        is.challenge = Challenge::of(&first.schemes.borrow());
-        dyno_http::advice(failure, &is)
+    fn advice(&self, failure: &Failure, first: &FirstAnswer) -> Option<String> {
+        advice::of(self, failure, first)
     }
 
     fn spawn_clients(&self, thread: &Rc<EngineThread>) {

@@ -8,8 +8,7 @@
 use super::client::Stated;
 use super::decoding::SampledBody;
 use super::template::{Names, Template, User};
-use dyno_http::coding::asks_coding;
-use dyno_http::{Body, RequestForm, Shape, USER_AGENT};
+use dyno_http::{Asking, Body, RequestForm, Shape, USER_AGENT};
 use dyno_measure::{Detail, Failure, Fault, ValueName};
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -178,7 +177,8 @@ pub(crate) struct Step {
     pub(crate) stated: Stated,
     /// Whether the request may be sent twice.
     pub(crate) repeat: bool,
-    pub(crate) asks_coding: bool,
+    /// Properties of the request on which hints depend, without the size of its head.
+    pub(crate) asking: Asking,
 }
 
 #[derive(Debug)]
@@ -298,7 +298,7 @@ impl Step {
         match (path, authority) {
             (Some(path), Some(authority)) if wrong.is_empty() => Ok(Self {
                 repeat: shape.is_idempotent(),
-                asks_coding: asks_coding(&shape.fields),
+                asking: Asking::of(&shape, 0),
                 method: shape.method,
                 path,
                 authority,
@@ -314,20 +314,24 @@ impl Step {
         }
     }
 
-    /// Writes the request of a user. `part`: scratch buffer.
+    /// Writes the request of a user. Returns it with the size of its line and headers as over HTTP/1.1. `part`: scratch
+    /// buffer.
     pub(crate) fn write<'a, F: RequestForm>(
         &self,
         user: &User,
         form: &'a mut F,
         part: &mut Vec<u8>,
-    ) -> Result<&'a F::Request, Failure> {
+    ) -> Result<(&'a F::Request, usize), Failure> {
         self.authority.write(user, b"", part).map_err(unusable)?;
         let authority = part.clone();
         self.path.write(user, &authority, part).map_err(unusable)?;
         form.begin(&self.method, part, &authority);
+        let plain_bytes = b"  HTTP/1.1\r\nHost: \r\n\r\n".len();
+        let mut head_bytes = self.method.len() + part.len() + authority.len() + plain_bytes;
         for (name, value) in &self.fields {
             value.write(user, &authority, part).map_err(unusable)?;
             form.field(name, part);
+            head_bytes += name.len() + part.len() + b": \r\n".len();
         }
         let body = match &self.body {
             None => None,
@@ -336,7 +340,7 @@ impl Step {
                 Some(part.as_slice())
             }
         };
-        Ok(form.end(body))
+        Ok((form.end(body), head_bytes))
     }
 
     /// Extracts the values of a correct answer.

@@ -5,6 +5,7 @@ use super::client::{judge_stated, performed};
 use super::decoding::Sample;
 use super::script::{Script, Taking};
 use super::template::User;
+use crate::engine_thread::FailedStep;
 use crate::protocol::{Performed, Protocol};
 use dyno_http::h2;
 use dyno_http::{Connection, Exchange, Head, RequestForm, StreamClient, Transport, WrittenHttp1};
@@ -106,17 +107,26 @@ impl<C: Carrier> Session<C> {
             self.user.round += 1;
             self.user.values.fill(None);
         }
-        let request = step.write(&self.user, &mut self.form, &mut self.part)?;
+        let (request, head_bytes) = step.write(&self.user, &mut self.form, &mut self.part)?;
         self.taking.begin(step);
-        let decodes = self.decodes && step.asks_coding;
+        let decodes = self.decodes && step.asking.for_coding;
         self.taking.sampled.begin(&self.sample, decodes, start_ns);
-        let head = self
+        let exchanged = self
             .carrier
             .exchange(request, step.repeat, start_ns, &mut self.taking, cost)
-            .await?;
-        judge_stated(head, &step.stated, cost)?;
-        cost.decoded = self.taking.sampled.judge(head.status)?;
-        step.finish(&mut self.user, &mut self.taking)
+            .await;
+        let result = exchanged.and_then(|head| {
+            judge_stated(head, &step.stated, cost)?;
+            cost.decoded = self.taking.sampled.judge(head.status)?;
+            step.finish(&mut self.user, &mut self.taking)
+        });
+        result.inspect_err(|failure| {
+            self.sample.note_failed(FailedStep {
+                fault: failure.fault,
+                step: place,
+                head_bytes,
+            });
+        })
     }
 }
 

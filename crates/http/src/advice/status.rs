@@ -5,6 +5,16 @@ use crate::circumstances::Challenge;
 use crate::head::{is_redirect, Redirect};
 use dyno_measure::Fault;
 
+macro_rules! too_long {
+    ($subject:literal) => {
+        concat!(
+            $subject,
+            " longer than the server takes: raise its bounds (nginx: large_client_header_buffers; Apache: \
+             LimitRequestLine, LimitRequestFieldSize; HAProxy: tune.bufsize; Node: maxHeaderSize), or shorten them."
+        )
+    };
+}
+
 pub(super) const STATUS: &[Row] = &[
     (
         |case| case.fault == Fault::NoProgram,
@@ -16,16 +26,8 @@ pub(super) const STATUS: &[Row] = &[
         "Look at the server's log: it could not start the program of the dynamic page, or the program ended early, \
          or nothing answers at its socket.",
     ),
-    (
-        |case| {
-            // 11 is ENHANCE_YOUR_CALM.
-            let refused = matches!(case.status, 400 | 413 | 502) || case.http2_code == 11;
-            matches!(case.status, 414 | 431 | 494) || case.is.asking.is_large && refused
-        },
-        "The URL or the headers are longer than the server takes: raise its bounds (nginx: \
-         large_client_header_buffers; Apache: LimitRequestLine, LimitRequestFieldSize; HAProxy: tune.bufsize; Node: \
-         maxHeaderSize), or shorten them.",
-    ),
+    (|case| case.refuses_head(), too_long!("The URL or the headers are")),
+    (|case| case.may_refuse_head(), too_long!("The URL or the headers are probably")),
     (
         |case| case.status == 400 && case.names_no_site() && !case.is.tls && !case.is.http2,
         "If the port speaks TLS, use https:// in place of http://. If the server does not know the host (IIS: Invalid \

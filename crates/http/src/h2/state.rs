@@ -13,7 +13,8 @@ use super::request::Request;
 use super::stream::Stream;
 use super::violation::Violation;
 use super::window::Window;
-use crate::response::{begun_and_late, Body, Limits};
+use crate::failures::begun_and_late;
+use crate::response::{Body, Limits};
 use dyno_measure::{Failure, Fault};
 use std::collections::VecDeque;
 

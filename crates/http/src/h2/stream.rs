@@ -3,6 +3,7 @@
 use super::head::Fields;
 use super::violation::Violation;
 use super::window::Window;
+use crate::failures::unexpected_body;
 use crate::response::Body;
 use dyno_measure::{Failure, Fault};
 use std::sync::Arc;
@@ -54,16 +55,21 @@ impl<B: Body> Stream<B> {
             _ => {}
         }
         self.status = Some(status);
-        // 204 and 304 have no content, whatever length they declare (RFC 9110, section 8.6).
-        self.length = fields.length.filter(|_| !matches!(status, 204 | 304));
-        if self.body.answers_head() {
-            self.length = Some(0);
-        }
+        // Some responses have no content, whatever length they declare (RFC 9113, section 8.1.1).
+        self.length = match self.unexpected_body() {
+            Some(_) => Some(0),
+            None => fields.length,
+        };
         if end_stream {
             self.end()
         } else {
             Ok(())
         }
+    }
+
+    /// Returns the failure of data in this response if it has no content; None if it may have some.
+    fn unexpected_body(&self) -> Option<Failure> {
+        unexpected_body(self.status?, self.body.answers_head())
     }
 
     pub(super) fn accept_data(&mut self, data: &[u8], ends: bool, most_bytes: u64) -> Result<(), Failure> {
@@ -72,7 +78,7 @@ impl<B: Body> Stream<B> {
             return Err(Fault::BodyTooLarge.into());
         }
         if self.length.is_some_and(|length| self.body_bytes > length) {
-            return Err(Violation::BodyLength.into());
+            return Err(self.unexpected_body().unwrap_or(Violation::BodyLength.into()));
         }
         let whole = ends || self.length == Some(self.body_bytes);
         if !data.is_empty() {

@@ -27,12 +27,12 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version with this name in the mount option `vers`.
+    /// Returns the version with this name in the mount option `vers`. `4` is the newest one that the server speaks.
     pub fn of_name(name: &str) -> Option<Self> {
         match name {
             "3" => Some(Self::V3),
             "4.1" => Some(Self::V4_1),
-            "4.2" => Some(Self::V4_2),
+            "4" | "4.2" => Some(Self::V4_2),
             _ => None,
         }
     }

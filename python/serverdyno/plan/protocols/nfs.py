@@ -31,9 +31,21 @@ WRITES: Final = "writes are UNSTABLE with a COMMIT at close and flush (without a
 
 
 def version_of(url: str) -> str:
-    """Return the NFS version that clients use for a URL, by default "3"."""
-    asked = [value for name, value in parse_qsl(urlsplit(url).query) if name in ("vers", "version")]
-    return asked[-1] if asked else "3"
+    """Return the NFS version that clients use for a URL, by default "3"; "4.2" for the newest of the server."""
+    asked = "3"
+    for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True):
+        if name in ("vers", "version", "nfsvers"):
+            asked = value
+        elif not value and name in ("v3", "v4", "v4.1", "v4.2"):
+            asked = name[1:]
+    return "4.2" if asked == "4" else asked
+
+
+def _port_of(url: str) -> int | str | None:
+    """Return the port of the NFS service that a URL names; None if it names none."""
+    parts = urlsplit(url)
+    asked = [value for name, value in parse_qsl(parts.query) if name in ("nfsport", "port")]
+    return asked[-1] if asked else parts.port
 
 
 def query_of(version: NfsVersion, proto: Transport, mount_port: int) -> str:
@@ -154,8 +166,8 @@ class Nfs(Protocol[NfsSettings]):
         parts = urlsplit(access.url)
         source = shlex.quote(f"{parts.hostname}:{share}")
         options = "vers=3,nolock" if (version := version_of(access.url)) == "3" else f"vers={version}"
-        if parts.port:
-            options += f",port={parts.port}"
+        if port := _port_of(access.url):
+            options += f",port={port}"
         every = "*" if directory.endswith("*") else ""  # a pattern must stay outside of quotes
         removed = shlex.quote(f"/mnt/{directory.removesuffix('*')}") + every
         return f"mount -t nfs -o {options} {source} /mnt && rm -r {removed} && umount /mnt"

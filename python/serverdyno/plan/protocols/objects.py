@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
@@ -143,6 +144,19 @@ class ObjectsSettings(SectionModel):
             )
         return self
 
+    @property
+    def requests_per_object(self) -> float:
+        """The least mean number of requests that put an object."""
+        sizes = self.size.listed or [ListedSize(bytes=self.size.fixed or 0)]
+        requests = sum(each.weight * self._requests(each.bytes) for each in sizes)
+        return requests / sum(each.weight for each in sizes)
+
+    def _requests(self, size_bytes: int) -> int:
+        """Return the number of requests that put an object of this size."""
+        if not 0 < self.part_bytes < size_bytes:
+            return 1
+        return 2 + -(-size_bytes // self.part_bytes)  # the upload's begin and end
+
     def parameters(self) -> dict[str, Any]:
         """Return the parameters, with the sizes as the data plane gets them."""
         return {**self.model_dump(exclude={"size"}), "size": self.size.section()}
@@ -242,6 +256,12 @@ class Objects(Work[ObjectsSettings]):
     def workspace_objects(self, settings: ObjectsSettings) -> int:
         """Return the number of objects of one thread."""
         return settings.objects
+
+    def preparation_requests(self, settings: ObjectsSettings, threads: Sequence[int]) -> int:
+        """Return the least number of requests that put the objects of all levels: PUTs, and parts of uploads."""
+        sets = [max(threads, default=0)] if settings.save_objects else list(threads)
+        objects = sum(sets) + (len(sets) if settings.shared else 0)
+        return math.ceil(objects * settings.objects * settings.requests_per_object)
 
     def facts(self, settings: ObjectsSettings, client_cache: str | None) -> tuple[Fact, ...]:
         """Return the operations and the objects, and how long the objects stay."""

@@ -281,6 +281,14 @@ class Work(HasSettings[SettingsT]):
         del settings
         return 0
 
+    def preparation_requests(self, settings: SettingsT, threads: Sequence[int]) -> int:
+        """Return the least number of requests that put the objects of all levels; 0: workspaces have none.
+
+        `threads`: the number of client threads of each level.
+        """
+        del settings, threads
+        return 0
+
     def with_noted_inputs(self, settings: SettingsT) -> SettingsT:
         """Return the settings with a digest of every file from which the load is generated. Raises UserError."""
         return settings

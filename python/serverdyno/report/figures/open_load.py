@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from serverdyno.analysis import open_load
+from serverdyno.plan.open_load import Law
 from serverdyno.report.figures import histograms
 from serverdyno.store.records import LevelRecord
 
@@ -35,7 +36,7 @@ class OpenFigures:
     service_ms: float | None
 
 
-def of_level(records: Sequence[LevelRecord]) -> OpenFigures | None:
+def of_level(records: Sequence[LevelRecord], law: Law) -> OpenFigures | None:
     """Return the open load figures of one level; None for closed load."""
     if records[0].rate_per_s is None:
         return None
@@ -50,7 +51,7 @@ def of_level(records: Sequence[LevelRecord]) -> OpenFigures | None:
         overdue=sum(record.overdue_at_end or 0 for record in records),
         waited_share=sum(record.waited or 0 for record in records) / operations if operations else 0.0,
         scheduling_error=histograms.times([record.scheduling_error_hdr or b"" for record in records]),
-        kept_up=all(kept_up(record) for record in records),
+        kept_up=all(kept_up(record, law) for record in records),
         connections=connections,
         busy_share=under_way_s / (connections * window_s),
         service_ms=under_way_s / operations * 1000 if operations and under_way_s > 0 else None,
@@ -62,7 +63,7 @@ def _ended(record: LevelRecord) -> int:
     return record.operations + sum(row.in_window for row in record.errors)
 
 
-def kept_up(record: LevelRecord) -> bool:
+def kept_up(record: LevelRecord, law: Law) -> bool:
     """Return whether the server kept up with the offered rate; True for closed load, which has none."""
     if record.arrivals_in_window is None:
         return True
@@ -71,6 +72,7 @@ def kept_up(record: LevelRecord) -> bool:
         _ended(record),
         record.dropped_in_window or 0,
         record.clients * record.threads,
+        (record.rate_per_s or 0) * record.window_s if law == "poisson" else None,
     )
 
 

@@ -25,6 +25,7 @@ from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.plan.model import Configuration
 from serverdyno.plan.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms, open_load
+from serverdyno.report.figures.connections import Connections, connections
 from serverdyno.report.figures.cost import Cost, cost, most
 from serverdyno.report.figures.fates import (
     drifting,
@@ -61,22 +62,6 @@ if TYPE_CHECKING:
 
 SIDES = ("server", "network", "client", "check")
 RecordFigure = Callable[[LevelRecord], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Connections:
-    """Connections of a level, summed over its repetitions, ramps included; `connect` and `handshake`: in the windows.
-
-    `handshakes`: full and resumed TLS handshakes; None without TLS. `reconnects`: connections made again after the
-    server had closed them; for file servers, sessions set up again after a loss.
-    """
-
-    made: int
-    reconnects: int
-    source_addresses: int
-    connect: histograms.Times | None
-    handshakes: tuple[int, int] | None = None
-    handshake: histograms.Times | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +222,12 @@ class ConfigurationResult:
             None if later is None else later.throughput.mean > level.throughput.mean * (1 + trust.RISES_SHARE)
         )
         io_wait_share = level.cost.io_wait_share if level.needs_disk else None
-        found = trust.seen_limits(
-            level.marks, level.waiting_share, level.server_share, io_wait_share, rises=rises
-        )
-        if level.is_held_by_thinking and found[:1] == (trust.Limit.GENERATOR,):
+        marked = trust.marked_limits(level.marks, level.cost.generator_cpu_share, level.cost.run_delay_share)
+        found = trust.seen_limits(marked, level.waiting_share, level.server_share, io_wait_share, rises=rises)
+        own = {trust.Limit.GENERATOR, trust.Limit.CPU_WAIT}
+        if level.is_held_by_thinking and not own.isdisjoint(found[:1]):
             return (trust.Limit.THINKING,)
-        saturated = {trust.Limit.RATE, trust.Limit.GENERATOR, trust.Limit.SERVER}
+        saturated = {trust.Limit.RATE, *own, trust.Limit.SERVER}
         if level.thinking_share >= trust.THINKING_SHARE and saturated.isdisjoint(found):
             return (trust.Limit.THINKING,)
         return found
@@ -455,6 +440,7 @@ def _level(
     least = _of_all(records, lambda record: hidden_speed(record, cpus, run_delay=False))
     passes = passes_a_client(records)
     drifts, failing = drifting(records, passes), is_failing(records)
+    opened = open_load.of_level(records, suite.law)
     return LevelFigures(
         configuration=first.configuration,
         index=first.level,
@@ -490,7 +476,7 @@ def _level(
         under_way_at_close=sum(record.under_way_at_close or 0 for record in records),
         under_way_longest_ms=most(_milliseconds(record.under_way_longest_s) for record in records),
         unanswered=sum(record.unanswered for record in records),
-        connections=_connections(records),
+        connections=connections(records),
         cost=cost(records, fewest_cpus),
         server_cpus=cpus,
         operations=_by_class(records),
@@ -503,8 +489,8 @@ def _level(
         overdue_at_end=sum(record.overdue_at_end or 0 for record in records),
         needs_disk=_needs_disk(source, records),
         at=axis.words(axis.load(first)),
-        open=open_load.of_level(records),
-        marks=_marks(records, configuration, fewest_cpus)
+        open=opened,
+        marks=_marks(records, configuration, fewest_cpus, opened)
         | ({trust.Mark.MISSING} if len(records) < enough else set())
         | ({trust.Mark.PART_OF_A_PASS} if passes is not None and passes < 1 else set())
         | trust.generator_marks(None if failing else hidden)
@@ -557,37 +543,15 @@ def _network_share(records: list[LevelRecord]) -> float | None:
     return sum(record.bytes_in + record.bytes_out for record in records) / moved if moved else None
 
 
-def _connections(records: list[LevelRecord]) -> Connections:
-    return Connections(
-        made=sum(record.connections for record in records),
-        reconnects=sum(record.reconnects for record in records),
-        source_addresses=max(record.source_addresses for record in records),
-        connect=histograms.times([record.connect_time_hdr for record in records]),
-        handshakes=_handshakes(records),
-        handshake=histograms.times(
-            [record.handshake_time_hdr for record in records if record.handshake_time_hdr is not None]
-        ),
-    )
-
-
-def _handshakes(records: list[LevelRecord]) -> tuple[int, int] | None:
-    rows = [row for record in records for row in record.handshakes]
-    if not rows:
-        return None
-    return sum(row.count for row in rows if not row.resumed), sum(row.count for row in rows if row.resumed)
-
-
 def _marks(
-    records: list[LevelRecord], configuration: Configuration, fewest_cpus: int
+    records: list[LevelRecord], configuration: Configuration, fewest_cpus: int, opened: OpenFigures | None
 ) -> frozenset[trust.Mark]:
     most_per_s = configuration.bounds.max_rate_per_s if configuration.bounds else None
-    found: set[trust.Mark] = set()
+    found = {trust.Mark.BEHIND} if opened is not None and not opened.kept_up else set[trust.Mark]()
     for record in records:
         found |= trust.rate_marks(record.bounded_s(configuration.url), most_per_s)
         found |= noise_marks(record, fewest_cpus)
         found |= fate_marks(record)
-        if not open_load.kept_up(record):
-            found.add(trust.Mark.BEHIND)
     return frozenset(found)
 
 

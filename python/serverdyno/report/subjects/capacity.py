@@ -14,8 +14,7 @@ from math import inf, log
 import numpy as np
 
 from serverdyno import units, wording
-from serverdyno._native import Histogram
-from serverdyno.analysis import capacity, trust
+from serverdyno.analysis import capacity
 from serverdyno.analysis.capacity import End
 from serverdyno.analysis.contrast import CONFIDENCE, Contrast, t_quantile
 from serverdyno.analysis.improvement import Runs, percent_improvement
@@ -25,13 +24,12 @@ from serverdyno.analysis.trust import Limit, Mark
 from serverdyno.plan.axis import RATE
 from serverdyno.plan.expand import trial
 from serverdyno.plan.model import Suite
-from serverdyno.plan.objective import Objective, Tail
+from serverdyno.plan.objective import Objective
+from serverdyno.plan.open_load import Law
 from serverdyno.report.basis import Over, basis, letters, mark_notes
-from serverdyno.report.figures import generator
-from serverdyno.report.figures.fates import is_failing
-from serverdyno.report.figures.open_load import kept_up
 from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.figures.sides import sides
+from serverdyno.report.figures.trials import TrialFigures, by_generator, holds, trial_figures
 from serverdyno.report.model import Answer, Cell, Column, Finding, Labels, Part, Section, Table
 from serverdyno.report.parts import NAME
 from serverdyno.report.source import Source
@@ -51,29 +49,6 @@ BUSY_SHARE = 0.9
 """Busy share at which the busiest generator thread is named as the limit."""
 FAR = 2
 """Largest factor between what the connections carry and the lowest rate that failed: waiting comes before the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrialFigures:
-    """One trial of a search.
-
-    `tails_ms`: for each bound of the objective, the percentile of all requests, with failures ranked above every
-    success; None: too many failed. `failed_share`: failed, dropped, or begun and not ended. `answered_s`: operations/s.
-    `late_ms`: the 99th percentile of the scheduling error; None: unknown.
-    """
-
-    configuration: str
-    repetition: int
-    number: int
-    rate_per_s: int
-    answered_s: float
-    tails_ms: tuple[float | None, ...]
-    failed_share: float
-    kept_up: bool
-    held: bool
-    late_ms: float | None
-    generator_cpu_share: float
-    marks: frozenset[Mark]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +120,7 @@ def build(results: Results) -> Part:
 def next_rate(suite: Suite, records: Sequence[LevelRecord]) -> int | None:
     """Return the rate of a run's next trial after `records`; None if its search is over."""
     return capacity.next_rate(
-        _range(suite), [_trial(record, _objective(suite)) for record in _usable(records)]
+        _range(suite), [_trial(record, _objective(suite), suite.law) for record in _usable(records)]
     )
 
 
@@ -244,25 +219,26 @@ def _usable(records: Sequence[LevelRecord]) -> list[LevelRecord]:
     return sorted((record for record in records if record.void is None), key=lambda record: record.level)
 
 
-def _trial(record: LevelRecord, objective: Objective) -> capacity.Trial:
-    return capacity.Trial(record.rate_per_s or 0, holds(record, objective))
+def _trial(record: LevelRecord, objective: Objective, law: Law) -> capacity.Trial:
+    return capacity.Trial(record.rate_per_s or 0, holds(record, objective, law))
 
 
 def _searched(source: Source, name: str) -> Searched:
     objective, within = _objective(source.head.suite), _range(source.head.suite)
+    law = source.head.suite.law
     records = _usable([record for record in source.trials if record.configuration == name])
     by_run: dict[int, list[capacity.Trial]] = {}
     for record in records:
-        by_run.setdefault(record.repetition, []).append(_trial(record, objective))
+        by_run.setdefault(record.repetition, []).append(_trial(record, objective, law))
     estimates = {
         repetition: capacity.estimate(within, trials) for repetition, trials in sorted(by_run.items())
     }
     cpus = next(found.cpus for found in source.head.configurations if found.name == name)
     known = [count for count in (len(cpus), len(source.head.plan.generator.cpus)) if count]
     ordered = sorted(records, key=lambda record: (record.repetition, record.level))
-    trials = tuple(_figures(record, objective, min(known, default=1)) for record in ordered)
+    trials = tuple(trial_figures(record, objective, min(known, default=1), law) for record in ordered)
     rate, low, high = capacity.together(list(estimates.values())) or (None, None, None)
-    return Searched(name, trials, estimates, rate, low, high, _by_generator(trials, high))
+    return Searched(name, trials, estimates, rate, low, high, by_generator(trials, high, objective))
 
 
 def _with_connections(searched: Searched, results: Results) -> Searched:
@@ -281,73 +257,6 @@ def _crowded(searched: Searched, result: ConfigurationResult) -> LevelFigures | 
         return None
     most_per_s = level.open.connections / level.open.service_ms * units.MS_PER_S
     return level if most_per_s <= FAR * min(failed, default=0) else None
-
-
-def _by_generator(trials: Sequence[TrialFigures], high_per_s: float | None) -> bool:
-    failed = [each for each in trials if not each.held]
-    lowest = min((each.rate_per_s for each in failed), default=0)
-    near = [each for each in failed if each.rate_per_s <= max(lowest, high_per_s or 0)]
-    limited = [each for each in near if Mark.GENERATOR_LIMITED in each.marks]
-    return bool(limited) and 2 * len(limited) >= len(near)
-
-
-def _figures(record: LevelRecord, objective: Objective, fewest_cpus: int) -> TrialFigures:
-    marks = trust.generator_marks(None if is_failing([record]) else generator.hidden_speed(record, None))
-    marks |= generator.noise_marks(record, fewest_cpus)
-    up = kept_up(record)
-    if not up:
-        marks |= {Mark.BEHIND}
-    late = record.scheduling_error_hdr
-    errors = Histogram.from_bytes(late) if late else None
-    ended, failed = _ends(record, objective)
-    return TrialFigures(
-        configuration=record.configuration,
-        repetition=record.repetition,
-        number=record.level,
-        rate_per_s=record.rate_per_s or 0,
-        answered_s=record.operations / record.window_s,
-        tails_ms=tuple(_tail_ms(record, tail, ended) for tail in objective.tails),
-        failed_share=failed / ended if ended else 0.0,
-        kept_up=up,
-        held=holds(record, objective),
-        late_ms=errors.value_at(0.99) / units.NS_PER_MS if errors and errors.count else None,
-        generator_cpu_share=generator.generator_cpu_share(record),
-        marks=marks,
-    )
-
-
-def holds(record: LevelRecord, objective: Objective) -> bool:
-    """Return whether a trial meets every bound. A server that falls behind meets none: response times keep growing."""
-    ended, failed = _ends(record, objective)
-    if not ended or not kept_up(record):
-        return False
-    if objective.failed_share is not None and failed > objective.failed_share * ended:
-        return False
-    found = [_tail_ms(record, tail, ended) for tail in objective.tails]
-    return all(
-        ms is not None and ms <= tail.limit_ms for ms, tail in zip(found, objective.tails, strict=True)
-    )
-
-
-def _ends(record: LevelRecord, objective: Objective) -> tuple[int, int]:
-    """Return the number of requests in the window, and the number of them that were not answered.
-
-    If a request in flight at the end of the window took longer than a bound, all unfinished requests count as not
-    answered. Otherwise a server that never answers some requests would be judged only by the others.
-    """
-    failed = sum(row.in_window for row in record.errors) + (record.dropped_in_window or 0)
-    longest_ms = (record.under_way_longest_s or 0.0) * 1000
-    if longest_ms > min(tail.limit_ms for tail in objective.tails):
-        failed += max(0, (record.arrivals_in_window or 0) - record.operations - failed)
-    return record.operations + failed, failed
-
-
-def _tail_ms(record: LevelRecord, tail: Tail, ended: int) -> float | None:
-    """Return a percentile of all requests; None if too few were answered."""
-    if not record.operations or tail.quantile * ended > record.operations:
-        return None
-    times = Histogram.from_bytes(record.response_time_hdr)
-    return times.value_at(tail.quantile * ended / record.operations) / units.NS_PER_MS
 
 
 def _table(found: Capacities, results: Results) -> Table:

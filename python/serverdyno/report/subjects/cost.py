@@ -11,7 +11,7 @@ from serverdyno import wording
 from serverdyno.analysis.comparisons import compare
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import Mark, machine_marks
+from serverdyno.analysis.trust import Mark, machine_marks, waits_for_cpu
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
@@ -80,7 +80,8 @@ def _table(results: Results) -> Table:
         "Others: all other programs on the CPUs of generator and server, and the kernel. Steal: CPU time "
         "that the hypervisor took.",
         "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
-        "Limited by: the resource that reached its limit, which is 85 % for the server's CPUs. If neither "
+        "Limited by: the resource that reached its limit, which is 85 % for the server's CPUs. Wait for a CPU: "
+        "the generator used less than 5 % of one, but had to wait for it. If neither "
         "these nor the generator were busy: the disk, if any process waited for it for more than 10 % of "
         "the window. Without such waits: latency, if more clients brought more throughput, otherwise "
         "latency or locks. Nothing found: not measured, or the generator contributed.",
@@ -204,7 +205,7 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
     evidence = (
         f"at most {waiting} of the clients' time was spent in the generator or waiting for it; {evidence}"
     )
-    if loose := [level for level in known if level.hidden_speed_is_loose]:
+    if loose := [level for level in known if level.hidden_speed_is_loose or _waits(level)]:
         longest = wording.share(max(level.cost.run_delay_share or 0.0 for level in loose))
         claim = (
             f"In {len(loose):,} of {all_levels}, marked G, the generator waited for a CPU for up to "
@@ -220,6 +221,10 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
     else:
         claim = f"The generator was not the limit ({all_levels}): no server is more than {most} faster than shown."
     return [Finding("Generator", claim, evidence)]
+
+
+def _waits(level: LevelFigures) -> bool:
+    return waits_for_cpu(level.marks, level.cost.generator_cpu_share, level.cost.run_delay_share)
 
 
 def _machine(results: Results, tables: Labels) -> list[Finding]:

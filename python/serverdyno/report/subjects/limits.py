@@ -17,6 +17,7 @@ LIMITED_BY = {
     Limit.RATE: "the plan's rate",
     Limit.FAILURES: "errors",
     Limit.GENERATOR: "the load generator",
+    Limit.CPU_WAIT: "this machine, which left the load generator waiting for a CPU",
     Limit.SERVER: "the server's CPU",
     Limit.DISK: "the disk",
     Limit.OFFERED: "the offered rate",

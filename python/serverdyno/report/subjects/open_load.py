@@ -14,6 +14,7 @@ from serverdyno import units, wording
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.trust import FAILED_SHARE, HIDDEN_SPEED, Mark, hidden_speed, waiting_share
+from serverdyno.plan.open_load import Law
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures import histograms
@@ -85,7 +86,9 @@ def at_equal_rate(results: Results) -> tuple[TimesCompared, ...]:
     source = results.source
     timeout_ms = source.head.suite.timeout_s * 1000
     by_side = [
-        side_of_times(side, result, results, lambda record: _p99_ms(record, timeout_ms))
+        side_of_times(
+            side, result, results, lambda record: _p99_ms(record, timeout_ms, source.head.suite.law)
+        )
         for side, result in zip(sides(results), results.configurations, strict=True)
     ]
     return compared(
@@ -95,9 +98,9 @@ def at_equal_rate(results: Results) -> tuple[TimesCompared, ...]:
     )
 
 
-def _p99_ms(record: LevelRecord, timeout_ms: float) -> float | None:
+def _p99_ms(record: LevelRecord, timeout_ms: float, law: Law) -> float | None:
     """Return p99, with unanswered operations ranked above every answer; None if the server fell behind."""
-    if not kept_up(record):
+    if not kept_up(record, law):
         return None
     found = histograms.times([record.response_time_hdr], *unanswered([record], timeout_ms))
     return None if found is None else found.percentiles_ms[QUANTILE]

@@ -161,3 +161,17 @@ fn the_parts_of_a_level_are_asked_for_what_the_whole_is() {
     let in_window = |tally: &LevelTally| tally.open.as_ref().map(|open| open.arrivals_in_window);
     assert_eq!(in_window(&merged), in_window(&alone));
 }
+
+/// With a limit as high as the rate, nearly every arrival comes while the limit holds the connection back. On a slow
+/// machine more do.
+#[test]
+fn an_arrival_that_the_limit_on_the_rate_holds_back_waits_and_is_not_late() {
+    let mut level = nothing(json!({"name": "null"}), 1, 1.0, open(100.0, Law::Poisson, 1000));
+    level.max_rate_per_s = Some(100.0);
+    let tally = run(level);
+    let (arrivals, ..) = ends(&tally);
+    let open = tally.open.expect("open arrivals");
+    assert!(2 * open.waited > arrivals, "{} of {arrivals}", open.waited);
+    // Without the wait of each, which is up to 10 ms and more.
+    assert!(open.scheduling_error.value_at(0.5) < open.waiting_ns / open.waited);
+}

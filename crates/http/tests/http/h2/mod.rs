@@ -2,7 +2,7 @@
 
 use dyno_http::h2::{Request, RequestMaker, Session};
 use dyno_http::{Body, Conversation, Limits, Shape};
-use dyno_measure::{Failure, Fault};
+use dyno_measure::{Failure, Fault, Side};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -21,9 +21,14 @@ const FRAME_BYTES: usize = 16_384;
 struct Counted {
     bytes: usize,
     ended: bool,
+    is_head: bool,
 }
 
 impl Body for Counted {
+    fn answers_head(&self) -> bool {
+        self.is_head
+    }
+
     fn part(&mut self, data: &[u8], last: bool) {
         assert!(!self.ended, "a part came after the last one");
         self.bytes += data.len();
@@ -114,6 +119,41 @@ fn a_response_that_stops_is_told_with_its_length() {
         late.to_string().ends_with("received 3 bytes, expected 5"),
         "{late}"
     );
+}
+
+#[test]
+fn data_where_a_response_has_no_content_is_the_servers_error() {
+    let length = [0x5c, 1, b'3'];
+    for (is_head, status, said) in [
+        (true, 0x88, "a response to HEAD has no body"),
+        (false, 0x89, "a response with status 204 has no body"),
+        (false, 0x8b, "a response with status 304 has no body"),
+    ] {
+        let heads = [vec![status], [&[status][..], &length].concat()];
+        let data = [&b""[..], b"abc"];
+        for (head, data) in heads.iter().flat_map(|head| data.map(|data| (head, data))) {
+            let mut session = session(0);
+            let body = Counted {
+                is_head,
+                ..Counted::default()
+            };
+            session.open(&request(), body);
+            session.feed(&frame(HEADERS, 4, 1, head)).expect("it is right");
+            session
+                .feed(&frame(DATA, 1, 1, data))
+                .expect("it concerns the stream alone");
+            let result = session.take(0).expect("it has ended").result;
+            // An empty frame that ends the stream is no content.
+            assert_eq!(result.is_ok(), data.is_empty(), "{said}: {result:?}");
+            if let Err(failure) = result {
+                assert_eq!(
+                    (failure.fault.side(), failure.fault),
+                    (Side::Server, Fault::ExcessData)
+                );
+                assert!(failure.to_string().contains(said), "{failure}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -193,6 +193,32 @@ fn data_on_an_idle_connection_is_excess() {
 }
 
 #[test]
+fn a_body_behind_a_response_without_one_is_told_as_such_and_on_its_connection_alone() {
+    const EMPTY: &[u8] = b"HTTP/1.1 204 None\r\n\r\n";
+    let connections = Cell::new(0);
+    let serve = move |stream: TcpStream| {
+        let mut peer = CipherPeer::accept(stream)?;
+        peer.receive()?;
+        connections.set(connections.get() + 1);
+        if connections.get() > 1 {
+            return peer.send(b"abc", 500);
+        }
+        peer.send(EMPTY, 500)?;
+        // The body comes after the next request.
+        peer.receive()?;
+        peer.send(&[&b"abc"[..], EMPTY].concat(), 500)
+    };
+    check(server(serve), keeping_alive(), |mut session| async move {
+        assert_eq!(session.get().await.0.expect("a response").status, 204);
+        let excess = session.get().await.0.expect_err("a body came");
+        assert_eq!(excess.fault, Fault::ExcessData);
+        assert!(excess.to_string().contains("status 204 has no body"), "{excess}");
+        let other = session.get().await.0.expect_err("no response");
+        assert_eq!(other.fault, Fault::MalformedHead);
+    });
+}
+
+#[test]
 fn a_connection_that_the_server_closed_while_it_was_idle_is_made_anew() {
     let serve = |stream: TcpStream| {
         let mut peer = CipherPeer::accept(stream)?;
