@@ -59,7 +59,7 @@ def reports() -> list[Report]:
 
 
 def loaded(report: Report) -> dict[str, Any]:
-    found = json.loads(document.ReportDocument(report).as_json())
+    found = json.loads(document.ReportDocument.of(report).as_json())
     assert isinstance(found, dict)
     return found
 
@@ -171,17 +171,17 @@ def test_hostile_text_is_no_markup_in_markdown() -> None:
 
 def test_a_report_on_paper_is_a_pdf_and_the_same_to_the_byte(report: Report) -> None:
     drawings = {figure.key: charts.svg(figure) for figure in report.figures}
-    made = pdf.pages(report, document.ReportDocument(report).as_json(), drawings)
+    made = pdf.pages(report, document.ReportDocument.of(report).as_json(), drawings)
     assert made.startswith(b"%PDF-")
     assert made.rstrip().endswith(b"%%EOF")
-    assert pdf.pages(report, document.ReportDocument(report).as_json(), drawings) == made
+    assert pdf.pages(report, document.ReportDocument.of(report).as_json(), drawings) == made
 
 
 @pytest.mark.parametrize("place", range(4))
 def test_what_there_is_of_a_partial_or_failed_experiment_goes_on_paper_too(place: int) -> None:
     built = reports()[place]
     drawings = {figure.key: charts.svg(figure) for figure in built.figures}
-    assert pdf.pages(built, document.ReportDocument(built).as_json(), drawings).startswith(b"%PDF-")
+    assert pdf.pages(built, document.ReportDocument.of(built).as_json(), drawings).startswith(b"%PDF-")
     assert markdown.text(built)
 
 

@@ -67,7 +67,7 @@ def test_what_differs_in_durability_stands_above_all_figures(report: Report) -> 
 def test_programs_and_who_reads_no_further_than_the_summary_see_it_too(report: Report) -> None:
     highest = next(said for said in report.summary.text if "Highest peak" in said)
     assert f"clients, {NONE}. Lowest peak: samba-strict, " in highest and f"clients, {EACH}." in highest
-    made = document.ReportDocument(report)
+    made = document.ReportDocument.of(report)
     assert [each.flush_outcome for each in made.configurations] == [EACH, NONE]
     strict, lax = made.configurations
     assert strict.flushes == strict.syncs != 0 and lax.flushes and lax.syncs == 0
@@ -86,7 +86,9 @@ def test_what_is_alike_or_not_known_is_not_called_different(
 ) -> None:
     shapes = {"a": FileShape(100), "b": FileShape(200, syncs_a_flush=syncs)}
     report = report_of(experiment(shapes))
-    assert {each.differs_in_durability for each in document.ReportDocument(report).comparisons} == {differs}
+    assert {each.differs_in_durability for each in document.ReportDocument.of(report).comparisons} == {
+        differs
+    }
     assert in_improvements(report, "differs_in_durability") == {cell}
     assert in_improvements(report, "part_of_a_pass") == {"yes", "no"}  # in the average, but not at the peak
     highest = next(said for said in report.summary.text if "Highest peak" in said)
@@ -504,7 +506,7 @@ def test_a_loss_in_power_cuts_outweighs_the_counts_of_syncs(
     cuts = [cuts_of(name, count) for name, count in zip("ab", lost, strict=True) if count is not None]
     source = experiment({"a": FileShape(100), "b": FileShape(200)})
     report = report_of(replace(source, power_cuts=cuts))
-    made = document.ReportDocument(report)
+    made = document.ReportDocument.of(report)
     assert {each.differs_in_durability for each in made.comparisons} == {differ}
     words = [f"{NOT_DURABLE}; by the counts: {EACH}" if count else EACH for count in lost]
     assert [each.flush_outcome for each in made.configurations] == words
@@ -520,7 +522,7 @@ def test_a_loss_in_power_cuts_is_a_difference_even_if_syncs_were_not_counted() -
     unknown = FileShape(100, syncs_a_flush=None)
     source = experiment({"a": unknown, "b": unknown})
     report = report_of(replace(source, power_cuts=[cuts_of("a", 0), cuts_of("b", 50)]))
-    assert {each.differs_in_durability for each in document.ReportDocument(report).comparisons} == {True}
+    assert {each.differs_in_durability for each in document.ReportDocument.of(report).comparisons} == {True}
     assert any(f"b: {NOT_DURABLE}; by the counts: not known" in said for said in report.warnings)
 
 

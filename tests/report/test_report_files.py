@@ -101,7 +101,7 @@ def test_what_passed_below_the_cache_stands_beside_each_level_in_every_form(repo
     at = curves.columns.index("below_cache_mbit_s_mean")
     [kept] = [row[at] for row in curves.rows if row[:2] == ("samba-lax", rows[0].clients)]
     assert kept == pytest.approx(mean)
-    point = document.ReportDocument(report).configurations[1].levels[2]
+    point = document.ReportDocument.of(report).configurations[1].levels[2]
     assert point.below_cache_mbit_s is not None and point.below_cache_mbit_s.mean == pytest.approx(mean)
     for view in (markdown.text(report), html.page(report, {key.key: "" for key in report.figures})):
         assert "Mbit/s below the cache" in view
@@ -130,7 +130,7 @@ def test_a_level_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it(
     assert any(note.startswith("P part of a pass: ") for note in table(aside, "improvements").notes)
     [claim] = [found.claim for found in aside.findings if found.topic == "Comparison"]
     assert "Clients had too little time to finish the workload in overall average, so" in claim
-    assert [row.part_of_a_pass for row in document.ReportDocument(aside).comparisons] == [True, False]
+    assert [row.part_of_a_pass for row in document.ReportDocument.of(aside).comparisons] == [True, False]
 
     at_peak = few_passes(source, {3}, "samba-strict")
     assert [row[3].marks for row in table(at_peak, "improvements").rows] == ["P", "P"]

@@ -192,9 +192,9 @@ def test_the_terminal_is_sent_no_control_but_our_colours(report: Report) -> None
 
 
 def test_json_and_csv_hold_texts_that_any_reader_takes(report: Report) -> None:
-    loaded = json.loads(document.ReportDocument(report).as_json())
+    loaded = json.loads(document.ReportDocument.of(report).as_json())
     assert loaded["warnings"]
-    assert not unsafe(document.ReportDocument(report).as_json().decode())
+    assert not unsafe(document.ReportDocument.of(report).as_json().decode())
     for table in report.raw:
         written = report_csv.text(table)
         assert not unsafe(written.replace("\r\n", "\n"))

@@ -169,7 +169,7 @@ def test_compare_and_its_documents_are_of_the_times_without_service() -> None:
 
 
 def test_the_document_has_what_each_outage_cost() -> None:
-    found = json.loads(document.ReportDocument(built(QUICK)).as_json())
+    found = json.loads(document.ReportDocument.of(built(QUICK)).as_json())
     jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
     outages = found["configurations"][1]["outages"]
     assert (outages["clients"], outages["never_back"], outages["went_on"]) == (72, 0, 0)

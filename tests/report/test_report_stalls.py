@@ -99,7 +99,7 @@ def test_fairness_to_clients_stands_in_the_summary_of_web_suites(report: Report)
 
 
 def test_programs_read_the_same_in_the_document(report: Report) -> None:
-    apache, nginx = document.ReportDocument(report).configurations
+    apache, nginx = document.ReportDocument.of(report).configurations
     assert [point.clients_starved for point in apache.levels] == [0, 0, 14, 0, 0]
     assert [point.stalled_seconds for point in nginx.levels] == [{}, {}, {}, {2: tuple(range(12, 22))}, {}]
     curves = next(table for table in report.raw if table.name == "curves")

@@ -426,7 +426,7 @@ def test_each_step_of_each_task_is_drawn_with_its_range_and_each_pair_with_its_i
 
 def test_the_document_has_the_times_of_each_step_and_who_leads(tmp_path: Path) -> None:
     with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
-        document = json.loads(ReportDocument(page_of(experiment)).as_json())
+        document = json.loads(ReportDocument.of(page_of(experiment)).as_json())
     first = document["steps"][0]
     assert (first["suite"], first["step"], first["leader"]) == ("etesting-2002-bonnie", "putc", "async")
     assert first["configurations"][0]["elapsed_s"]["mean"] == pytest.approx(4.008)

@@ -72,7 +72,7 @@ def shown(folder: Path) -> None:
         text.render(built, Console(file=io.StringIO(), width=120))
         html.page(built, {figure.key: "" for figure in built.figures})
         markdown.text(built).encode()
-        document.ReportDocument(built).as_json()
+        document.ReportDocument.of(built).as_json()
 
 
 @pytest.mark.timeout(LIMIT_S)

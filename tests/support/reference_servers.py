@@ -18,6 +18,14 @@ def start_http(documents: dict[str, bytes] | None = None, **options: Any) -> _na
     return HttpProcess(**fields).start(documents or {}, **other)
 
 
+def tls_of(authority: _native.Authority, key: str = "ecdsa-p256", **changed: Any) -> Any:
+    """Return the TLS options of a server with a new certificate, for `names`; `made`: further options of it."""
+    names, made = changed.pop("names", ["127.0.0.1"]), changed.pop("made", {})
+    certificate, private = authority.certify(key, names, **made)
+    versions = {"min_version": "1.2", "max_version": "1.3", "resumption": True}
+    return {"certificate": certificate, "key": private, **versions, **changed}
+
+
 def start_smb(files: dict[str, bytes] | None = None, **options: Any) -> _native.ReferenceSmbServer:
     fields, other = _parted(SmbProcess, options)
     return SmbProcess(**fields).start(files or {}, **other)

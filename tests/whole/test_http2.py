@@ -24,7 +24,7 @@ from serverdyno.servers.registry import DRIVERS, settings_types
 from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home, wait_until
-from support.reference_servers import start_http
+from support.reference_servers import start_http, tls_of
 
 LEVEL: dict[str, Any] = {
     "http_version": "2",
@@ -54,14 +54,7 @@ def reference(*, secure: bool, tmp_path: Path, **options: Any) -> Iterator[tuple
     """Run the reference server with HTTP/2; yield its URL, itself, and the file of its authority."""
     authority = _native.Authority()
     (tmp_path / "ca.pem").write_text(authority.pem)
-    certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
-    tls: Any = {
-        "certificate": certificate,
-        "key": key,
-        "min_version": "1.2",
-        "max_version": "1.3",
-        "resumption": True,
-    }
+    tls = tls_of(authority)
     server = start_http(http2=True, tls=tls if secure else None, **options)
     try:
         scheme = "https" if secure else "http"
@@ -172,14 +165,7 @@ def test_whole_bodies_come_in_all_sizes_and_buffers(tmp_path: Path) -> None:
 
 def test_a_server_that_speaks_no_http2_is_told_by_that_name(tmp_path: Path) -> None:
     authority = _native.Authority()
-    certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
-    tls: Any = {
-        "certificate": certificate,
-        "key": key,
-        "min_version": "1.2",
-        "max_version": "1.3",
-        "resumption": True,
-    }
+    tls = tls_of(authority)
     leaving = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.8, "threads": 1}
     for options, scheme in (({"tls": tls}, "https"), ({}, "http")):
         server = start_http(**options)

@@ -19,7 +19,7 @@ from serverdyno import _native, wording
 from serverdyno.store.experiment import Experiment
 from serverdyno.units import mbit_per_s
 from support.dyno_process import Home
-from support.reference_servers import start_http
+from support.reference_servers import start_http, tls_of
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 SHORT = ("--clients", "2", "--length", "0.5s")
@@ -154,14 +154,7 @@ def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Ho
     (tmp_path / "ca.pem").write_text(
         f"F\u0151tan\u00fas\u00edtv\u00e1ny\n===\n{authority.pem}", encoding="utf-8"
     )
-    certificate, key = authority.certify("rsa-2048", ["127.0.0.1"])
-    settings: Any = {
-        "certificate": certificate,
-        "key": key,
-        "min_version": "1.2",
-        "max_version": "1.3",
-        "resumption": True,
-    }
+    settings = tls_of(authority, "rsa-2048")
     server = start_http(body_bytes=100, tls=settings)
     url = f"https://127.0.0.1:{server.port}/"
     try:

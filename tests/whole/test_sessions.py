@@ -19,7 +19,7 @@ from serverdyno.plan.protocols import steps
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home
 from support.places import ROOT
-from support.reference_servers import start_http
+from support.reference_servers import start_http, tls_of
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 SHORT = ("--clients", "2", "--length", "0.5s")
@@ -109,14 +109,7 @@ def test_users_log_in_and_order_step_by_step_and_each_step_is_a_class(
 ) -> None:
     authority = _native.Authority()
     (tmp_path / "ca.pem").write_text(authority.pem)
-    certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
-    tls = {
-        "certificate": certificate,
-        "key": key,
-        "min_version": "1.2",
-        "max_version": "1.3",
-        "resumption": True,
-    }
+    tls = tls_of(authority)
     streams = 3 if http2 else 1
     how = ("--http2", "--streams", str(streams)) if http2 else ()
     trust = ("--ca-file", tmp_path / "ca.pem") if secure else ()

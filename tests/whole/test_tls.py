@@ -32,7 +32,7 @@ from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import DRIVERS, create, settings_types
 from serverdyno.servers.running import running
 from support.dyno_process import INSTALLED, PATIENCE_S
-from support.reference_servers import start_http
+from support.reference_servers import start_http, tls_of
 from support.teams import team_of
 
 ALL_IN_TIME: dict[str, Any] = {
@@ -60,17 +60,9 @@ def result_of(target: _native.Target, **level: Any) -> dict[str, Any]:
     return load.result()
 
 
-def tls(authority: _native.Authority, key: str = "ecdsa-p256", **changed: Any) -> Any:
-    certificate, private = authority.certify(
-        key, changed.pop("names", ["127.0.0.1"]), **changed.pop("made", {})
-    )
-    versions = {"min_version": "1.2", "max_version": "1.3", "resumption": True}
-    return {"certificate": certificate, "key": private, **versions, **changed}
-
-
 @contextmanager
 def reference(authority: _native.Authority, trust: Any = None, **options: Any) -> Iterator[_native.Target]:
-    settings = options.pop("tls", None) or tls(authority)
+    settings = options.pop("tls", None) or tls_of(authority)
     server = start_http(body_bytes=options.pop("body_bytes", 1024), tls=settings, **options)
     try:
         yield http_target(
@@ -129,7 +121,7 @@ def test_whole_bodies_come_over_every_version_and_key(
     authority: _native.Authority, key: str, version: str, keep_alive: bool
 ) -> None:
     offered = {"min_version": version, "max_version": version}
-    with reference(authority, tls=tls(authority, key), body_bytes=100_000) as target:
+    with reference(authority, tls=tls_of(authority, key), body_bytes=100_000) as target:
         result = result_of(target, keep_alive=keep_alive, tls=offered)
     assert not result["errors"]
     assert result["operations"] > 0
@@ -156,7 +148,7 @@ def test_records_are_put_together_whatever_the_buffer(
 
 
 def test_the_whole_document_tree_comes_over_tls_with_the_right_content(authority: _native.Authority) -> None:
-    settings = tls(authority)
+    settings = tls_of(authority)
     server = start_http(tls=settings)
     try:
         target = http_target(f"https://127.0.0.1:{server.port}/", trust=authorities(authority.pem))
@@ -186,7 +178,7 @@ def test_so_many_handshakes_resume_a_session_as_were_asked_for(
 def test_a_server_without_resumption_gives_full_handshakes_whatever_is_offered(
     authority: _native.Authority,
 ) -> None:
-    with reference(authority, tls=tls(authority, resumption=False)) as target:
+    with reference(authority, tls=tls_of(authority, resumption=False)) as target:
         result = result_of(target, keep_alive=False, tls={"resumption": 1.0})
     assert not result["errors"]
     assert not any(row["resumed"] for row in result["handshakes"])
@@ -357,7 +349,7 @@ def test_a_cipher_that_does_not_fit_is_counted_as_that(authority: _native.Author
     with openssl_server(tmp_path, authority, *arguments) as (port, _):
         target = http_target(f"https://127.0.0.1:{port}/", trust=authorities(authority.pem))
         assert only_fault(result_of(target, **LEAVING)) == ("server", "nothing_in_common")
-    with reference(authority, tls=tls(authority, max_version="1.2")) as target:
+    with reference(authority, tls=tls_of(authority, max_version="1.2")) as target:
         result = result_of(target, tls={"min_version": "1.3"}, **LEAVING)
         assert only_fault(result) == ("server", "nothing_in_common")
 
@@ -365,9 +357,9 @@ def test_a_cipher_that_does_not_fit_is_counted_as_that(authority: _native.Author
 def test_certificates_that_do_not_hold_are_counted_by_why(authority: _native.Authority) -> None:
     stranger = _native.Authority()
     for settings, expected in (
-        (tls(authority, made={"expired": True}), ("server", "certificate_expired")),
-        (tls(authority, names=["www.example"]), ("check", "wrong_certificate_name")),
-        (tls(stranger), ("check", "untrusted_certificate")),
+        (tls_of(authority, made={"expired": True}), ("server", "certificate_expired")),
+        (tls_of(authority, names=["www.example"]), ("check", "wrong_certificate_name")),
+        (tls_of(stranger), ("check", "untrusted_certificate")),
     ):
         with reference(authority, tls=settings) as target:
             assert only_fault(result_of(target, **LEAVING)) == expected

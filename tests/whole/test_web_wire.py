@@ -15,7 +15,7 @@ from serverdyno import _native
 from serverdyno.probes.host import tls_keys_logged
 from serverdyno.servers.running import running
 from support.dyno_process import INSTALLED, PATIENCE_S, Home
-from support.reference_servers import start_http
+from support.reference_servers import start_http, tls_of
 from support.wire import HTTP1, WRONG, captured, dissected, values
 
 KEY_LOG = "SSLKEYLOGFILE"
@@ -103,14 +103,7 @@ def test_keys_of_sessions_are_written_only_where_the_environment_asks_and_the_re
     assert not tls_keys_logged()
     authority = _native.Authority()
     (tmp_path / "ca.pem").write_text(authority.pem)
-    certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
-    tls: Any = {
-        "certificate": certificate,
-        "key": key,
-        "min_version": "1.2",
-        "max_version": "1.3",
-        "resumption": True,
-    }
+    tls = tls_of(authority)
     keys = tmp_path / "keys"
     server = start_http(body_bytes=100, tls=tls)
     options = ("--ca-file", tmp_path / "ca.pem", "--clients", "1", "--length", "0.5s")

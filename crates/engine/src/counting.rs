@@ -16,7 +16,7 @@ use crate::tally::{
 };
 use dyno_files::{Breaks, CallKind, Calls};
 use dyno_http::coding::Decoded;
-use dyno_http::{Handshake, Streams};
+use dyno_http::Handshake;
 use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
 use dyno_net::tls::Agreed as AgreedTls;
 use dyno_net::ReadyWork;
@@ -54,30 +54,12 @@ struct HandshakeCount {
     in_window: u64,
 }
 
-/// Counts of HTTP/2 streams, including repeated requests.
-#[derive(Debug, Clone, Copy, Default)]
-struct StreamCount {
-    opened: u64,
-    refused: u64,
-    above_goaway: u64,
-}
-
-impl StreamCount {
-    fn add(&mut self, streams: Streams) {
-        self.opened += u64::from(streams.opened);
-        self.refused += u64::from(streams.refused);
-        self.above_goaway += u64::from(streams.above_goaway);
-    }
-
-    /// Returns each count with its name in records.
-    fn by_name(&self) -> [(&'static str, u64); 3] {
-        [
-            ("HTTP/2 stream", self.opened),
-            ("HTTP/2 stream refused (REFUSED_STREAM)", self.refused),
-            ("HTTP/2 stream above GOAWAY", self.above_goaway),
-        ]
-    }
-}
+/// Names in records for counts of HTTP/2 streams, including repeated requests.
+const STREAMS: [&str; 3] = [
+    "HTTP/2 stream",
+    "HTTP/2 stream refused (REFUSED_STREAM)",
+    "HTTP/2 stream above GOAWAY",
+];
 
 /// Counts of a file client other than those of its operations.
 #[derive(Debug, Clone, Default)]
@@ -127,7 +109,7 @@ pub(crate) struct Tally {
     faults: Vec<FaultCount>,
     /// Usually one or two rows.
     handshakes: Vec<HandshakeCount>,
-    streams: StreamCount,
+    streams: [u64; STREAMS.len()],
     /// Number of sampled bodies by the result of decoding.
     decoded: [u64; Decoded::ALL.len()],
     live: Arc<Live>,
@@ -166,7 +148,7 @@ impl Tally {
             level,
             faults: Vec::new(),
             handshakes: Vec::new(),
-            streams: StreamCount::default(),
+            streams: Default::default(),
             decoded: Default::default(),
             live,
             bytes_in_total: 0,
@@ -204,16 +186,20 @@ impl Tally {
         let measured = self.window.phase(elapsed_ns) == Phase::Measured;
         self.ended_ns = elapsed_ns;
         self.level.outstanding_ns += self.window.overlap_ns(begun_ns, elapsed_ns);
-        self.level.generator.connections += u64::from(performed.connections);
-        self.streams.add(performed.streams);
-        if let Some(decoded) = performed.decoded {
+        self.level.generator.connections += u64::from(performed.cost.connections);
+        let streams = performed.cost.streams;
+        let opened = [streams.opened, streams.refused, streams.above_goaway];
+        for (sum, count) in self.streams.iter_mut().zip(opened) {
+            *sum += u64::from(count);
+        }
+        if let Some(decoded) = performed.cost.decoded {
             self.decoded[decoded as usize] += 1;
         }
-        self.level.generator.reconnects += u64::from(performed.reconnected);
-        if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
+        self.level.generator.reconnects += u64::from(performed.cost.reconnected);
+        if let Some(connect_ns) = performed.cost.connect_ns.filter(|_| measured) {
             self.level.connect_time.record(connect_ns);
         }
-        if let Some(handshake) = performed.handshake {
+        if let Some(handshake) = performed.cost.handshake {
             self.count_handshake(handshake, measured);
         }
         let closes_ns = self.window.closes_ns();
@@ -253,7 +239,7 @@ impl Tally {
 
     fn count_success(&mut self, client: usize, performed: &Performed, measured: bool, response_ns: u64) {
         self.level.operations_total += 1;
-        self.bytes_in_total += performed.bytes_in;
+        self.bytes_in_total += performed.cost.received_bytes;
         self.live
             .operations
             .store(self.level.operations_total, Ordering::Relaxed);
@@ -273,11 +259,11 @@ impl Tally {
         class.response_time.record(response_ns);
         let client = &mut self.level.by_client[client];
         client.operations += 1;
-        client.bytes_in += performed.bytes_in;
+        client.bytes_in += performed.cost.received_bytes;
         client.bytes_read += performed.bytes_read;
         client.bytes_written += performed.bytes_written;
-        self.level.bytes_in += performed.bytes_in;
-        self.level.bytes_out += performed.bytes_out;
+        self.level.bytes_in += performed.cost.received_bytes;
+        self.level.bytes_out += performed.cost.sent_bytes;
     }
 
     fn count_failure(
@@ -346,7 +332,7 @@ impl Tally {
         match performed.result {
             Ok(()) => {
                 second.operations += 1;
-                second.bytes_in += performed.bytes_in;
+                second.bytes_in += performed.cost.received_bytes;
             }
             Err(_) => second.errors += 1,
         }
@@ -486,7 +472,7 @@ impl Tally {
             .iter()
             .map(|decoded| decoded.name())
             .zip(self.decoded);
-        let requests = self.streams.by_name().into_iter().chain(decoded);
+        let requests = STREAMS.into_iter().zip(self.streams).chain(decoded);
         level
             .requests
             .extend(tallies(requests.filter(|(_, count)| *count > 0)));

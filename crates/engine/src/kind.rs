@@ -11,23 +11,23 @@ use crate::level::Level;
 use crate::problems::Problems;
 use crate::removal::Removal;
 use crate::workspaces::Workspaces;
+use dyno_http::Answer;
 use dyno_measure::Failure;
 use dyno_net::tls::Identity;
 use dyno_net::{BeforeLoad, TargetError};
 use dyno_workload::LoadFile;
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use std::fmt::{self, Debug};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// Data that is needed to open a target and is not recorded.
-#[derive(Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Default)]
 pub struct Secrets {
-    /// The user's consent token.
-    pub consent_token: Option<String>,
+    /// The user's consent token, and the bounds before load.
+    pub before_load: BeforeLoad,
     /// Password of the user in the target's section.
     pub password: Option<String>,
     /// Client certificate for servers that ask for one.
@@ -36,27 +36,6 @@ pub struct Secrets {
     pub ticket: Option<String>,
     /// ID and secret of an access key, and its session token. None: requests are anonymous.
     pub access_key: Option<(String, String, Option<String>)>,
-    /// Time limit for name look-up, connections and the request for consent; None: the default.
-    pub timeout_ns: Option<u64>,
-    /// Maximum rate of requests before load, the number of processes that ask at the same time (0: this one alone), and
-    /// of requests of others that come before the first one of this process.
-    pub max_rate_per_s: Option<f64>,
-    pub processes: usize,
-    pub turn: usize,
-}
-
-impl Secrets {
-    /// Returns what a target is opened with.
-    pub(crate) fn before_load(&self) -> BeforeLoad {
-        let usual = BeforeLoad::from(self.consent_token.as_deref());
-        BeforeLoad {
-            timeout_ns: self.timeout_ns.unwrap_or(usual.timeout_ns),
-            max_rate_per_s: self.max_rate_per_s,
-            processes: self.processes.max(1),
-            turn: self.turn,
-            ..usual
-        }
-    }
 }
 
 impl Debug for Secrets {
@@ -108,16 +87,6 @@ pub struct Look {
     /// Why the share cannot be used.
     pub why: Option<String>,
     pub advice: Option<String>,
-}
-
-/// Answer to a single GET outside of load.
-#[derive(Debug, Clone)]
-pub struct Answer {
-    pub status: u16,
-    pub server: Option<String>,
-    /// The body, or the beginning of a longer body.
-    pub body: Vec<u8>,
-    pub whole: bool,
 }
 
 /// A destination to which load may be sent.

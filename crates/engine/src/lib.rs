@@ -47,7 +47,7 @@ pub use client_rows::ClientTally;
 pub use failover_tally::{FailoverTally, OutageTally};
 pub use job::{FileJob, FileTask, GateKind, JobControl, JobFailure, JobLevels, JobStage, StepsSpec};
 pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
-pub use kind::{Answer, Look, Material, OpenError, Secrets};
+pub use kind::{Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};
 pub use open_tally::OpenTally;
 pub use prepared::{OpenTarget, PreparedLevel};

@@ -15,7 +15,7 @@ use merge::Merge;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use serde::Serialize;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -74,6 +74,7 @@ pub struct Snapshot {
 struct Shared {
     level: Arc<Level>,
     work: Arc<dyn Work>,
+    start: Arc<Start>,
     stop: AtomicBool,
     lives: Vec<Arc<Live>>,
 }
@@ -82,7 +83,6 @@ struct Shared {
 #[derive(Debug)]
 pub struct Load {
     shared: Arc<Shared>,
-    start: Arc<Start>,
     stall: StallWatch,
     parts: Receiver<Result<LevelTally, LoadError>>,
     missing_parts: usize,
@@ -107,15 +107,14 @@ impl Load {
         let shared = Arc::new(Shared {
             level: level.clone(),
             work: prepared.work().clone(),
+            start: Arc::new(Start::new(level.start, level.part.clients)),
             stop: AtomicBool::new(false),
             lives: (0..threads).map(|_| Arc::default()).collect(),
         });
-        let start = Arc::new(Start::new(level.start, level.part.clients));
         for number in 0..threads {
             let (shared, sender): (_, Sender<_>) = (shared.clone(), sender.clone());
-            let start = start.clone();
             std::thread::spawn(move || {
-                let part = run_engine_thread(&shared, number, start);
+                let part = run_engine_thread(&shared, number);
                 if part.is_err() {
                     // Stop if one thread fails: the level would not be the requested one.
                     shared.stop.store(true, Ordering::Relaxed);
@@ -128,9 +127,8 @@ impl Load {
         tally.generator.processes = 1;
         tally.client_cache = shared.work.client_cache();
         Ok(Self {
+            stall: StallWatch::begin(shared.start.clone(), level.window.length_ns),
             shared,
-            stall: StallWatch::begin(start.clone(), level.window.length_ns),
-            start,
             parts,
             missing_parts: threads,
             tally,
@@ -140,31 +138,29 @@ impl Load {
 
     /// Sets the start of a waiting level, on the monotonic clock.
     pub fn go(&self, start_ns: u64) {
-        self.start.go(start_ns);
+        self.shared.start.go(start_ns);
     }
 
     pub fn snapshot(&self) -> Snapshot {
-        let sum = |figure: fn(&Live) -> &std::sync::atomic::AtomicU64| -> u64 {
-            self.shared
-                .lives
+        let Shared {
+            level, start, lives, ..
+        } = &*self.shared;
+        let sum = |figure: fn(&Live) -> &AtomicU64| -> u64 {
+            lives
                 .iter()
                 .map(|live| figure(live).load(Ordering::Relaxed))
                 .sum()
         };
-        let elapsed_ns = self
-            .start
-            .ns()
-            .map_or(0, |start| monotonic_ns().saturating_sub(start));
+        let elapsed_ns = start.ns().map_or(0, |start| monotonic_ns().saturating_sub(start));
         Snapshot {
             elapsed_s: elapsed_ns as f64 / NS_PER_S as f64,
-            clients_prepared: self.start.arrived() as u64,
+            clients_prepared: start.arrived() as u64,
             operations: sum(|live| &live.operations),
             bytes_in: sum(|live| &live.bytes_in),
             bytes_moved: sum(|live| &live.bytes_moved),
             errors: sum(|live| &live.errors),
-            clients_active: (self.shared.level.part.clients as u64)
-                .saturating_sub(sum(|live| &live.clients_left)),
-            p99_ms: p99_ns(self.shared.lives.iter().map(|live| &live.response_times))
+            clients_active: (level.part.clients as u64).saturating_sub(sum(|live| &live.clients_left)),
+            p99_ms: p99_ns(lives.iter().map(|live| &live.response_times))
                 .map(|ns| ns as f64 * 1000.0 / NS_PER_S as f64),
         }
     }
@@ -192,7 +188,7 @@ impl Load {
             self.missing_parts -= 1;
         }
         self.tally.stopped = self.shared.stop.load(Ordering::Relaxed);
-        self.tally.started_unix_s = self.start.unix_s();
+        self.tally.started_unix_s = self.shared.start.unix_s();
         self.tally.generator.stalled_ns = self.stall.stalled_ns();
         true
     }
@@ -269,15 +265,11 @@ fn pin(shared: &Shared, number: usize) -> Result<(), LoadError> {
 }
 
 /// Runs from the first client's preparation to the last one's end.
-fn run_engine_thread(
-    shared: &Arc<Shared>,
-    number: usize,
-    start: Arc<Start>,
-) -> Result<LevelTally, LoadError> {
+fn run_engine_thread(shared: &Shared, number: usize) -> Result<LevelTally, LoadError> {
     pin(shared, number)?;
     wake_on_time()?;
     shared.work.enter()?;
-    let live = shared.lives[number].clone();
+    let (start, live) = (shared.start.clone(), shared.lives[number].clone());
     let thread = EngineThread::new(&shared.level, number, start, shared.work.classes(), live)?;
     shared.work.spawn_clients(&thread);
     thread.executor.spawn(meter(thread.clone()));

@@ -1,7 +1,6 @@
 //! The interface of a protocol: one operation at a time per client thread. Each protocol has its own file.
 
-use dyno_http::coding::Decoded;
-use dyno_http::{Handshake, Streams};
+use dyno_http::Exchange;
 use dyno_measure::Failure;
 use dyno_net::Executor;
 use dyno_workload::ClassId;
@@ -16,23 +15,9 @@ pub struct Performed {
     pub bytes_read: u64,
     /// Application bytes handed over for writing.
     pub bytes_written: u64,
-    /// All bytes received, as far as the protocol can see them.
-    pub bytes_in: u64,
-    /// All bytes sent.
-    pub bytes_out: u64,
-    /// Time from the intended start to the connection, if one was made.
-    pub connect_ns: Option<u64>,
-    /// Connections made for the operation. 0 if a session outlives its operations: its connections are counted with the
-    /// session.
-    pub connections: u32,
-    /// HTTP/2 streams opened for the operation.
-    pub streams: Streams,
-    /// The TLS handshake, if any.
-    pub handshake: Option<Handshake>,
-    /// Whether an idle connection was found closed and the operation was restarted.
-    pub reconnected: bool,
-    /// Result of decoding the body; None if the body was not in the sample.
-    pub decoded: Option<Decoded>,
+    /// All bytes, as far as the protocol can see them, and connections. The connections of a session that outlives its
+    /// operations are counted with the session.
+    pub cost: Exchange,
     /// Whether the session ended, and with it its state (open files).
     pub session_lost: bool,
 }

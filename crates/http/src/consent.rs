@@ -27,6 +27,7 @@ use dyno_net::tls::{can_be_certified, ClientOptions, Identity, TlsClient, Trust,
 use dyno_net::{is_loopback, name_and_port, resolve, BeforeLoad, Consent, TargetError};
 use dyno_net::{Dialer, Executor, Peer};
 use rustix::net::SocketAddrUnix;
+use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -35,7 +36,8 @@ const HTTPS_PORT: u16 = 443;
 const MAX_DOCUMENT_BYTES: usize = 4096;
 
 /// Which server certificates a target accepts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Trusting {
     /// Certificates signed by the system's authorities.
     #[default]

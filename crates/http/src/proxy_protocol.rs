@@ -2,6 +2,7 @@
 //! addresses. Source: HAProxy, proxy-protocol.txt, versions 1 and 2.
 
 use dyno_net::Preamble;
+use serde::Deserialize;
 use std::net::SocketAddr;
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -11,11 +12,13 @@ const TCP_OVER_IPV4: u8 = 0x11;
 const TCP_OVER_IPV6: u8 = 0x21;
 
 /// Protocol version that a server expects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum ProxyProtocol {
     /// Text format.
+    #[serde(rename = "v1")]
     Version1,
     /// Binary format.
+    #[serde(rename = "v2")]
     Version2,
 }
 

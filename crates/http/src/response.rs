@@ -61,10 +61,13 @@ pub enum Progress {
     Done,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum State {
+    #[default]
     Head,
-    Length { rest: u64 },
+    Length {
+        rest: u64,
+    },
     Chunked(ChunkState),
     UntilClose,
     Done,
@@ -124,7 +127,7 @@ enum Taken {
 }
 
 /// Parser state of one response. `reset` prepares it for the next.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ResponseReader {
     limits: Limits,
     state: State,
@@ -150,16 +153,7 @@ impl ResponseReader {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            state: State::Head,
-            head: None,
-            partial: Vec::new(),
-            parsed_bytes: 0,
-            received_bytes: 0,
-            body_bytes: 0,
-            interim_bytes: 0,
-            surplus: 0,
-            answers_head: false,
-            before: None,
+            ..Self::default()
         }
     }
 

@@ -1,7 +1,7 @@
 //! Python interface of jobs: levels on files that end when their work is done, on separate threads.
 
 use crate::data::{counted, to_python};
-use crate::load::poisoned;
+use crate::load::{poisoned, seconds};
 use crate::question::AnswerError;
 use crate::target::Target;
 use dyno_engine::{FileJob, JobControl, JobFailure, JobLevels, LevelTally, OpenTarget};
@@ -107,10 +107,6 @@ impl Job {
             None => Err(PyRuntimeError::new_err("the job has not ended")),
         }
     }
-}
-
-fn seconds(timeout_s: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(timeout_s).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Merges the tallies of a job's nodes per level. None for a level without tallies.

@@ -2,7 +2,7 @@
 
 use crate::data::{counted, to_python};
 use crate::files::{LoadFile, Workspaces};
-use crate::load::{poisoned, Load};
+use crate::load::{poisoned, seconds, Load};
 use crate::target::Target;
 use dyno_engine::{LevelSpec, LevelTally, Material};
 use dyno_measure::NS_PER_S;
@@ -10,7 +10,6 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use std::sync::Mutex;
-use std::time::Duration;
 
 const MAX_REMOVAL_S: f64 = 86_400.0;
 
@@ -103,8 +102,7 @@ impl Removal {
     }
 
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
-        let timeout = Duration::try_from_secs_f64(timeout_s)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let timeout = seconds(timeout_s)?;
         py.detach(|| Ok(self.inner.lock().map_err(poisoned)?.wait(timeout)))
     }
 

@@ -18,6 +18,10 @@ pub(crate) fn poisoned<T>(_: T) -> PyErr {
     PyRuntimeError::new_err("an earlier call on this level panicked")
 }
 
+pub(crate) fn seconds(timeout_s: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(timeout_s).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 fn load_error(error: &LoadError) -> PyErr {
     match error {
         LoadError::Running | LoadError::Lost => PyRuntimeError::new_err(error.to_string()),
@@ -55,8 +59,7 @@ impl Load {
     }
 
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
-        let timeout = Duration::try_from_secs_f64(timeout_s)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let timeout = seconds(timeout_s)?;
         py.detach(|| Ok(self.inner.lock().map_err(poisoned)?.wait(timeout)))
     }
 

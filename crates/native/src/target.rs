@@ -4,7 +4,7 @@ use crate::data::to_python;
 use crate::question::{answer_error, checked_timeout, in_slices, nanoseconds, os_error};
 use dyno_engine::{OpenError, OpenTarget, Secrets};
 use dyno_net::tls::Identity;
-use dyno_net::TargetError;
+use dyno_net::{BeforeLoad, TargetError};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
@@ -66,14 +66,16 @@ impl Target {
             serde_json::from_str(section).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let url = section["url"].as_str().unwrap_or_default().to_owned();
         let secrets = Secrets {
-            consent_token,
+            before_load: BeforeLoad {
+                token: consent_token,
+                timeout_ns: nanoseconds(timeout),
+                max_rate_per_s,
+                processes: processes.max(1),
+                turn,
+            },
             password,
             ticket,
             access_key,
-            timeout_ns: Some(nanoseconds(timeout)),
-            max_rate_per_s,
-            processes,
-            turn,
             identity: identity.map(|(certificate, key)| Identity { certificate, key }),
         };
         let protocol = protocol.to_owned();

@@ -18,6 +18,7 @@ use dyno_http::{Body, Connection, Exchange, Transport};
 use dyno_measure::{unix_s, Failure, Fault};
 use dyno_net::{Executor, Pace};
 use md5::{Digest, Md5};
+use serde::Deserialize;
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::rc::Rc;
@@ -27,7 +28,8 @@ pub const MOST_KEYS_PER_PAGE: u32 = 1000;
 pub const MOST_KEYS_PER_DELETE: usize = 1000;
 
 /// How a request protects the content of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Payload {
     /// The signature does not cover the content.
     Unsigned,

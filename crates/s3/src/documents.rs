@@ -1,7 +1,7 @@
 //! The XML documents of S3 responses, read as far as the client needs them.
 
 use crate::answer::{Answer, Tag};
-use crate::xml::{read, End, Malformed};
+use crate::xml::{read, Element, Malformed};
 
 /// Maximum number of entries of a page: S3's own limit is 1000.
 const MOST_ENTRIES: usize = 10_000;
@@ -47,121 +47,82 @@ pub struct Deleted {
 
 /// Reads a page of `ListObjectsV2`.
 pub(crate) fn page(document: &[u8]) -> Result<Page, Malformed> {
-    let mut page = Page::default();
-    let (mut key, mut bytes, mut tag) = (None, None, None);
-    let (mut truncated, mut next, mut is_list) = (false, None, false);
-    read(document, &mut |path, end| {
-        match (path, end) {
-            (["ListBucketResult", "Contents", "Key"], End::Text(text)) => key = Some(text.into_owned()),
-            (["ListBucketResult", "Contents", "Size"], End::Text(text)) => bytes = Some(number(&text)?),
-            (["ListBucketResult", "Contents", "ETag"], End::Text(text)) => {
-                tag = Some(Tag::of(text.as_bytes()))
-            }
-            (["ListBucketResult", "Contents"], _) => {
-                if page.entries.len() == MOST_ENTRIES {
-                    return Err(Malformed);
-                }
-                page.entries.push(Entry {
-                    key: key.take().ok_or(Malformed)?,
-                    bytes: bytes.take().ok_or(Malformed)?,
-                    tag: tag.take(),
-                });
-            }
-            (["ListBucketResult", "IsTruncated"], End::Text(text)) => truncated = boolean(&text)?,
-            (["ListBucketResult", "NextContinuationToken"], End::Text(text)) if !text.is_empty() => {
-                next = Some(text.into_owned());
-            }
-            (["ListBucketResult"], _) => is_list = true,
-            _ => {}
-        }
-        Ok(())
+    let list = rooted(document, "ListBucketResult")?;
+    let entries = entries(&list, "Contents", |entry| {
+        Some(Entry {
+            key: entry.text("Key")?.to_owned(),
+            bytes: number(entry.text("Size")?)?,
+            tag: entry.text("ETag").map(|tag| Tag::of(tag.as_bytes())),
+        })
     })?;
-    page.next = match (truncated, next) {
-        (true, None) => return Err(Malformed),
-        (true, next) => next,
-        (false, _) => None,
-    };
-    is_list.then_some(page).ok_or(Malformed)
+    let token = filled(&list, "NextContinuationToken");
+    let next = if is_truncated(&list)? { Some(token?) } else { None };
+    Ok(Page { entries, next })
 }
 
 /// Reads a page of `ListMultipartUploads`.
 pub(crate) fn uploads(document: &[u8]) -> Result<UploadsPage, Malformed> {
-    let mut page = UploadsPage::default();
-    let (mut key, mut upload, mut is_list) = (None, None, false);
-    let (mut truncated, mut next) = (false, Upload::default());
-    read(document, &mut |path, end| {
-        match (path, end) {
-            (["ListMultipartUploadsResult", "Upload", "Key"], End::Text(text)) => {
-                key = Some(text.into_owned())
-            }
-            (["ListMultipartUploadsResult", "Upload", "UploadId"], End::Text(text)) => {
-                upload = Some(text.into_owned());
-            }
-            (["ListMultipartUploadsResult", "Upload"], _) => {
-                if page.uploads.len() == MOST_ENTRIES {
-                    return Err(Malformed);
-                }
-                let pair = (key.take().ok_or(Malformed)?, upload.take().ok_or(Malformed)?);
-                page.uploads.push(pair);
-            }
-            (["ListMultipartUploadsResult", "IsTruncated"], End::Text(text)) => {
-                truncated = boolean(&text)?;
-            }
-            (["ListMultipartUploadsResult", "NextKeyMarker"], End::Text(text)) => next.0 = text.into_owned(),
-            (["ListMultipartUploadsResult", "NextUploadIdMarker"], End::Text(text)) => {
-                next.1 = text.into_owned();
-            }
-            (["ListMultipartUploadsResult"], _) => is_list = true,
-            _ => {}
-        }
-        Ok(())
+    let list = rooted(document, "ListMultipartUploadsResult")?;
+    let uploads = entries(&list, "Upload", |entry| {
+        Some((entry.text("Key")?.to_owned(), entry.text("UploadId")?.to_owned()))
     })?;
-    page.next = match (truncated, next.0.is_empty()) {
-        (true, true) => return Err(Malformed),
-        (true, false) => Some(next),
-        (false, _) => None,
-    };
-    is_list.then_some(page).ok_or(Malformed)
+    let mut next = None;
+    if is_truncated(&list)? {
+        let upload = list.text("NextUploadIdMarker").unwrap_or_default();
+        next = Some((filled(&list, "NextKeyMarker")?, upload.to_owned()));
+    }
+    Ok(UploadsPage { uploads, next })
 }
 
 /// Reads the result of `DeleteObjects`.
 pub(crate) fn deleted(document: &[u8]) -> Result<Deleted, Malformed> {
-    let mut deleted = Deleted::default();
-    let mut is_result = false;
-    read(document, &mut |path, end| {
-        match (path, end) {
-            (["DeleteResult", "Error", "Code"], End::Text(code)) => {
-                deleted.code.get_or_insert_with(|| code.into_owned());
-            }
-            (["DeleteResult", "Error", "Message"], End::Text(text)) => {
-                deleted.message.get_or_insert_with(|| text.into_owned());
-            }
-            (["DeleteResult", "Error"], _) => deleted.failed += 1,
-            (["DeleteResult"], _) => is_result = true,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    is_result.then_some(deleted).ok_or(Malformed)
+    let result = rooted(document, "DeleteResult")?;
+    let first = |name| Some(result.all("Error").find_map(|error| error.text(name))?.to_owned());
+    Ok(Deleted {
+        failed: result.all("Error").count(),
+        code: first("Code"),
+        message: first("Message"),
+    })
+}
+
+/// Reads a document whose root has a name.
+fn rooted<'a>(document: &'a [u8], name: &str) -> Result<Element<'a>, Malformed> {
+    read(document).and_then(|root| (root.name == name).then_some(root).ok_or(Malformed))
+}
+
+/// Reads the entries of a page.
+fn entries<'a, E>(
+    list: &Element<'a>,
+    name: &'static str,
+    entry: impl Fn(&Element<'a>) -> Option<E>,
+) -> Result<Vec<E>, Malformed> {
+    if list.all(name).count() > MOST_ENTRIES {
+        return Err(Malformed);
+    }
+    list.all(name).map(entry).collect::<Option<_>>().ok_or(Malformed)
+}
+
+fn is_truncated(list: &Element<'_>) -> Result<bool, Malformed> {
+    match list.text("IsTruncated").map(str::trim_ascii) {
+        Some("true") => Ok(true),
+        Some("false") | None => Ok(false),
+        Some(_) => Err(Malformed),
+    }
+}
+
+/// Returns a text of a document that is not empty.
+fn filled<'a>(root: &Element<'a>, name: &'a str) -> Result<String, Malformed> {
+    let text = root.text(name).filter(|text| !text.is_empty());
+    text.map(str::to_owned).ok_or(Malformed)
 }
 
 /// Reads one text of a result. Servers name the root differently, so only an error's root is refused.
 fn text_of_result(document: &[u8], name: &str) -> Result<String, Malformed> {
-    text_of(document, |root| root != "Error", name)
-}
-
-/// Reads one text of a document whose root is `right`.
-fn text_of(document: &[u8], right: impl Fn(&str) -> bool, name: &str) -> Result<String, Malformed> {
-    let mut found = None;
-    read(document, &mut |path, end| {
-        if let ([first, second], End::Text(text)) = (path, end) {
-            if right(first) && *second == name {
-                found = Some(text.into_owned());
-            }
-        }
-        Ok(())
-    })?;
-    found.filter(|text| !text.is_empty()).ok_or(Malformed)
+    let root = read(document)?;
+    if root.name == "Error" {
+        return Err(Malformed);
+    }
+    filled(&root, name)
 }
 
 /// Reads the identity of a new multipart upload.
@@ -181,28 +142,21 @@ pub(crate) fn copied(document: &[u8]) -> Result<Tag, Malformed> {
 
 /// Returns whether a bucket keeps versions of its objects, or has kept some.
 pub(crate) fn versioning(document: &[u8]) -> Result<bool, Malformed> {
-    let (mut is_answer, mut keeps) = (false, false);
-    read(document, &mut |path, end| {
-        match (path, end) {
-            (["VersioningConfiguration", "Status"], End::Text(text)) => {
-                keeps = matches!(text.trim_ascii(), "Enabled" | "Suspended");
-            }
-            (["VersioningConfiguration"], _) => is_answer = true,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    is_answer.then_some(keeps).ok_or(Malformed)
+    let status = rooted(document, "VersioningConfiguration")?;
+    let status = status.text("Status").map(str::trim_ascii);
+    Ok(matches!(status, Some("Enabled" | "Suspended")))
 }
 
 /// Returns the code of an error; None: the document is not an error.
 pub(crate) fn error_code(document: &[u8]) -> Option<String> {
-    text_of(document, |root| root == "Error", "Code").ok()
+    error_text(document, "Code")
 }
 
 /// Returns another text of an error: `Message` or `Region`.
 pub(crate) fn error_text(document: &[u8], name: &str) -> Option<String> {
-    text_of(document, |root| root == "Error", name).ok()
+    rooted(document, "Error")
+        .and_then(|error| filled(&error, name))
+        .ok()
 }
 
 /// Returns what the server says about an error, besides its status and code.
@@ -229,18 +183,10 @@ pub(crate) fn cause(answer: &Answer, code: Option<&str>) -> Option<String> {
     }
 }
 
-fn number(text: &str) -> Result<u64, Malformed> {
+fn number(text: &str) -> Option<u64> {
     let text = text.trim_ascii();
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| digits).ok_or(Malformed)
-}
-
-fn boolean(text: &str) -> Result<bool, Malformed> {
-    match text.trim_ascii() {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err(Malformed),
-    }
+    text.parse().ok().filter(|_| digits)
 }
 
 /// Parses the same bytes as each kind of document, for the fuzz target. Returns the results.

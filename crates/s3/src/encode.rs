@@ -1,5 +1,7 @@
 //! Percent-encoding of paths and queries, as Signature Version 4 requires.
 
+use std::io::Write;
+
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 const LOWER_HEX: &[u8; 16] = b"0123456789abcdef";
 
@@ -28,18 +30,8 @@ pub(crate) fn hex(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// Appends a number in decimal.
 pub(crate) fn decimal(number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut place = digits.len();
-    let mut rest = number;
-    loop {
-        place -= 1;
-        digits[place] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend(&digits[place..]);
+    let written = write!(out, "{number}");
+    debug_assert!(written.is_ok(), "writing to a vector can't fail");
 }
 
 /// Escapes `text` for XML.

@@ -16,9 +16,10 @@ use dyno_http::{PlainTcp, TlsOverTcp, Transport, Trusting};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::tls::{can_be_certified, ClientOptions, TlsClient, Version, Versions};
 use dyno_net::{
-    is_loopback, name_and_port, resolve, system_failure, unescaped, BeforeLoad, Consent, Dialer, Document,
+    is_loopback, name_and_port, resolve, run_alone, unescaped, BeforeLoad, Consent, Dialer, Document,
     Executor, Pace, TargetError,
 };
+use serde::Deserialize;
 use std::cell::RefCell;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -34,7 +35,8 @@ const MOST_PAGES: usize = 64;
 const MOST_PREFIX_BYTES: usize = 512;
 
 /// Where a request names the bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Addressing {
     /// The bucket name is the first path segment (path style).
     Path,
@@ -230,16 +232,9 @@ impl S3Target {
         deadline_ns: u64,
         ask: impl FnOnce(AnyClient) -> F,
     ) -> Result<D, Failure> {
-        let executor = Executor::new().map_err(system_failure)?;
-        let slot = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
-        let client = self.client(&executor, deadline_ns.saturating_sub(monotonic_ns()));
-        let (answered, asking) = (slot.clone(), ask(client));
-        executor.spawn(async move {
-            let answer = asking.await;
-            *answered.borrow_mut() = answer;
-        });
-        executor.run(|| false).map_err(system_failure)?;
-        slot.replace(Err(Fault::ResponseTimeout.into()))
+        run_alone(deadline_ns, |executor| {
+            ask(self.client(executor, deadline_ns.saturating_sub(monotonic_ns())))
+        })
     }
 
     /// Makes the shared state of clients on `executor`, which connect with `dialer`.

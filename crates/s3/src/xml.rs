@@ -15,20 +15,29 @@ const MOST_TEXT_BYTES: usize = 16 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// End of an element.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End<'a> {
-    /// An element without child elements, and its text.
-    Text(Cow<'a, str>),
-    /// An element with child elements.
-    Elements,
+#[derive(Debug, Default)]
+pub(crate) struct Element<'a> {
+    pub(crate) name: &'a str,
+    /// Meaningful only without child elements.
+    text: Cow<'a, str>,
+    elements: Vec<Element<'a>>,
 }
 
-/// Calls `take` at the end of each element, with the names from the root to the element.
-pub(crate) fn read<'a>(
-    document: &'a [u8],
-    take: &mut impl FnMut(&[&'a str], End<'a>) -> Result<(), Malformed>,
-) -> Result<(), Malformed> {
+impl<'a> Element<'a> {
+    /// Returns its child elements with a name.
+    pub(crate) fn all(&self, name: &'a str) -> impl Iterator<Item = &Element<'a>> {
+        self.elements.iter().filter(move |element| element.name == name)
+    }
+
+    /// Returns the text of its last child element with a name and without child elements.
+    pub(crate) fn text(&self, name: &'a str) -> Option<&str> {
+        let texts = self.all(name).filter(|element| element.elements.is_empty());
+        texts.last().map(|element| &*element.text)
+    }
+}
+
+/// Returns the root element.
+pub(crate) fn read(document: &[u8]) -> Result<Element<'_>, Malformed> {
     let mut rest = std::str::from_utf8(document).map_err(|_| Malformed)?;
     rest = rest.strip_prefix('\u{feff}').unwrap_or(rest);
     let mut place = Place::default();
@@ -45,41 +54,30 @@ pub(crate) fn read<'a>(
             after
         } else if let Some(after) = rest.strip_prefix('/') {
             let (name, after) = after.split_once('>').ok_or(Malformed)?;
-            place.close(name.trim_end(), take)?;
+            place.close(name.trim_end())?;
             after
         } else {
             let (tag, after) = open_tag(rest)?;
-            place.open(tag, take)?;
+            place.open(tag)?;
             after
         };
     }
     place.add_text(rest)?;
-    if place.ended {
-        Ok(())
-    } else {
-        Err(Malformed)
-    }
+    place.root.ok_or(Malformed)
 }
 
 /// The reader's position in a document.
 #[derive(Default)]
 struct Place<'a> {
-    /// Names of the open elements.
-    path: Vec<&'a str>,
-    /// Text of the innermost element so far.
-    text: Cow<'a, str>,
-    has_elements: bool,
-    /// Whether the root has ended.
-    ended: bool,
+    /// The open elements.
+    path: Vec<Element<'a>>,
+    /// Once it has ended.
+    root: Option<Element<'a>>,
 }
 
 impl<'a> Place<'a> {
-    fn open(
-        &mut self,
-        tag: &'a str,
-        take: &mut impl FnMut(&[&'a str], End<'a>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
-        if self.ended || self.path.len() == MOST_DEPTH {
+    fn open(&mut self, tag: &'a str) -> Result<(), Malformed> {
+        if self.root.is_some() || self.path.len() == MOST_DEPTH {
             return Err(Malformed);
         }
         let (tag, is_empty) = match tag.strip_suffix('/') {
@@ -87,46 +85,42 @@ impl<'a> Place<'a> {
             None => (tag, false),
         };
         let name = tag.split_ascii_whitespace().next().ok_or(Malformed)?;
-        self.path.push(local(name)?);
-        self.text = Cow::Borrowed("");
-        self.has_elements = false;
+        self.path.push(Element {
+            name: local(name)?,
+            ..Element::default()
+        });
         if is_empty {
-            self.close(name, take)?;
+            self.close(name)?;
         }
         Ok(())
     }
 
-    fn close(
-        &mut self,
-        name: &'a str,
-        take: &mut impl FnMut(&[&'a str], End<'a>) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
-        if *self.path.last().ok_or(Malformed)? != local(name)? {
+    fn close(&mut self, name: &'a str) -> Result<(), Malformed> {
+        let ended = self.path.pop().ok_or(Malformed)?;
+        if ended.name != local(name)? {
             return Err(Malformed);
         }
-        let text = std::mem::take(&mut self.text);
-        let end = if self.has_elements {
-            End::Elements
-        } else {
-            End::Text(text)
-        };
-        take(&self.path, end)?;
-        self.has_elements = true;
-        self.path.pop();
-        self.ended = self.path.is_empty();
+        match self.path.last_mut() {
+            Some(parent) => parent.elements.push(ended),
+            None => self.root = Some(ended),
+        }
         Ok(())
     }
 
     fn add_text(&mut self, more: &'a str) -> Result<(), Malformed> {
-        add_text(&mut self.text, more, self.path.is_empty())
+        match self.path.last_mut() {
+            Some(element) => add_text(&mut element.text, more),
+            None => more.trim_ascii().is_empty().then_some(()).ok_or(Malformed),
+        }
     }
 
     /// Adds text without references.
     fn add_raw(&mut self, raw: &str) -> Result<(), Malformed> {
-        if self.path.is_empty() || self.text.len() + raw.len() > MOST_TEXT_BYTES {
+        let text = &mut self.path.last_mut().ok_or(Malformed)?.text;
+        if text.len() + raw.len() > MOST_TEXT_BYTES {
             return Err(Malformed);
         }
-        self.text.to_mut().push_str(raw);
+        text.to_mut().push_str(raw);
         Ok(())
     }
 }
@@ -154,11 +148,8 @@ fn open_tag(text: &str) -> Result<(&str, &str), Malformed> {
     Err(Malformed)
 }
 
-/// Appends text with its references resolved. `outside`: only white space is allowed there.
-fn add_text<'a>(text: &mut Cow<'a, str>, more: &'a str, outside: bool) -> Result<(), Malformed> {
-    if outside {
-        return more.trim_ascii().is_empty().then_some(()).ok_or(Malformed);
-    }
+/// Appends text with its references resolved.
+fn add_text<'a>(text: &mut Cow<'a, str>, more: &'a str) -> Result<(), Malformed> {
     if text.len() + more.len() > MOST_TEXT_BYTES {
         return Err(Malformed);
     }
@@ -204,26 +195,20 @@ fn character(reference: &str) -> Result<char, Malformed> {
 mod tests {
     use super::*;
 
-    fn ends(document: &str) -> Result<Vec<String>, Malformed> {
-        let mut found = Vec::new();
-        read(document.as_bytes(), &mut |path, end| {
-            found.push(match end {
-                End::Text(text) => format!("{}={text}", path.join("/")),
-                End::Elements => path.join("/"),
-            });
-            Ok(())
-        })?;
-        Ok(found)
+    fn shown(element: &Element) -> String {
+        if element.elements.is_empty() {
+            return format!("{}={}", element.name, element.text);
+        }
+        let inside: Vec<String> = element.elements.iter().map(shown).collect();
+        format!("{}({})", element.name, inside.join(" "))
     }
 
     #[test]
     fn elements_end_with_their_text_and_references_are_resolved() {
         let document = "\u{feff}<?xml version=\"1.0\"?>\n<a xmlns='http://x/>'><!-- <no> --><b>1&lt;&#34;&#x41;&amp;</b> <c/>\
                         <p:d x=\"/\"><e><![CDATA[<&>]]>!</e></p:d ></a>\n";
-        assert_eq!(
-            ends(document).expect("XML"),
-            ["a/b=1<\"A&", "a/c=", "a/d/e=<&>!", "a/d", "a"]
-        );
+        let root = read(document.as_bytes()).expect("XML");
+        assert_eq!(shown(&root), "a(b=1<\"A& c= d(e=<&>!))");
     }
 
     #[test]
@@ -251,8 +236,8 @@ mod tests {
             &long,
             &name,
         ] {
-            assert_eq!(ends(document), Err(Malformed), "{document:.60}");
+            assert!(read(document.as_bytes()).is_err(), "{document:.60}");
         }
-        assert!(ends(&("<a>".repeat(8) + &"</a>".repeat(8))).is_ok());
+        assert!(read(("<a>".repeat(8) + &"</a>".repeat(8)).as_bytes()).is_ok());
     }
 }

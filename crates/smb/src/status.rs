@@ -1,5 +1,6 @@
 //! Interpretation of NTSTATUS values (MS-ERREF 2.3.1) for a client of a file server.
 
+pub use crate::ntstatus::NtStatus;
 pub(crate) use crate::ntstatus::*;
 use dyno_measure::{Failure, Fault, ProtocolStatus};
 

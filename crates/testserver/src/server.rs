@@ -201,6 +201,36 @@ pub(crate) fn new<S: Service>(options: &S::Options) -> io::Result<S> {
     }
 }
 
+/// Starts threads, each with its own listener at the port that the first one gets. `serving` returns what serves the
+/// connections of one thread.
+pub(crate) fn start_each<S, T>(
+    threads: &mut Threads,
+    (name, count): (&str, usize),
+    mut address: SocketAddr,
+    serving: impl Fn(Executor, usize) -> S + Clone + Send + 'static,
+) -> io::Result<SocketAddr>
+where
+    S: Fn(Socket) -> T + 'static,
+    T: Future<Output = ()> + 'static,
+{
+    for number in 0..count {
+        let serving = serving.clone();
+        let set_up = move || {
+            let executor = Executor::new()?;
+            let listener = Listener::bind(&executor, address, count > 1)?;
+            let address = listener.address()?;
+            Ok(((executor, listener), address))
+        };
+        let work = move |(executor, listener): (Executor, _), stopping: &_| {
+            let serve = serving(executor.clone(), number);
+            executor.spawn(accept(listener, executor.clone(), serve));
+            run(&executor, stopping);
+        };
+        address = threads.start((name, number), &[], set_up, work)?;
+    }
+    Ok(address)
+}
+
 /// Serves every new connection in its own task, forever.
 pub(crate) async fn accept<T: Future<Output = ()> + 'static>(
     listener: Listener,

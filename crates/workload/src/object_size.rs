@@ -4,9 +4,11 @@
 //! same on every machine. Those of a library's `exp` and `ln` are not.
 
 use crate::random::RandomStream;
+use serde::Deserialize;
 
 /// Distribution of the sizes of objects.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ObjectSize {
     /// All objects have this many bytes.
     Fixed(u64),

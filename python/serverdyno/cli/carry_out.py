@@ -202,7 +202,7 @@ def show_and_write(
             say(Console(stderr=True), problem)
         return None
     if as_json:
-        typer.echo(ReportDocument(built).as_json(), nl=False)
+        typer.echo(ReportDocument.of(built).as_json(), nl=False)
     else:
         text.render(built, out)
     if not page:

@@ -1,6 +1,7 @@
 //! Tests which operations a tally counts.
 
 use super::*;
+use dyno_http::Exchange;
 use dyno_workload::ClassId;
 
 const WINDOW: Window = Window {
@@ -15,14 +16,13 @@ fn ended(result: Result<(), Failure>) -> Performed {
         result,
         bytes_read: 10,
         bytes_written: 7,
-        bytes_in: 100,
-        bytes_out: 50,
-        connect_ns: Some(5),
-        connections: 1,
-        handshake: None,
-        streams: Streams::default(),
-        decoded: None,
-        reconnected: false,
+        cost: Exchange {
+            received_bytes: 100,
+            sent_bytes: 50,
+            connect_ns: Some(5),
+            connections: 1,
+            ..Exchange::default()
+        },
         session_lost: false,
     }
 }

@@ -10,7 +10,7 @@ use crate::sampling::Sampling;
 use dyno_files::{
     Ask, Breaks, Call, Calls, FileClient, Files, Handle, KeptHandles, Open, Reply, Stability, Traffic,
 };
-use dyno_http::Streams;
+use dyno_http::Exchange;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::Executor;
 use dyno_workload::{content_of, Block, FileAction, FileOp, Ledger, PathId, Presence, Slot, Writing};
@@ -531,15 +531,10 @@ impl<S: Sessions> Protocol for FilesClient<S> {
             class: op.class,
             bytes_read: moved.read,
             bytes_written: moved.written,
-            bytes_in: since(after, before, |traffic| traffic.bytes_in),
-            bytes_out: since(after, before, |traffic| traffic.bytes_out),
-            connect_ns,
-            // Sessions begin before the first operation and end after the last, so connections are counted elsewhere.
-            connections: 0,
-            handshake: None,
-            streams: Streams::default(),
-            decoded: None,
-            reconnected: false,
+            cost: Exchange {
+                connect_ns,
+                ..moved_since(before, after)
+            },
             session_lost: self.lost,
             result,
         }
@@ -552,6 +547,12 @@ impl<S: Sessions> Protocol for FilesClient<S> {
     }
 }
 
-fn since(after: Traffic, before: Traffic, figure: fn(&Traffic) -> u64) -> u64 {
-    figure(&after).saturating_sub(figure(&before))
+/// Returns the traffic between two counts. Sessions begin before the first operation and end after the last, so their
+/// connections are counted elsewhere.
+fn moved_since(before: Traffic, after: Traffic) -> Exchange {
+    Exchange {
+        received_bytes: after.bytes_in.saturating_sub(before.bytes_in),
+        sent_bytes: after.bytes_out.saturating_sub(before.bytes_out),
+        ..Exchange::default()
+    }
 }

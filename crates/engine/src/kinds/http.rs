@@ -1,12 +1,12 @@
 //! HTTP as a kind of work: document sections and target. `web/` has the work.
 
-use crate::kind::{Answer, Material, OpenError, Secrets, Sections, Target, Work};
+use crate::kind::{Material, OpenError, Secrets, Sections, Target, Work};
 use crate::level::Level;
 use crate::problems::{Problems, CONTRADICTS};
 use crate::web::{Stated, StepSection, Targets, Tls, WebClientOptions, WebWork, WebWorkload};
 use base64::prelude::{Engine, BASE64_STANDARD};
 use dyno_http::h2::BY_ALPN;
-use dyno_http::{ConnectTo, Limits, Opening, ProxyProtocol, Shape, Trusting, Version};
+use dyno_http::{Answer, ConnectTo, Limits, Opening, ProxyProtocol, Shape, Trusting, Version};
 use dyno_measure::Failure;
 use dyno_net::tls::{key_log_problem, ClientOptions, TlsClient, Version as TlsVersion, Versions};
 use dyno_workload::Shares;
@@ -20,29 +20,13 @@ struct TargetSection {
     url: String,
     /// URL of the same server over TLS, in addition to a target without TLS.
     secure_url: Option<String>,
-    trust: TrustSection,
+    trust: Trusting,
     /// IP address or Unix socket to connect to instead of the URL's host.
     connect_to: Option<String>,
     /// PROXY protocol header that each connection sends first.
-    proxy_protocol: Option<ProxyProtocolName>,
+    proxy_protocol: Option<ProxyProtocol>,
     /// Version for load and for the consent request.
     version: VersionName,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ProxyProtocolName {
-    V1,
-    V2,
-}
-
-impl From<ProxyProtocolName> for ProxyProtocol {
-    fn from(name: ProxyProtocolName) -> Self {
-        match name {
-            ProxyProtocolName::V1 => Self::Version1,
-            ProxyProtocolName::V2 => Self::Version2,
-        }
-    }
 }
 
 impl TargetSection {
@@ -64,16 +48,6 @@ impl TargetSection {
         );
         address.map(ConnectTo::Address)
     }
-}
-
-/// Accepted certificates for an `https` URL.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum TrustSection {
-    System,
-    Anybody,
-    /// Certificates signed by the authorities in this PEM text.
-    Authorities(String),
 }
 
 #[derive(Deserialize)]
@@ -252,18 +226,15 @@ pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>
         .and_then(|section| section.connect_to(&mut problems));
     let section = problems.none_or(section).map_err(OpenError::Section)?;
     let opening = Opening {
-        trusting: match section.trust {
-            TrustSection::System => Trusting::System,
-            TrustSection::Anybody => Trusting::Anybody,
-            TrustSection::Authorities(pem) => Trusting::Authorities(pem),
-        },
+        trusting: section.trust,
         connect_to,
-        proxy_protocol: section.proxy_protocol.map(ProxyProtocol::from),
+        proxy_protocol: section.proxy_protocol,
         identity: secrets.identity.clone(),
         http2: matches!(section.version, VersionName::Http2),
     };
-    let open =
-        |url: &str| dyno_http::Target::open(url, secrets.before_load(), &opening).map_err(OpenError::Target);
+    let open = |url: &str| {
+        dyno_http::Target::open(url, secrets.before_load.clone(), &opening).map_err(OpenError::Target)
+    };
     let target = open(&section.url)?;
     let secure = section.secure_url.as_deref().map(open).transpose()?;
     let speaks = |target: &dyno_http::Target| target.trust().is_some();
@@ -343,13 +314,7 @@ impl Target for HttpTarget {
     }
 
     fn get(&self, path: &str, deadline_ns: u64, most_bytes: usize) -> Option<Result<Answer, Failure>> {
-        let answer = self.target.get(path, deadline_ns, most_bytes);
-        Some(answer.map(|answer| Answer {
-            status: answer.status,
-            server: answer.server,
-            body: answer.body,
-            whole: answer.whole,
-        }))
+        Some(self.target.get(path, deadline_ns, most_bytes))
     }
 
     fn connect(&self, deadline_ns: u64) -> Result<(), Failure> {

@@ -64,7 +64,7 @@ pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>
         section.shares,
         options,
         section.network_namespace.as_deref(),
-        secrets.before_load(),
+        secrets.before_load.clone(),
     );
     Ok(Box::new(target.map_err(OpenError::Target)?))
 }

@@ -8,7 +8,7 @@ use crate::level::Level;
 use crate::problems::Problems;
 use crate::protocol::{Performed, Protocol};
 use crate::spec::nanoseconds;
-use dyno_http::Streams;
+use dyno_http::Exchange;
 use dyno_net::Executor;
 use dyno_workload::{ClassId, Outcome, Workload};
 use serde::Deserialize;
@@ -168,14 +168,7 @@ impl Protocol for NullClient {
             result: Ok(()),
             bytes_read: 0,
             bytes_written: 0,
-            bytes_in: 0,
-            bytes_out: 0,
-            connect_ns: None,
-            connections: 0,
-            handshake: None,
-            streams: Streams::default(),
-            decoded: None,
-            reconnected: false,
+            cost: Exchange::default(),
             session_lost: false,
         }
     }

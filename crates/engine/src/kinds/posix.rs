@@ -28,7 +28,7 @@ pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>
         direct: section.direct,
         flush: section.flush,
     };
-    let target = DirectoryTarget::open_url(&section.url, options, secrets.consent_token.as_deref());
+    let target = DirectoryTarget::open_url(&section.url, options, secrets.before_load.token.as_deref());
     Ok(Box::new(target.map_err(OpenError::Target)?))
 }
 

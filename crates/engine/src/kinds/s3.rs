@@ -26,21 +26,6 @@ const MOST_OBJECTS: u32 = 1_000_000;
 const MOST_LISTED_SIZES: usize = 1000;
 
 #[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum AddressingName {
-    Path,
-    Virtual,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum PayloadName {
-    Unsigned,
-    Signed,
-    Chunked,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ChecksumName {
     None,
@@ -49,50 +34,31 @@ enum ChecksumName {
     Crc64nvme,
 }
 
-/// Accepted certificates for an `s3s` URL.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum TrustSection {
-    System,
-    Anybody,
-    Authorities(String),
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TargetSection {
     url: String,
     region: String,
-    addressing: AddressingName,
-    payload: PayloadName,
+    addressing: Addressing,
+    payload: Payload,
     checksum: ChecksumName,
-    trust: TrustSection,
+    /// Accepted certificates for an `s3s` URL.
+    trust: Trusting,
 }
 
 impl TargetSection {
     fn options(self, secrets: &Secrets) -> S3Options {
         S3Options {
             region: self.region,
-            addressing: match self.addressing {
-                AddressingName::Path => Addressing::Path,
-                AddressingName::Virtual => Addressing::Virtual,
-            },
-            payload: match self.payload {
-                PayloadName::Unsigned => Payload::Unsigned,
-                PayloadName::Signed => Payload::Signed,
-                PayloadName::Chunked => Payload::Chunked,
-            },
+            addressing: self.addressing,
+            payload: self.payload,
             checksum: match self.checksum {
                 ChecksumName::None => None,
                 ChecksumName::Crc32 => Some(Checksum::Crc32),
                 ChecksumName::Crc32c => Some(Checksum::Crc32c),
                 ChecksumName::Crc64nvme => Some(Checksum::Crc64Nvme),
             },
-            trusting: match self.trust {
-                TrustSection::System => Trusting::System,
-                TrustSection::Anybody => Trusting::Anybody,
-                TrustSection::Authorities(pem) => Trusting::Authorities(pem),
-            },
+            trusting: self.trust,
             credentials: secrets
                 .access_key
                 .clone()
@@ -110,24 +76,12 @@ impl TargetSection {
 enum WorkloadSection {
     Objects {
         weights: BTreeMap<String, u32>,
-        size: SizeSection,
+        size: ObjectSize,
         objects: u32,
         objects_per_prefix: u32,
         part_bytes: u64,
         parts_in_flight: usize,
         shared: bool,
-    },
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum SizeSection {
-    Fixed(u64),
-    Listed(Vec<(u64, u32)>),
-    Lognormal {
-        median_bytes: u64,
-        sigma: f64,
-        most_bytes: u64,
     },
 }
 
@@ -139,34 +93,25 @@ struct ClientSection {
     keep: bool,
 }
 
-impl SizeSection {
-    fn checked(self, problems: &mut Problems) -> ObjectSize {
-        match self {
-            Self::Fixed(bytes) => ObjectSize::Fixed(bytes),
-            Self::Listed(sizes) => {
-                let total: u64 = sizes.iter().map(|(_, weight)| u64::from(*weight)).sum();
-                problems.bounded(
-                    (1..=MOST_LISTED_SIZES).contains(&sizes.len())
-                        && (1..=u64::from(u32::MAX)).contains(&total),
-                    "workload.size.listed",
-                );
-                ObjectSize::Listed(sizes)
-            }
-            Self::Lognormal {
-                median_bytes,
-                sigma,
-                most_bytes,
-            } => {
-                problems.bounded(
-                    (0.0..=10.0).contains(&sigma) && (1..=most_bytes).contains(&median_bytes),
-                    "workload.size.lognormal",
-                );
-                ObjectSize::Lognormal {
-                    median_bytes,
-                    sigma,
-                    most_bytes,
-                }
-            }
+fn check_size(size: &ObjectSize, problems: &mut Problems) {
+    match size {
+        ObjectSize::Fixed(_) => {}
+        ObjectSize::Listed(sizes) => {
+            let total: u64 = sizes.iter().map(|(_, weight)| u64::from(*weight)).sum();
+            problems.bounded(
+                (1..=MOST_LISTED_SIZES).contains(&sizes.len()) && (1..=u64::from(u32::MAX)).contains(&total),
+                "workload.size.listed",
+            );
+        }
+        ObjectSize::Lognormal {
+            median_bytes,
+            sigma,
+            most_bytes,
+        } => {
+            problems.bounded(
+                (0.0..=10.0).contains(sigma) && (1..=*most_bytes).contains(median_bytes),
+                "workload.size.lognormal",
+            );
         }
     }
 }
@@ -198,9 +143,10 @@ impl WorkloadSection {
             parts_in_flight,
             shared,
         } = self;
+        check_size(&size, problems);
         let options = ObjectsOptions {
             weights: weights(&named, problems),
-            size: size.checked(problems),
+            size,
             objects,
             objects_per_prefix,
             shared,
@@ -241,8 +187,7 @@ pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>
         };
         problems.bounded(is_word(&section.region), "target.region");
         problems.unless(
-            !matches!(section.payload, PayloadName::Chunked)
-                || !matches!(section.checksum, ChecksumName::None),
+            section.payload != Payload::Chunked || !matches!(section.checksum, ChecksumName::None),
             "target.checksum",
             "must not be none if payload is chunked, because its chunks end with a checksum",
         );
@@ -259,7 +204,7 @@ pub(super) fn open(section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>
     let section = problems.none_or(section).map_err(OpenError::Section)?;
     let url = section.url.clone();
     let options = section.options(secrets);
-    let target = S3Target::open(&url, &options, secrets.before_load());
+    let target = S3Target::open(&url, &options, secrets.before_load.clone());
     Ok(Box::new(ObjectsTarget(target.map_err(OpenError::Target)?)))
 }
 

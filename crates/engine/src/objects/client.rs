@@ -343,20 +343,12 @@ impl<T: Transport> Protocol for ObjectsClient<T> {
         self.counts.requests.add(&call.requests);
         self.postponed_ns = call.start_ns - start_ns;
         let moved = result.unwrap_or_default();
-        let cost = &call.cost;
         Performed {
             class: self.workload.class_of(op),
             result: result.map(|_| ()),
             bytes_read: moved.read,
             bytes_written: moved.written,
-            bytes_in: cost.received_bytes,
-            bytes_out: cost.sent_bytes,
-            connect_ns: cost.connect_ns,
-            connections: cost.connections,
-            streams: cost.streams,
-            handshake: cost.handshake,
-            reconnected: cost.reconnected,
-            decoded: None,
+            cost: call.cost,
             session_lost: false,
         }
     }

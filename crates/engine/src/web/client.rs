@@ -130,25 +130,18 @@ impl<T: Transport> Protocol for Web<T> {
             Expect::Page => self.ask_page(get, start_ns, &mut cost).await,
             _ => self.ask_document(get, start_ns, &mut cost).await,
         };
-        performed(get.class, result, &cost)
+        performed(get.class, result, cost)
     }
 }
 
 /// Returns the result of an operation, with its traffic and connections.
-pub(super) fn performed(class: ClassId, result: Result<(), Failure>, cost: &Exchange) -> Performed {
+pub(super) fn performed(class: ClassId, result: Result<(), Failure>, cost: Exchange) -> Performed {
     Performed {
         class,
         result,
         bytes_read: cost.body_bytes,
         bytes_written: 0,
-        bytes_in: cost.received_bytes,
-        bytes_out: cost.sent_bytes,
-        connect_ns: cost.connect_ns,
-        connections: cost.connections,
-        streams: cost.streams,
-        handshake: cost.handshake,
-        reconnected: cost.reconnected,
-        decoded: cost.decoded,
+        cost,
         session_lost: false,
     }
 }

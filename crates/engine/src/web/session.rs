@@ -138,6 +138,6 @@ impl<C: Carrier> Protocol for Session<C> {
         let result = self.make(get.path as usize, start_ns, &mut cost).await;
         self.taking.clear();
         self.taking.sampled.end();
-        performed(get.class, result, &cost)
+        performed(get.class, result, cost)
     }
 }

@@ -110,6 +110,6 @@ where
             Expect::Page => self.ask_page(place, start_ns, &mut cost).await,
             _ => self.ask_document(place, start_ns, &mut cost).await,
         };
-        performed(get.class, result, &cost)
+        performed(get.class, result, cost)
     }
 }

@@ -16,7 +16,7 @@ use std::ops::Range;
 const MOST_CLOSED: usize = 4096;
 
 /// One file that this client has open, under one oplock or lease.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) key: String,
     /// Server's file number; 0 if it has none.
@@ -67,28 +67,9 @@ impl File {
         let mut file = Self {
             key,
             number: info.file_id,
-            validity: None,
-            sent: SentRuns::default(),
             caching,
             lease,
-            wires: Vec::new(),
-            bytes: 0,
-            server_end: 0,
-            allocated_bytes: 0,
-            read_only: false,
-            transfers: 0,
-            coming: Vec::new(),
-            going: Vec::new(),
-            ahead_to: 0,
-            failed: None,
-            fetch_failed: None,
-            doubtful: false,
-            locks: Vec::new(),
-            plain: false,
-            doomed: false,
-            breaks: 0,
-            names: None,
-            opening: 0,
+            ..Self::default()
         };
         file.learn(info);
         file

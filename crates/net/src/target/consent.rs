@@ -50,14 +50,23 @@ impl BeforeLoad {
     }
 }
 
-impl From<Option<&str>> for BeforeLoad {
-    fn from(token: Option<&str>) -> Self {
+impl Default for BeforeLoad {
+    fn default() -> Self {
         Self {
-            token: token.map(str::to_owned),
+            token: None,
             timeout_ns: TIMEOUT_NS,
             max_rate_per_s: None,
             processes: 1,
             turn: 0,
+        }
+    }
+}
+
+impl From<Option<&str>> for BeforeLoad {
+    fn from(token: Option<&str>) -> Self {
+        Self {
+            token: token.map(str::to_owned),
+            ..Self::default()
         }
     }
 }

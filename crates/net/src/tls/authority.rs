@@ -4,25 +4,11 @@ use rcgen::{
     date_time_ymd, BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256,
 };
-use std::fmt;
 
 /// Why a certificate could not be created.
-#[derive(Debug)]
-pub struct CertificateError(rcgen::Error);
-
-impl fmt::Display for CertificateError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "a certificate could not be created: {}", self.0)
-    }
-}
-
-impl std::error::Error for CertificateError {}
-
-impl From<rcgen::Error> for CertificateError {
-    fn from(error: rcgen::Error) -> Self {
-        Self(error)
-    }
-}
+#[derive(Debug, thiserror::Error)]
+#[error("a certificate could not be created: {0}")]
+pub struct CertificateError(#[from] rcgen::Error);
 
 /// Key type of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -64,8 +64,7 @@ impl Versions {
 }
 
 /// A client's certificate chain and its key, both in PEM.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
     pub certificate: String,
     pub key: String,

@@ -14,20 +14,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 /// Why the authorities cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct TrustError(String);
-
-impl fmt::Display for TrustError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TrustError {}
 
 /// Which certificates are accepted.
 #[derive(Debug, Clone)]
@@ -179,20 +171,13 @@ fn key_of(certificate: &CertificateDer<'_>) -> CertificateKey {
 }
 
 /// Why a certificate is not supported. The text of the failure names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not supported: {self:?}")]
 pub(crate) enum Unsupported {
     Version,
     /// An RSA key of this size in bits.
     Key(u32),
 }
-
-impl fmt::Display for Unsupported {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "not supported: {self:?}")
-    }
-}
-
-impl std::error::Error for Unsupported {}
 
 impl Unsupported {
     /// Adds the reason to an error that an unsupported certificate caused.

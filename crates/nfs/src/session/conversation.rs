@@ -88,7 +88,7 @@ pub(super) struct Outstanding {
 }
 
 /// Protocol state of one session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Conversation {
     pub(super) options: Rc<Options>,
     pub(super) agreed: Option<TransferSizes>,
@@ -140,34 +140,9 @@ impl Conversation {
         Self {
             retransmission: Retransmission::of(options.transport),
             options,
-            agreed: None,
-            names: Names::default(),
-            now_ns: 0,
             next_xid: (client as u32).wrapping_mul(0x9e37_79b1),
-            next_call: 0,
-            outstanding: Vec::new(),
-            queue: VecDeque::new(),
-            sent: 0,
-            delayed: 0,
-            expected_bytes: 0,
-            spare: Vec::new(),
-            running: Vec::new(),
-            free: Vec::new(),
-            files: Vec::new(),
-            free_files: Vec::new(),
-            ended: VecDeque::new(),
-            no_exclusive: false,
-            no_plus: false,
-            no_flavor: false,
             client,
-            four: None,
-            is_unbound: false,
-            breaks: VecDeque::new(),
-            answers: Vec::new(),
-            all_but: None,
-            counts: Counts::default(),
-            postponed: Arc::default(),
-            is_in_grace: false,
+            ..Self::default()
         }
     }
 

@@ -11,7 +11,7 @@ const MOST_PROCEDURES: usize = if Procedure::ALL.len() > Procedure4::ALL.len() {
 };
 
 /// Counts of requests and other events since the session was created.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     /// Transmissions by procedure number or, with NFSv4.1, by the main operation of the compound.
     pub requests: [u64; MOST_PROCEDURES],
@@ -29,22 +29,6 @@ pub struct Counts {
     pub refused_calls: u64,
     /// Reported breaks.
     pub breaks: u64,
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        Self {
-            requests: [0; MOST_PROCEDURES],
-            jukeboxes: 0,
-            resent: 0,
-            retransmitted: 0,
-            strays: 0,
-            delegations: 0,
-            calls: 0,
-            refused_calls: 0,
-            breaks: 0,
-        }
-    }
 }
 
 impl Counts {

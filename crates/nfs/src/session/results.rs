@@ -2,7 +2,7 @@
 
 use crate::status::{self, Status, Status4};
 use crate::v4::{self, Entries4};
-use crate::wire::{self, Attributes3, Entries, FileHandle, Message};
+use crate::wire::{self, parse, Attributes3, Committed, Created, Entries, FileHandle, Found, Message, Wcc};
 use dyno_files::{Attributes, Info, SpaceInfo, Stability, Verifier};
 use dyno_measure::Failure;
 use std::ops::Range;
@@ -114,7 +114,7 @@ fn info(attributes: Option<Attributes3>) -> Option<Info> {
 impl Answer<'_> {
     pub(super) fn info(&self) -> Result<Info, Failure> {
         Ok(match self.is_four {
-            false => wire::parse_get_attributes(self.results)?.info(),
+            false => parse::<Attributes3>(self.results)?.info(),
             true => v4::parse_get_attributes(self.results)?,
         })
     }
@@ -122,7 +122,7 @@ impl Answer<'_> {
     pub(super) fn found(&self) -> Result<(FileHandle, Option<Info>), Failure> {
         Ok(match self.is_four {
             false => {
-                let found = wire::parse_lookup(self.results)?;
+                let found: Found = parse(self.results)?;
                 (found.file, info(found.attributes))
             }
             true => {
@@ -136,7 +136,7 @@ impl Answer<'_> {
     pub(super) fn made(&self) -> Result<(Option<FileHandle>, Option<Info>), Failure> {
         Ok(match self.is_four {
             false => {
-                let made = wire::parse_create(self.results)?;
+                let made: Created = parse(self.results)?;
                 (made.file, info(made.attributes))
             }
             true => {
@@ -148,7 +148,7 @@ impl Answer<'_> {
 
     pub(super) fn set(&self) -> Result<Changed, Failure> {
         Ok(match self.is_four {
-            false => Changed::Told(wire::parse_wcc(self.results)?.attributes()),
+            false => Changed::Told(parse::<Wcc>(self.results)?.attributes()),
             true => Changed::After(v4::parse_set(self.results)?),
         })
     }
@@ -202,7 +202,7 @@ impl Answer<'_> {
     pub(super) fn committed(&self) -> Result<(Verifier, Option<Attributes>), Failure> {
         Ok(match self.is_four {
             false => {
-                let committed = wire::parse_commit(self.results)?;
+                let committed: Committed = parse(self.results)?;
                 (committed.verifier, committed.wcc.attributes())
             }
             true => (v4::parse_commit(self.results)?, None),

@@ -247,7 +247,7 @@ impl Back {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Body, Message, RECORD_MARK_BYTES};
+    use crate::wire::{Body, Message, Xdr, RECORD_MARK_BYTES};
 
     const AGREED: Agreed4 = Agreed4 {
         minor: 1,

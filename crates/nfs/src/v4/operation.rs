@@ -21,7 +21,8 @@ use super::attributes::{write_set, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
 use super::state::{Access4, State};
 use crate::wire::operation4::*;
 use crate::wire::{
-    Credential, FileHandle, Message, Payload, Program, Request, SetAttributes, Stateid, Writer, DIRECTORY,
+    Credential, FileHandle, Message, Payload, Program, Request, SetAttributes, Stateid, Writer, Xdr,
+    DIRECTORY,
 };
 use dyno_files::Stability;
 use dyno_measure::named_enum;

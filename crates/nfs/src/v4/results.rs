@@ -3,7 +3,7 @@
 
 use super::attributes::{is_furnished, Attributes4, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
 use crate::wire::operation4::*;
-use crate::wire::{Bitmap, FileHandle, Malformed, Reader, Stateid, MAX_HANDLE4_BYTES, MAX_NAME_BYTES};
+use crate::wire::{Bitmap, FileHandle, Malformed, Reader, Stateid, Xdr, MAX_HANDLE4_BYTES, MAX_NAME_BYTES};
 use dyno_files::{Info, SpaceInfo, Stability, Verifier};
 use std::ops::Range;
 
@@ -165,12 +165,7 @@ pub(crate) fn parse_write(results: &[u8], most: u32, least: Stability) -> Result
     let mut reader = behind_file(results)?;
     expect(&mut reader, WRITE)?;
     let bytes = reader.u32()?;
-    let stability = match reader.u32()? {
-        0 => Stability::Unstable,
-        1 => Stability::Data,
-        2 => Stability::File,
-        _ => return Err(Malformed),
-    };
+    let stability = Stability::parse(&mut reader)?;
     let verifier = Verifier(reader.u64()?);
     if bytes > most || stability < least {
         return Err(Malformed);

@@ -8,7 +8,7 @@ use super::results::{expect, parse_attributes, parse_file};
 use super::state::{Access4, Agreed4, State, MOST_SLOTS};
 use super::Attributes4;
 use crate::wire::operation4::*;
-use crate::wire::{Channel, Credential, FileHandle, Malformed, Message, Reader, Writer};
+use crate::wire::{Channel, Credential, FileHandle, Malformed, Message, Reader, Writer, Xdr};
 use std::ops::Range;
 
 /// Maximum length of a server's names (`NFS4_OPAQUE_LIMIT`).

@@ -75,7 +75,7 @@ impl Access4 {
 }
 
 /// Properties negotiated with a server; the initial data of a `State`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Agreed4 {
     /// The minor version in use.
     pub minor: u32,
@@ -150,7 +150,7 @@ pub(crate) struct Back {
 }
 
 /// State of one session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     agreed: Agreed4,
     /// Sequence number of the next request in each slot.
@@ -178,14 +178,8 @@ impl State {
         Self {
             agreed,
             numbers: vec![1; slots as usize],
-            busy: 0,
             limit: slots,
-            opens: HashMap::new(),
-            is_gone: false,
-            is_doubtful: false,
-            delegated: 0,
-            back: Back::default(),
-            heard_ns: 0,
+            ..Self::default()
         }
     }
 
@@ -499,11 +493,8 @@ mod tests {
         let mut state = State::new(Agreed4 {
             minor: 1,
             client_id: 1,
-            session: [0; 16],
             slots: 1,
-            kept_reply_bytes: 0,
-            lease_s: 0,
-            is_called: false,
+            ..Agreed4::default()
         });
         let file = FileHandle::of(&[1]).expect("short");
         state.opened(file, Stateid::ANONYMOUS, Access4::BOTH, 1);

@@ -1,7 +1,7 @@
 //! Common arguments: the attributes to set (`sattr3`), and the ways to create a file (`createhow3`,
 //! `mknoddata3`; RFC 1813, 2.6 and 3.3).
 
-use super::attributes::{parse_time, write_time};
+use super::xdr::{xdr, Xdr};
 use super::{Malformed, Reader, Time, Writer};
 
 // `ftype3` of the files that MKNOD creates.
@@ -33,6 +33,15 @@ pub struct SetAttributes {
     pub modified: SetTime,
 }
 
+xdr!(SetAttributes {
+    mode,
+    uid,
+    gid,
+    bytes,
+    accessed,
+    modified
+});
+
 impl SetAttributes {
     pub fn mode(mode: u32) -> Self {
         Self {
@@ -40,55 +49,24 @@ impl SetAttributes {
             ..Self::default()
         }
     }
+}
 
-    pub(super) fn write(&self, writer: &mut Writer<'_>) {
-        for number in [self.mode, self.uid, self.gid] {
-            match number {
-                Some(number) => writer.u32(1).u32(number),
-                None => writer.u32(0),
-            };
-        }
-        match self.bytes {
-            Some(bytes) => writer.u32(1).u64(bytes),
-            None => writer.u32(0),
-        };
-        for time in [self.accessed, self.modified] {
-            match time {
-                SetTime::Keep => writer.u32(0),
-                SetTime::Server => writer.u32(1),
-                SetTime::Client(_) => writer.u32(2),
-            };
-            if let SetTime::Client(time) = time {
-                write_time(writer, time);
-            }
+impl Xdr<'_> for SetTime {
+    fn write(&self, writer: &mut Writer<'_>) {
+        match self {
+            Self::Keep => 0_u32.write(writer),
+            Self::Server => 1_u32.write(writer),
+            Self::Client(time) => time.write(writer.u32(2)),
         }
     }
 
-    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            mode: parse_if(reader, Reader::u32)?,
-            uid: parse_if(reader, Reader::u32)?,
-            gid: parse_if(reader, Reader::u32)?,
-            bytes: parse_if(reader, Reader::u64)?,
-            accessed: parse_set_time(reader)?,
-            modified: parse_set_time(reader)?,
-        })
-    }
-}
-
-pub(super) fn parse_if<'a, T>(
-    reader: &mut Reader<'a>,
-    parse: impl FnOnce(&mut Reader<'a>) -> Result<T, Malformed>,
-) -> Result<Option<T>, Malformed> {
-    reader.bool()?.then(|| parse(reader)).transpose()
-}
-
-fn parse_set_time(reader: &mut Reader<'_>) -> Result<SetTime, Malformed> {
-    match reader.u32()? {
-        0 => Ok(SetTime::Keep),
-        1 => Ok(SetTime::Server),
-        2 => Ok(SetTime::Client(parse_time(reader)?)),
-        _ => Err(Malformed),
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match reader.u32()? {
+            0 => Ok(Self::Keep),
+            1 => Ok(Self::Server),
+            2 => Time::parse(reader).map(Self::Client),
+            _ => Err(Malformed),
+        }
     }
 }
 
@@ -104,18 +82,16 @@ pub enum How {
     Exclusive(u64),
 }
 
-impl How {
-    pub(super) fn write(&self, writer: &mut Writer<'_>) {
+impl Xdr<'_> for How {
+    fn write(&self, writer: &mut Writer<'_>) {
         match self {
             Self::Unchecked(set) => set.write(writer.u32(0)),
             Self::Guarded(set) => set.write(writer.u32(1)),
-            Self::Exclusive(verifier) => {
-                writer.u32(2).u64(*verifier);
-            }
+            Self::Exclusive(verifier) => verifier.write(writer.u32(2)),
         }
     }
 
-    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         match reader.u32()? {
             0 => SetAttributes::parse(reader).map(Self::Unchecked),
             1 => SetAttributes::parse(reader).map(Self::Guarded),
@@ -140,15 +116,21 @@ impl Node {
         matches!(kind, BLOCK_DEVICE | CHARACTER_DEVICE)
     }
 
-    pub(super) fn write(&self, writer: &mut Writer<'_>) {
-        writer.u32(self.kind);
-        self.set.write(writer);
+    /// Returns whether MKNOD can create this type.
+    pub fn can_be_made(&self) -> bool {
+        Self::is_device(self.kind) || matches!(self.kind, SOCKET | PIPE)
+    }
+}
+
+impl Xdr<'_> for Node {
+    fn write(&self, writer: &mut Writer<'_>) {
+        self.set.write(writer.u32(self.kind));
         if Self::is_device(self.kind) {
-            writer.u32(self.device.0).u32(self.device.1);
+            self.device.write(writer);
         }
     }
 
-    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let kind = reader.u32()?;
         // Other types have no further data; the server refuses them.
         let set = match kind {
@@ -156,14 +138,9 @@ impl Node {
             _ => SetAttributes::default(),
         };
         let device = match Self::is_device(kind) {
-            true => (reader.u32()?, reader.u32()?),
+            true => Xdr::parse(reader)?,
             false => (0, 0),
         };
         Ok(Self { kind, set, device })
-    }
-
-    /// Returns whether MKNOD can create this type.
-    pub fn can_be_made(&self) -> bool {
-        Self::is_device(self.kind) || matches!(self.kind, SOCKET | PIPE)
     }
 }

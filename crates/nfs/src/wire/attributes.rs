@@ -1,5 +1,6 @@
 //! File handles and attributes (RFC 1813, 2.5 and 2.6).
 
+use super::xdr::{xdr, Xdr};
 use super::{Malformed, Reader, Writer};
 use dyno_files::{Attributes, Info};
 
@@ -52,25 +53,15 @@ impl FileHandle {
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
+}
 
-    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Self::of(reader.opaque(MAX_HANDLE_BYTES)?).ok_or(Malformed)
-    }
-
-    pub(super) fn parse_optional(reader: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
-        reader.bool()?.then(|| Self::parse(reader)).transpose()
-    }
-
-    /// Appends the handle to a message.
-    pub fn write(&self, writer: &mut Writer<'_>) {
+impl Xdr<'_> for FileHandle {
+    fn write(&self, writer: &mut Writer<'_>) {
         writer.opaque(self.as_bytes());
     }
 
-    pub(super) fn write_optional(file: Option<&Self>, writer: &mut Writer<'_>) {
-        writer.u32(u32::from(file.is_some()));
-        if let Some(file) = file {
-            file.write(writer);
-        }
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Self::of(reader.opaque(MAX_HANDLE_BYTES)?).ok_or(Malformed)
     }
 }
 
@@ -78,7 +69,7 @@ impl FileHandle {
 pub type Time = (u32, u32);
 
 /// Attributes of a file (`fattr3`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attributes3 {
     /// `ftype3`.
     pub kind: u32,
@@ -103,45 +94,13 @@ pub struct Attributes3 {
     pub changed: Time,
 }
 
+xdr! {
+    Attributes3 {
+        kind, mode, links, uid, gid, bytes, used_bytes, device, file_system, file_id, accessed, modified, changed,
+    }
+}
+
 impl Attributes3 {
-    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            kind: reader.u32()?,
-            mode: reader.u32()?,
-            links: reader.u32()?,
-            uid: reader.u32()?,
-            gid: reader.u32()?,
-            bytes: reader.u64()?,
-            used_bytes: reader.u64()?,
-            device: (reader.u32()?, reader.u32()?),
-            file_system: reader.u64()?,
-            file_id: reader.u64()?,
-            accessed: parse_time(reader)?,
-            modified: parse_time(reader)?,
-            changed: parse_time(reader)?,
-        })
-    }
-
-    /// Appends the attributes to a message.
-    pub fn write(&self, writer: &mut Writer<'_>) {
-        writer.u32(self.kind).u32(self.mode).u32(self.links);
-        writer.u32(self.uid).u32(self.gid);
-        writer.u64(self.bytes).u64(self.used_bytes);
-        writer.u32(self.device.0).u32(self.device.1);
-        writer.u64(self.file_system).u64(self.file_id);
-        for time in [self.accessed, self.modified, self.changed] {
-            write_time(writer, time);
-        }
-    }
-
-    /// Appends `post_op_attr`.
-    pub fn write_optional(attributes: Option<&Self>, writer: &mut Writer<'_>) {
-        writer.u32(u32::from(attributes.is_some()));
-        if let Some(attributes) = attributes {
-            attributes.write(writer);
-        }
-    }
-
     /// Returns these attributes as `wcc_attr`, for a reply that reports the state before a call.
     pub fn before(&self) -> WccBefore {
         WccBefore {
@@ -149,11 +108,6 @@ impl Attributes3 {
             modified: self.modified,
             changed: self.changed,
         }
-    }
-
-    /// Reads `post_op_attr`.
-    pub(super) fn parse_optional(reader: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
-        reader.bool()?.then(|| Self::parse(reader)).transpose()
     }
 
     /// Returns whether the file is a directory.
@@ -189,31 +143,14 @@ pub struct Wcc {
     pub after: Option<Attributes3>,
 }
 
+xdr!(WccBefore {
+    bytes,
+    modified,
+    changed
+});
+xdr!(Wcc { before, after });
+
 impl Wcc {
-    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let before = match reader.bool()? {
-            true => Some(WccBefore {
-                bytes: reader.u64()?,
-                modified: parse_time(reader)?,
-                changed: parse_time(reader)?,
-            }),
-            false => None,
-        };
-        let after = Attributes3::parse_optional(reader)?;
-        Ok(Self { before, after })
-    }
-
-    /// Appends `wcc_data` to a message.
-    pub fn write(&self, writer: &mut Writer<'_>) {
-        writer.u32(u32::from(self.before.is_some()));
-        if let Some(before) = self.before {
-            writer.u64(before.bytes);
-            write_time(writer, before.modified);
-            write_time(writer, before.changed);
-        }
-        Attributes3::write_optional(self.after.as_ref(), writer);
-    }
-
     /// Returns the attributes after the call; None if the server did not send them.
     pub fn attributes(&self) -> Option<Attributes> {
         Some(Attributes {
@@ -223,14 +160,6 @@ impl Wcc {
                 .map(|before| change(before.bytes, before.modified, before.changed)),
         })
     }
-}
-
-pub(super) fn parse_time(reader: &mut Reader<'_>) -> Result<Time, Malformed> {
-    Ok((reader.u32()?, reader.u32()?))
-}
-
-pub(super) fn write_time(writer: &mut Writer<'_>, (seconds, nanoseconds): Time) {
-    writer.u32(seconds).u32(nanoseconds);
 }
 
 /// Returns a substitute for the change attribute, which NFSv3 lacks: a hash of size and times, as in Linux's

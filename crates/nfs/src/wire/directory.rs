@@ -1,5 +1,6 @@
 //! Listings: the entries of READDIR and READDIRPLUS (RFC 1813, 3.3.16 and 3.3.17).
 
+use super::xdr::Xdr;
 use super::{Attributes3, FileHandle, Malformed, Reader, Writer, MAX_NAME_BYTES};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +20,8 @@ impl Entry<'_> {
     pub fn write(&self, plus: bool, writer: &mut Writer<'_>) {
         writer.u32(1).u64(self.file_id).opaque(self.name).u64(self.cookie);
         if plus {
-            Attributes3::write_optional(self.attributes.as_ref(), writer);
-            FileHandle::write_optional(self.file.as_ref(), writer);
+            self.attributes.write(writer);
+            self.file.write(writer);
         }
     }
 }
@@ -43,7 +44,7 @@ impl<'a> Entries<'a> {
     /// Parses the results of a listing up to its first entry. `plus`: READDIRPLUS.
     pub fn parse(results: &'a [u8], plus: bool) -> Result<Self, Malformed> {
         let mut reader = Reader::new(results);
-        Attributes3::parse_optional(&mut reader)?;
+        Option::<Attributes3>::parse(&mut reader)?;
         let verifier = reader.u64()?;
         Ok(Self {
             reader,
@@ -62,8 +63,8 @@ impl<'a> Entries<'a> {
         let cookie = self.reader.u64()?;
         let (mut attributes, mut file) = (None, None);
         if self.plus {
-            attributes = Attributes3::parse_optional(&mut self.reader)?;
-            file = FileHandle::parse_optional(&mut self.reader)?;
+            attributes = Xdr::parse(&mut self.reader)?;
+            file = Xdr::parse(&mut self.reader)?;
         }
         Ok(Some(Entry {
             file_id,

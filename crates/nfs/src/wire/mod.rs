@@ -31,16 +31,15 @@ pub use mount::{
 pub use records::{Records, Transport};
 pub use request::{create_verifier, Payload, Procedure, Request, MAX_NAME_BYTES};
 pub use response::{
-    parse_commit, parse_create, parse_fs_info, parse_fs_stat, parse_get_attributes, parse_lookup, parse_read,
-    parse_wcc, parse_write, write_fs_stat, write_path_conf, write_read, Committed, Created, Found, FsInfo,
-    Read, Space, Written,
+    parse_fs_info, parse_fs_stat, parse_read, parse_write, write_fs_stat, write_path_conf, write_read,
+    Committed, Created, Found, FsInfo, Read, Space, Written,
 };
 pub use rpc::{
     begin_reply, end_reply, reject, Body, Credential, Header, Message, Program, Rejection, AUTH_NONE,
     AUTH_SYS, MOUNT, NFS, PORTMAPPER, RECORD_MARK_BYTES,
 };
 pub use session4::{Channel, Stateid};
-pub use xdr::{Reader, Writer};
+pub use xdr::{parse, Reader, Writer, Xdr};
 
 use dyno_measure::{Failure, Fault};
 

@@ -1,7 +1,7 @@
 //! The two requests before NFS: the port of a program (RFC 1833, portmapper version 2), and the handle of
 //! an export's root (RFC 1813, Appendix I).
 
-use super::{FileHandle, Malformed, Message, Program, Reader, Transport, Writer, MOUNT, PORTMAPPER};
+use super::{FileHandle, Malformed, Message, Program, Reader, Transport, Writer, Xdr, MOUNT, PORTMAPPER};
 use crate::wire::Credential;
 
 /// Portmapper: port of a program.

@@ -1,10 +1,11 @@
 //! Results of the NFSv3 procedures (RFC 1813, 3.3), after a successful status.
 
-use super::request::parse_stability;
+use super::xdr::{parse, xdr, Xdr};
 use super::{Attributes3, FileHandle, Malformed, Reader, Wcc, Writer};
 use dyno_files::{SpaceInfo, Stability, Verifier};
 use std::ops::Range;
 
+/// Results of LOOKUP, which continue with the directory's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     pub file: FileHandle,
@@ -12,30 +13,17 @@ pub struct Found {
     pub attributes: Option<Attributes3>,
 }
 
-impl Found {
-    /// Appends the results, with the directory's attributes.
-    pub fn write(&self, directory: Option<&Attributes3>, writer: &mut Writer<'_>) {
-        self.file.write(writer);
-        Attributes3::write_optional(self.attributes.as_ref(), writer);
-        Attributes3::write_optional(directory, writer);
-    }
-}
+xdr!(Found { file, attributes });
 
-/// Results of CREATE, MKDIR, SYMLINK and MKNOD; None: the server did not send the part.
+/// Results of CREATE, MKDIR, SYMLINK and MKNOD, which continue with the directory's attributes before and after.
+/// None: the server did not send the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created {
     pub file: Option<FileHandle>,
     pub attributes: Option<Attributes3>,
 }
 
-impl Created {
-    /// Appends the results, with the directory's attributes before and after.
-    pub fn write(&self, directory: &Wcc, writer: &mut Writer<'_>) {
-        FileHandle::write_optional(self.file.as_ref(), writer);
-        Attributes3::write_optional(self.attributes.as_ref(), writer);
-        directory.write(writer);
-    }
-}
+xdr!(Created { file, attributes });
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
@@ -57,15 +45,12 @@ pub struct Written {
     pub verifier: Verifier,
 }
 
-impl Written {
-    pub fn write(&self, writer: &mut Writer<'_>) {
-        self.wcc.write(writer);
-        writer
-            .u32(self.bytes)
-            .u32(self.stability as u32)
-            .u64(self.verifier.0);
-    }
-}
+xdr!(Written {
+    wcc,
+    bytes,
+    stability,
+    verifier
+});
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
@@ -74,10 +59,15 @@ pub struct Committed {
     pub verifier: Verifier,
 }
 
-impl Committed {
-    pub fn write(&self, writer: &mut Writer<'_>) {
-        self.wcc.write(writer);
-        writer.u64(self.verifier.0);
+xdr!(Committed { wcc, verifier });
+
+impl Xdr<'_> for Verifier {
+    fn write(&self, writer: &mut Writer<'_>) {
+        self.0.write(writer);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        reader.u64().map(Self)
     }
 }
 
@@ -92,12 +82,11 @@ pub struct FsInfo {
 }
 
 impl FsInfo {
-    /// Appends the results, with the maximum file size, for a server that has hard and symbolic links, and
-    /// times with a resolution of 1 ns that can be set.
-    pub fn write(&self, root: Option<&Attributes3>, max_file_bytes: u64, writer: &mut Writer<'_>) {
+    /// Appends the results behind the root's attributes, with the maximum file size, for a server that has hard and
+    /// symbolic links, and times with a resolution of 1 ns that can be set.
+    pub fn write(&self, max_file_bytes: u64, writer: &mut Writer<'_>) {
         const MULTIPLE_BYTES: u32 = 4096;
         const LINKS_SYMBOLIC_LINKS_SAME_EVERYWHERE_SETS_TIMES: u32 = 0x1 | 0x2 | 0x8 | 0x10;
-        Attributes3::write_optional(root, writer);
         writer.u32(self.max_read_bytes).u32(self.preferred_read_bytes);
         writer.u32(MULTIPLE_BYTES);
         writer.u32(self.max_write_bytes).u32(self.preferred_write_bytes);
@@ -109,36 +98,24 @@ impl FsInfo {
 
 pub type Space = SpaceInfo;
 
-/// Appends the results of FSSTAT, with the number of free file slots.
-pub fn write_fs_stat(root: Option<&Attributes3>, space: Space, free_files: u64, writer: &mut Writer<'_>) {
-    Attributes3::write_optional(root, writer);
+/// Appends the results of FSSTAT behind the root's attributes, with the number of free file slots.
+pub fn write_fs_stat(space: Space, free_files: u64, writer: &mut Writer<'_>) {
     writer.u64(space.total_bytes);
     writer.u64(space.free_bytes).u64(space.free_bytes);
     writer.u64(free_files).u64(free_files).u64(free_files);
     writer.u32(0); // invarsec: may change at any time
 }
 
-/// Appends the results of PATHCONF: names are case-sensitive and never truncated, and users may give their
-/// files to others.
-pub fn write_path_conf(
-    file: Option<&Attributes3>,
-    most_links: u32,
-    most_name_bytes: u32,
-    writer: &mut Writer<'_>,
-) {
-    Attributes3::write_optional(file, writer);
+/// Appends the results of PATHCONF behind the file's attributes: names are case-sensitive and never truncated, and
+/// users may give their files to others.
+pub fn write_path_conf(most_links: u32, most_name_bytes: u32, writer: &mut Writer<'_>) {
     writer.u32(most_links).u32(most_name_bytes);
     writer.u32(1).u32(0).u32(0).u32(1);
 }
 
-/// Appends the results of READ: `read` appends the data, returns whether they reach the end of the file, and
-/// must not fail.
-pub fn write_read(
-    file: Option<&Attributes3>,
-    writer: &mut Writer<'_>,
-    read: impl FnOnce(&mut Vec<u8>) -> bool,
-) {
-    Attributes3::write_optional(file, writer);
+/// Appends the results of READ behind the file's attributes: `read` appends the data, returns whether they reach the end
+/// of the file, and must not fail.
+pub fn write_read(writer: &mut Writer<'_>, read: impl FnOnce(&mut Vec<u8>) -> bool) {
     let head = writer.0.len();
     writer.u32(0).u32(0).u32(0);
     let data = writer.0.len();
@@ -151,40 +128,13 @@ pub fn write_read(
     writer.0[head + 8..head + 12].copy_from_slice(&count);
 }
 
-/// Parses the results of GETATTR.
-pub fn parse_get_attributes(results: &[u8]) -> Result<Attributes3, Malformed> {
-    Attributes3::parse(&mut Reader::new(results))
-}
-
-pub fn parse_lookup(results: &[u8]) -> Result<Found, Malformed> {
-    let mut reader = Reader::new(results);
-    Ok(Found {
-        file: FileHandle::parse(&mut reader)?,
-        attributes: Attributes3::parse_optional(&mut reader)?,
-    })
-}
-
-/// Parses the results of CREATE and MKDIR.
-pub fn parse_create(results: &[u8]) -> Result<Created, Malformed> {
-    let mut reader = Reader::new(results);
-    Ok(Created {
-        file: FileHandle::parse_optional(&mut reader)?,
-        attributes: Attributes3::parse_optional(&mut reader)?,
-    })
-}
-
-/// Parses the results of SETATTR.
-pub fn parse_wcc(results: &[u8]) -> Result<Wcc, Malformed> {
-    Wcc::parse(&mut Reader::new(results))
-}
-
 /// Parses the results of a READ of `most` bytes.
 ///
 /// # Errors
 /// The results are malformed, or have more data.
 pub fn parse_read(results: &[u8], most: u32) -> Result<Read, Malformed> {
     let mut reader = Reader::new(results);
-    let attributes = Attributes3::parse_optional(&mut reader)?;
+    let attributes = Xdr::parse(&mut reader)?;
     let (count, is_end) = (reader.u32()?, reader.bool()?);
     let begin = reader.position() + 4;
     let data = reader.opaque(most as usize)?;
@@ -204,34 +154,17 @@ pub fn parse_read(results: &[u8], most: u32) -> Result<Read, Malformed> {
 /// The results are malformed, the server wrote more than was sent, or the data are less durable than
 /// requested (RFC 1813, 3.3.7).
 pub fn parse_write(results: &[u8], most: u32, least: Stability) -> Result<Written, Malformed> {
-    let mut reader = Reader::new(results);
-    let wcc = Wcc::parse(&mut reader)?;
-    let bytes = reader.u32()?;
-    let stability = parse_stability(&mut reader)?;
-    let verifier = Verifier(reader.u64()?);
-    if bytes > most || stability < least {
+    let written: Written = parse(results)?;
+    if written.bytes > most || written.stability < least {
         return Err(Malformed);
     }
-    Ok(Written {
-        wcc,
-        bytes,
-        stability,
-        verifier,
-    })
-}
-
-pub fn parse_commit(results: &[u8]) -> Result<Committed, Malformed> {
-    let mut reader = Reader::new(results);
-    Ok(Committed {
-        wcc: Wcc::parse(&mut reader)?,
-        verifier: Verifier(reader.u64()?),
-    })
+    Ok(written)
 }
 
 /// Parses the results of FSSTAT: the total space, and the space available to this user.
 pub fn parse_fs_stat(results: &[u8]) -> Result<Space, Malformed> {
     let mut reader = Reader::new(results);
-    Attributes3::parse_optional(&mut reader)?;
+    Option::<Attributes3>::parse(&mut reader)?;
     let total_bytes = reader.u64()?;
     reader.u64()?; // free for the superuser
     Ok(Space {
@@ -243,7 +176,7 @@ pub fn parse_fs_stat(results: &[u8]) -> Result<Space, Malformed> {
 /// Parses the results of FSINFO.
 pub fn parse_fs_info(results: &[u8]) -> Result<FsInfo, Malformed> {
     let mut reader = Reader::new(results);
-    Attributes3::parse_optional(&mut reader)?;
+    Option::<Attributes3>::parse(&mut reader)?;
     let (max_read_bytes, preferred_read_bytes) = (reader.u32()?, reader.u32()?);
     reader.u32()?; // multiple
     let (max_write_bytes, preferred_write_bytes) = (reader.u32()?, reader.u32()?);
@@ -292,16 +225,10 @@ mod tests {
         };
         let attributes = Some(FILE);
         let found = Found { file, attributes };
-        assert_eq!(
-            parse_lookup(&written(|writer| found.write(None, writer))),
-            Ok(found)
-        );
+        assert_eq!(parse(&written(|writer| found.write(writer))), Ok(found));
         for file in [Some(file), None] {
             let made = Created { file, attributes };
-            assert_eq!(
-                parse_create(&written(|writer| made.write(&wcc, writer))),
-                Ok(made)
-            );
+            assert_eq!(parse(&written(|writer| made.write(writer))), Ok(made));
         }
         let taken = Written {
             wcc,
@@ -313,10 +240,7 @@ mod tests {
         assert_eq!(parse_write(&bytes, 77, Stability::Unstable), Ok(taken));
         let verifier = Verifier(98);
         let committed = Committed { wcc, verifier };
-        assert_eq!(
-            parse_commit(&written(|writer| committed.write(writer))),
-            Ok(committed)
-        );
+        assert_eq!(parse(&written(|writer| committed.write(writer))), Ok(committed));
         let info = FsInfo {
             max_read_bytes: 1,
             preferred_read_bytes: 2,
@@ -324,27 +248,26 @@ mod tests {
             preferred_write_bytes: 4,
             preferred_listing_bytes: 5,
         };
-        assert_eq!(
-            parse_fs_info(&written(|writer| info.write(Some(&FILE), 1 << 40, writer))),
-            Ok(info)
-        );
+        let bytes = written(|writer| {
+            Some(FILE).write(writer);
+            info.write(1 << 40, writer);
+        });
+        assert_eq!(parse_fs_info(&bytes), Ok(info));
         let space = Space {
             total_bytes: 100,
             free_bytes: 60,
         };
-        let bytes = written(|writer| write_fs_stat(None, space, 1000, writer));
+        let bytes = written(|writer| write_fs_stat(space, 1000, writer.u32(0)));
         assert_eq!(parse_fs_stat(&bytes), Ok(space));
-        assert_eq!(
-            parse_get_attributes(&written(|writer| FILE.write(writer))),
-            Ok(FILE)
-        );
+        assert_eq!(parse(&written(|writer| FILE.write(writer))), Ok(FILE));
     }
 
     #[test]
     fn data_of_any_length_are_read_as_they_were_written() {
         for length in 0..9_usize {
             let bytes = written(|writer| {
-                write_read(Some(&FILE), writer, |out| {
+                Some(FILE).write(writer);
+                write_read(writer, |out| {
                     out.extend_from_slice(&b"12345678"[..length]);
                     length % 2 == 0
                 });

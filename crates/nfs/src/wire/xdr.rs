@@ -1,7 +1,7 @@
 //! XDR (RFC 4506): numbers of four or eight bytes, and byte strings, each after its length and padded to a
 //! multiple of four.
 
-use super::Malformed;
+use super::{Malformed, MAX_NAME_BYTES};
 
 /// Reads received bytes in sequence.
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +107,89 @@ impl Writer<'_> {
     pub fn opaque(&mut self, bytes: &[u8]) -> &mut Self {
         let count = u32::try_from(bytes.len()).expect("messages are bounded");
         self.u32(count).bytes(bytes)
+    }
+}
+
+/// A value with one form in messages.
+pub trait Xdr<'a>: Sized {
+    /// Appends the value to a message.
+    fn write(&self, writer: &mut Writer<'_>);
+
+    fn parse(reader: &mut Reader<'a>) -> Result<Self, Malformed>;
+}
+
+/// Parses a value at the start of `bytes`.
+pub fn parse<'a, T: Xdr<'a>>(bytes: &'a [u8]) -> Result<T, Malformed> {
+    T::parse(&mut Reader::new(bytes))
+}
+
+/// Implements `Xdr` for a structure, whose fields are in a message in this order.
+macro_rules! xdr {
+    ($name:ident { $($field:ident),* $(,)? }) => {
+        impl Xdr<'_> for $name {
+            fn write(&self, writer: &mut Writer<'_>) {
+                $(self.$field.write(writer);)*
+            }
+
+            fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+                Ok(Self { $($field: Xdr::parse(reader)?),* })
+            }
+        }
+    };
+}
+pub(super) use xdr;
+
+impl Xdr<'_> for u32 {
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(*self);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        reader.u32()
+    }
+}
+
+impl Xdr<'_> for u64 {
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u64(*self);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        reader.u64()
+    }
+}
+
+impl Xdr<'_> for (u32, u32) {
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.0).u32(self.1);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok((reader.u32()?, reader.u32()?))
+    }
+}
+
+/// A name or path.
+impl<'a> Xdr<'a> for &'a [u8] {
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.opaque(self);
+    }
+
+    fn parse(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        reader.opaque(MAX_NAME_BYTES)
+    }
+}
+
+impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(u32::from(self.is_some()));
+        if let Some(value) = self {
+            value.write(writer);
+        }
+    }
+
+    fn parse(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        reader.bool()?.then(|| T::parse(reader)).transpose()
     }
 }
 

@@ -12,6 +12,7 @@ use super::spnego::{self, Mechanism};
 use super::ticket::ServiceTicket;
 use super::AuthError;
 use dyno_measure::StatusTable;
+use time::OffsetDateTime;
 
 const VERSION: u32 = 5;
 
@@ -236,40 +237,11 @@ fn number(mut content: &[u8]) -> Result<u32, AuthError> {
 
 /// Returns Unix seconds as a KerberosTime (RFC 4120, 5.2.3), for example `20261123134600Z`.
 fn kerberos_time(unix_s: u64) -> String {
-    let (mut days, second) = (unix_s / 86_400, unix_s % 86_400);
-    let is_leap = |year: u64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let lengths = [
-        31,
-        28 + u64::from(is_leap(year)),
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-        31,
-    ];
-    let mut month = 0;
-    while days >= lengths[month] {
-        days -= lengths[month];
-        month += 1;
-    }
-    format!(
-        "{year:04}{:02}{:02}{:02}{:02}{:02}Z",
-        month + 1,
-        days + 1,
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
+    let seconds = i64::try_from(unix_s).unwrap_or(i64::MAX);
+    let time = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
+    let (hour, minute, second) = time.to_hms();
+    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z")
 }
 
 /// Names of the errors with which servers reject a request (RFC 4120, 7.5.9).

@@ -111,7 +111,7 @@ impl Counts {
 }
 
 /// State of one connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Conversation {
     pub(super) link: Link,
     pub(super) agreed: Option<NegotiatedSession>,
@@ -148,28 +148,9 @@ impl Conversation {
     /// Creates the state of a new connection; `base` is the prefix of all paths.
     pub fn new(base: &str) -> Self {
         Self {
-            link: Link::default(),
-            agreed: None,
-            protection: Protection::default(),
             base: base.to_owned(),
-            next_message_id: 0,
             credits: 1,
-            credits_asked: 0,
-            outstanding: Vec::new(),
-            expected_bytes: 0,
-            running: Vec::new(),
-            free: Vec::new(),
-            patterns: Vec::new(),
-            handles: Handles::default(),
-            message: Message::default(),
-            waiting: VecDeque::new(),
-            spare: Vec::new(),
-            ended_at_once: VecDeque::new(),
-            next_call: 0,
-            counts: Counts::default(),
-            durability: Durability::default(),
-            next_own_lease: 0,
-            outlives_connections: false,
+            ..Self::default()
         }
     }
 

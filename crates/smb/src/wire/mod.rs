@@ -21,7 +21,8 @@ pub use malformed::{in_response_to, Field, Malformed};
 pub use message::{Link, Message, Part, FRAME_BYTES, MAX_PARTS};
 pub use negotiate::{
     capabilities, parse_negotiated_again, security, write_negotiate, Cipher, Dialect, NegotiateRequest,
-    NegotiateResponse, NegotiatedAgain, SigningAlgorithm,
+    NegotiateResponse, NegotiatedAgain, SigningAlgorithm, CONTEXT_ENCRYPTION, CONTEXT_PREAUTH,
+    CONTEXT_SIGNING, SHA_512,
 };
 pub use request::{access, create_options, CreateRequest, DurableRequest, LeaseRequest};
 pub use response::{

@@ -13,10 +13,10 @@ pub const SALT_BYTES: usize = 32;
 
 const BODY: usize = HEADER_BYTES;
 const MAX_CONTEXTS: u16 = 16;
-const CONTEXT_PREAUTH: u16 = 1;
-const CONTEXT_ENCRYPTION: u16 = 2;
-const CONTEXT_SIGNING: u16 = 8;
-const SHA_512: u16 = 1;
+pub const CONTEXT_PREAUTH: u16 = 1;
+pub const CONTEXT_ENCRYPTION: u16 = 2;
+pub const CONTEXT_SIGNING: u16 = 8;
+pub const SHA_512: u16 = 1;
 const MAX_RESPONSE: u32 = 65536;
 const FSCTL_VALIDATE_NEGOTIATE_INFO: u32 = 0x0014_0204;
 const IS_FSCTL: u32 = 1;

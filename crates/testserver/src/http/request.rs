@@ -142,6 +142,7 @@ fn judge<'a>(
     Ok((request, fields.body_bytes.filter(|_| posts)))
 }
 
+#[derive(Default)]
 struct Fields<'a> {
     hosts: u32,
     close: bool,
@@ -155,12 +156,8 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     fn of(headers: &[Header<'a>]) -> Self {
         let mut fields = Self {
-            hosts: 0,
-            close: false,
-            keep_alive: false,
             body_bytes: Some(0),
-            cookie: &[],
-            key: &[],
+            ..Self::default()
         };
         for header in headers {
             if header.name.eq_ignore_ascii_case("host") {

@@ -15,6 +15,21 @@ pub(crate) enum Wire {
     Tls(Cell<Option<Box<Channel<ServerSide>>>>),
 }
 
+/// Calls a method that both transports have.
+macro_rules! call {
+    ($wire:ident, $way:ident => $call:expr) => {
+        match $wire {
+            Wire::Plain($way) => $call,
+            Wire::Tls(place) => {
+                let mut $way = taken(place)?;
+                let ended = $call;
+                place.set(Some($way));
+                ended
+            }
+        }
+    };
+}
+
 /// Result of a receive call.
 pub(crate) enum Received {
     Nothing,
@@ -44,39 +59,15 @@ impl Wire {
     }
 
     pub(crate) async fn send_pair(&self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
-        match self {
-            Self::Plain(socket) => socket.send_pair(first, second, LATE).await,
-            Self::Tls(place) => {
-                let mut channel = taken(place)?;
-                let sent = channel.send_pair(first, second, LATE).await;
-                place.set(Some(channel));
-                sent
-            }
-        }
+        call!(self, way => way.send_pair(first, second, LATE).await)
     }
 
     pub(crate) async fn send_all(&self, bytes: &[u8]) -> Result<(), Failure> {
-        match self {
-            Self::Plain(socket) => socket.send_all(bytes, LATE).await,
-            Self::Tls(place) => {
-                let mut channel = taken(place)?;
-                let sent = channel.send_all(bytes, LATE).await;
-                place.set(Some(channel));
-                sent
-            }
-        }
+        call!(self, way => way.send_all(bytes, LATE).await)
     }
 
     pub(crate) async fn readable(&self) -> Result<(), Failure> {
-        match self {
-            Self::Plain(socket) => socket.readable(LATE).await,
-            Self::Tls(place) => {
-                let mut channel = taken(place)?;
-                let readable = channel.readable(LATE).await;
-                place.set(Some(channel));
-                readable
-            }
-        }
+        call!(self, way => way.readable(LATE).await)
     }
 
     /// Receives once, into `buffer` or at the end of `unread`.

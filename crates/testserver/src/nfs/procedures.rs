@@ -8,9 +8,8 @@ use crate::pages::MAX_FILE_BYTES;
 use dyno_files::{Stability, Verifier};
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{
-    end_entries, write_fs_stat, write_path_conf, write_read, Attributes3, Committed, Created, Entry,
-    FileHandle, Found, FsInfo, How, Node, Payload, Procedure, Request, SetAttributes, Space, Time, Writer,
-    Written, DIRECTORY,
+    end_entries, write_fs_stat, write_path_conf, write_read, Attributes3, Committed, Created, Entry, Found,
+    FsInfo, Payload, Procedure, Request, SetAttributes, Space, Writer, Written, Xdr, DIRECTORY,
 };
 
 /// Preferred size of a listing, as in Linux's server.
@@ -100,139 +99,173 @@ impl Volume {
         asked: &Asked,
         out: &mut Vec<u8>,
     ) -> Result<(), Refused> {
+        let Some(file) = request.file() else {
+            return Ok(());
+        };
         let writer = &mut Writer(out);
+        let slot = self.find(file)?;
+        let own = self.attributes(slot);
         match *request {
-            // Data parsed from a message is always in one slice.
-            Request::Null
-            | Request::Write {
-                data: Payload::Pages(_),
-                ..
-            } => Ok(()),
-            Request::Write {
-                file,
-                offset,
-                data: Payload::Whole(data),
-                stability,
-            } => self.answer_write(&file, offset, data, stability, asked, writer),
-            Request::Commit { file, .. } => self.answer_commit(&file, asked, writer),
-            Request::GetAttributes { file } => {
-                let slot = self.find(&file)?;
-                self.attributes(slot).write(writer);
-                Ok(())
+            Request::GetAttributes { .. } => own.write(writer),
+            Request::SetAttributes { set, guard, .. } => {
+                if guard.is_some_and(|time| time != own.changed) {
+                    return Err(Status::NotSync.into());
+                }
+                self.files.set(slot, &set)?;
+                self.wcc(slot, &own).write(writer);
             }
-            Request::SetAttributes { file, set, guard } => self.answer_set(&file, &set, guard, writer),
-            Request::Lookup { at, name } => self.answer_lookup(&at, name, writer),
-            Request::Access { file, rights } => self.answer_access(&file, rights, writer),
-            Request::ReadLink { link } => self.answer_read_link(&link, writer),
-            Request::Read { file, offset, bytes } => self.answer_read(&file, offset, bytes, asked, writer),
-            Request::Rename {
-                from_at,
-                from,
-                to_at,
-                to,
-            } => self.answer_rename((&from_at, from), (&to_at, to), writer),
-            Request::Link { file, at, name } => self.answer_link(&file, &at, name, writer),
+            Request::Lookup { name, .. } => {
+                let found = self.files.look_up(slot, name)?;
+                let found = Found {
+                    file: self.handle(found)?,
+                    attributes: Some(self.attributes(found)),
+                };
+                found.write(writer);
+                Some(own).write(writer);
+            }
+            Request::Access { rights, .. } => {
+                let all = match (own.kind, own.mode & EXECUTABLE) {
+                    (DIRECTORY, _) => RIGHTS_OF_DIRECTORY,
+                    (_, 0) => RIGHTS_OF_FILE,
+                    _ => RIGHTS_OF_FILE | RIGHT_TO_EXECUTE,
+                };
+                Some(own).write(writer);
+                writer.u32(rights & all);
+            }
+            Request::ReadLink { .. } => {
+                let target = self.files.target(slot)?;
+                Some(own).write(writer);
+                writer.opaque(target);
+            }
+            Request::FsStat { .. } => {
+                let room = self.files.room();
+                let space = Space {
+                    total_bytes: room.total_bytes,
+                    free_bytes: room.free_bytes,
+                };
+                Some(own).write(writer);
+                write_fs_stat(space, room.free_files, writer);
+            }
+            Request::FsInfo { .. } => {
+                Some(own).write(writer);
+                info_of(asked.max_transfer_bytes).write(MAX_FILE_BYTES, writer);
+            }
+            Request::PathConf { .. } => {
+                Some(own).write(writer);
+                write_path_conf(MOST_LINKS, MOST_NAME_BYTES, writer);
+            }
             Request::List {
-                directory,
-                cookie,
-                bytes,
-                plus,
-                ..
-            } => self.answer_list(&directory, cookie, bytes, plus, writer),
-            Request::FsStat { root } => self.answer_fs_stat(&root, writer),
-            Request::FsInfo { root } => self.answer_fs_info(&root, asked.max_transfer_bytes, writer),
-            Request::PathConf { file } => self.answer_path_conf(&file, writer),
-            Request::Remove { at, name } => self.answer_remove(&at, name, false, writer),
-            Request::RemoveDirectory { at, name } => self.answer_remove(&at, name, true, writer),
-            Request::Create { at, name, how } => self.answer_create(&at, name, &how, asked, writer),
-            Request::MakeDirectory { at, name, set } => {
-                self.answer_make(&at, name, Made::Directory, &set, asked, writer)
-            }
-            Request::SymbolicLink {
-                at,
-                name,
-                set,
-                target,
-            } => self.answer_make(&at, name, Made::SymbolicLink(target), &set, asked, writer),
-            Request::MakeNode { at, name, node } => self.answer_make_node(&at, name, &node, asked, writer),
+                cookie, bytes, plus, ..
+            } => self.answer_list(slot, cookie, bytes, plus, writer)?,
+            _ => self.answer_contents(request, (slot, &own), asked, writer)?,
         }
-    }
-
-    fn answer_set(
-        &mut self,
-        file: &FileHandle,
-        set: &SetAttributes,
-        guard: Option<Time>,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let slot = self.find(file)?;
-        let before = self.attributes(slot);
-        if guard.is_some_and(|time| time != before.changed) {
-            return Err(Status::NotSync.into());
-        }
-        self.files.set(slot, set)?;
-        self.wcc(slot, &before).write(writer);
         Ok(())
     }
 
-    fn answer_lookup(
+    /// Executes a request that reads or writes a file's contents.
+    fn answer_contents(
         &mut self,
-        at: &FileHandle,
-        name: &[u8],
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let at = self.find(at)?;
-        let slot = self.files.look_up(at, name)?;
-        let found = Found {
-            file: self.handle(slot)?,
-            attributes: Some(self.attributes(slot)),
-        };
-        found.write(Some(&self.attributes(at)), writer);
-        Ok(())
-    }
-
-    fn answer_access(
-        &mut self,
-        file: &FileHandle,
-        rights: u32,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let slot = self.find(file)?;
-        let attributes = self.attributes(slot);
-        let all = match (attributes.kind, attributes.mode & EXECUTABLE) {
-            (DIRECTORY, _) => RIGHTS_OF_DIRECTORY,
-            (_, 0) => RIGHTS_OF_FILE,
-            _ => RIGHTS_OF_FILE | RIGHT_TO_EXECUTE,
-        };
-        Attributes3::write_optional(Some(&attributes), writer);
-        writer.u32(rights & all);
-        Ok(())
-    }
-
-    fn answer_read_link(&mut self, link: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
-        let slot = self.find(link)?;
-        let target = self.files.target(slot)?;
-        Attributes3::write_optional(Some(&self.attributes(slot)), writer);
-        writer.opaque(target);
-        Ok(())
-    }
-
-    fn answer_read(
-        &mut self,
-        file: &FileHandle,
-        offset: u64,
-        bytes: u32,
+        request: &Request<'_>,
+        (slot, own): (usize, &Attributes3),
         asked: &Asked,
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
-        let slot = self.find(file)?;
-        let attributes = self.attributes(slot);
-        let mut outcome = Ok(false);
-        write_read(Some(&attributes), writer, |out| {
-            outcome = self.give_data(slot, offset, bytes, asked, out);
-            outcome == Ok(true)
-        });
-        outcome.map(|_| ())
+        match *request {
+            Request::Read { offset, bytes, .. } => {
+                Some(*own).write(writer);
+                let mut outcome = Ok(false);
+                write_read(writer, |out| {
+                    outcome = self.give_data(slot, offset, bytes, asked, out);
+                    outcome == Ok(true)
+                });
+                outcome?;
+            }
+            // Data parsed from a message is always in one slice.
+            Request::Write {
+                offset,
+                data: Payload::Whole(data),
+                stability,
+                ..
+            } => {
+                let bytes = self.take_data(slot, offset, data, stability, asked)?;
+                let written = Written {
+                    wcc: self.wcc(slot, own),
+                    bytes,
+                    stability,
+                    verifier: asked.verifier(),
+                };
+                written.write(writer);
+            }
+            Request::Commit { .. } => {
+                self.files.flush(slot)?;
+                let committed = Committed {
+                    wcc: self.wcc(slot, own),
+                    verifier: asked.verifier(),
+                };
+                committed.write(writer);
+            }
+            _ => self.answer_names(request, (slot, own), asked.caller, writer)?,
+        }
+        Ok(())
+    }
+
+    /// Executes a request that changes names.
+    fn answer_names(
+        &mut self,
+        request: &Request<'_>,
+        (slot, own): (usize, &Attributes3),
+        caller: Caller,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let made = match *request {
+            Request::Remove { name, .. } | Request::RemoveDirectory { name, .. } => {
+                let is_directory = matches!(request, Request::RemoveDirectory { .. });
+                self.files.remove(slot, name, is_directory)?;
+                self.wcc(slot, own).write(writer);
+                return Ok(());
+            }
+            Request::Rename { from, to_at, to, .. } => {
+                let to_at = self.find(&to_at)?;
+                let to_before = self.attributes(to_at);
+                self.files.rename(slot, from, to_at, to)?;
+                self.wcc(slot, own).write(writer);
+                self.wcc(to_at, &to_before).write(writer);
+                return Ok(());
+            }
+            Request::Link { at, name, .. } => {
+                let at = self.find(&at)?;
+                let before = self.attributes(at);
+                self.files.link(slot, at, name)?;
+                Some(self.attributes(slot)).write(writer);
+                self.wcc(at, &before).write(writer);
+                return Ok(());
+            }
+            Request::Create { name, how, .. } => self.files.create(slot, name, &how, caller)?,
+            Request::MakeDirectory { name, set, .. } => {
+                self.files.make(slot, name, Made::Directory, &set, caller)?
+            }
+            Request::SymbolicLink {
+                name, set, target, ..
+            } => {
+                let made = Made::SymbolicLink(target);
+                self.files.make(slot, name, made, &set, caller)?
+            }
+            Request::MakeNode { name, node, .. } => {
+                if !node.can_be_made() {
+                    return Err(Status::BadType.into());
+                }
+                let made = Made::Special(node.kind, node.device);
+                self.files.make(slot, name, made, &node.set, caller)?
+            }
+            _ => return Ok(()),
+        };
+        let created = Created {
+            file: Some(self.handle(made)?),
+            attributes: Some(self.attributes(made)),
+        };
+        created.write(writer);
+        self.wcc(slot, own).write(writer);
+        Ok(())
     }
 
     /// Appends the data of a READ. Returns whether the data reaches the end of the file.
@@ -256,28 +289,6 @@ impl Volume {
             out[begin] ^= 1;
         }
         Ok(is_end)
-    }
-
-    fn answer_write(
-        &mut self,
-        file: &FileHandle,
-        offset: u64,
-        data: &[u8],
-        stability: Stability,
-        asked: &Asked,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let slot = self.find(file)?;
-        let before = self.attributes(slot);
-        let taken = self.take_data(slot, offset, data, stability, asked)?;
-        let written = Written {
-            wcc: self.wcc(slot, &before),
-            bytes: taken,
-            stability,
-            verifier: asked.verifier(),
-        };
-        written.write(writer);
-        Ok(())
     }
 
     /// Stores the data of a WRITE. Returns the number of bytes stored.
@@ -318,138 +329,17 @@ impl Volume {
         Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
     }
 
-    fn answer_commit(
-        &mut self,
-        file: &FileHandle,
-        asked: &Asked,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let slot = self.find(file)?;
-        let before = self.attributes(slot);
-        self.files.flush(slot)?;
-        let committed = Committed {
-            wcc: self.wcc(slot, &before),
-            verifier: asked.verifier(),
-        };
-        committed.write(writer);
-        Ok(())
-    }
-
-    fn answer_remove(
-        &mut self,
-        at: &FileHandle,
-        name: &[u8],
-        directory: bool,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let at = self.find(at)?;
-        let before = self.attributes(at);
-        self.files.remove(at, name, directory)?;
-        self.wcc(at, &before).write(writer);
-        Ok(())
-    }
-
-    fn answer_rename(
-        &mut self,
-        (from_at, from): (&FileHandle, &[u8]),
-        (to_at, to): (&FileHandle, &[u8]),
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let (from_at, to_at) = (self.find(from_at)?, self.find(to_at)?);
-        let (from_before, to_before) = (self.attributes(from_at), self.attributes(to_at));
-        self.files.rename(from_at, from, to_at, to)?;
-        self.wcc(from_at, &from_before).write(writer);
-        self.wcc(to_at, &to_before).write(writer);
-        Ok(())
-    }
-
-    fn answer_link(
-        &mut self,
-        file: &FileHandle,
-        at: &FileHandle,
-        name: &[u8],
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let (slot, at) = (self.find(file)?, self.find(at)?);
-        let before = self.attributes(at);
-        self.files.link(slot, at, name)?;
-        Attributes3::write_optional(Some(&self.attributes(slot)), writer);
-        self.wcc(at, &before).write(writer);
-        Ok(())
-    }
-
-    fn answer_create(
-        &mut self,
-        at: &FileHandle,
-        name: &[u8],
-        how: &How,
-        asked: &Asked,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let at = self.find(at)?;
-        let before = self.attributes(at);
-        let slot = self.files.create(at, name, how, asked.caller)?;
-        self.write_created(slot, &before, at, writer)
-    }
-
-    fn answer_make_node(
-        &mut self,
-        at: &FileHandle,
-        name: &[u8],
-        node: &Node,
-        asked: &Asked,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        if !node.can_be_made() {
-            return Err(Status::BadType.into());
-        }
-        let made = Made::Special(node.kind, node.device);
-        self.answer_make(at, name, made, &node.set, asked, writer)
-    }
-
-    fn answer_make(
-        &mut self,
-        at: &FileHandle,
-        name: &[u8],
-        made: Made<'_>,
-        set: &SetAttributes,
-        asked: &Asked,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let at = self.find(at)?;
-        let before = self.attributes(at);
-        let slot = self.files.make(at, name, made, set, asked.caller)?;
-        self.write_created(slot, &before, at, writer)
-    }
-
-    fn write_created(
-        &mut self,
-        slot: usize,
-        before: &Attributes3,
-        at: usize,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let created = Created {
-            file: Some(self.handle(slot)?),
-            attributes: Some(self.attributes(slot)),
-        };
-        created.write(&self.wcc(at, before), writer);
-        Ok(())
-    }
-
     fn answer_list(
         &mut self,
-        directory: &FileHandle,
+        at: usize,
         cookie: u64,
         bytes: u32,
         plus: bool,
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
-        let at = self.find(directory)?;
-        let own = self.attributes(at);
         let most_bytes = bytes.min(MOST_LISTING_BYTES) as usize;
         let start = writer.0.len();
-        Attributes3::write_optional(Some(&own), writer);
+        Some(self.attributes(at)).write(writer);
         writer.u64(0); // cookies never expire
         let parent = self.files.look_up(at, b"..")?;
         let export = self.export;
@@ -486,42 +376,15 @@ impl Volume {
         end_entries(all, writer);
         Ok(())
     }
+}
 
-    fn answer_fs_stat(&mut self, root: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
-        let slot = self.find(root)?;
-        let attributes = self.attributes(slot);
-        let room = self.files.room();
-        let space = Space {
-            total_bytes: room.total_bytes,
-            free_bytes: room.free_bytes,
-        };
-        write_fs_stat(Some(&attributes), space, room.free_files, writer);
-        Ok(())
-    }
-
-    fn answer_path_conf(&mut self, file: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
-        let slot = self.find(file)?;
-        let attributes = self.attributes(slot);
-        write_path_conf(Some(&attributes), MOST_LINKS, MOST_NAME_BYTES, writer);
-        Ok(())
-    }
-
-    fn answer_fs_info(
-        &mut self,
-        root: &FileHandle,
-        transfer_bytes: u32,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        let slot = self.find(root)?;
-        let attributes = self.attributes(slot);
-        let info = FsInfo {
-            max_read_bytes: transfer_bytes,
-            preferred_read_bytes: transfer_bytes,
-            max_write_bytes: transfer_bytes,
-            preferred_write_bytes: transfer_bytes,
-            preferred_listing_bytes: LISTING_BYTES,
-        };
-        info.write(Some(&attributes), MAX_FILE_BYTES, writer);
-        Ok(())
+/// Returns the results of FSINFO for a server that transfers at most `transfer_bytes` at a time.
+fn info_of(transfer_bytes: u32) -> FsInfo {
+    FsInfo {
+        max_read_bytes: transfer_bytes,
+        preferred_read_bytes: transfer_bytes,
+        max_write_bytes: transfer_bytes,
+        preferred_write_bytes: transfer_bytes,
+        preferred_listing_bytes: LISTING_BYTES,
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::fmt::Write as _;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Answer {
     pub(super) status: u16,
     /// Header fields, each with its line end.
@@ -17,9 +17,7 @@ impl Answer {
     pub(super) fn new(status: u16) -> Self {
         Self {
             status,
-            fields: String::new(),
-            length: 0,
-            body: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -49,24 +47,12 @@ impl Answer {
     }
 
     pub(super) fn reason(&self) -> &'static str {
+        let usual = http::StatusCode::from_u16(self.status).ok();
         match self.status {
-            200 => "OK",
-            204 => "No Content",
-            206 => "Partial Content",
-            304 => "Not Modified",
-            400 => "Bad Request",
-            403 => "Forbidden",
-            404 => "Not Found",
-            405 => "Method Not Allowed",
-            409 => "Conflict",
-            411 => "Length Required",
-            412 => "Precondition Failed",
-            416 => "Range Not Satisfiable",
-            500 => "Internal Server Error",
-            501 => "Not Implemented",
             503 => "Slow Down",
-            507 => "Insufficient Storage",
-            _ => "Unknown",
+            _ => usual
+                .and_then(|status| status.canonical_reason())
+                .unwrap_or("Unknown"),
         }
     }
 }

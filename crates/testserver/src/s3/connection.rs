@@ -79,13 +79,6 @@ struct Connection<'a> {
     unread: Vec<u8>,
 }
 
-/// Whether the connection continues after an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum After {
-    Kept,
-    Closed,
-}
-
 impl Connection<'_> {
     async fn run(&mut self) -> Result<(), Failure> {
         loop {
@@ -106,7 +99,7 @@ impl Connection<'_> {
                 Err(refusal) => return self.refuse(&refusal).await,
             };
             self.worker.renew_patience();
-            if self.answer(&request, body).await? == After::Closed {
+            if !self.answer(&request, body).await? {
                 return Ok(());
             }
         }
@@ -177,7 +170,8 @@ impl Connection<'_> {
         }
     }
 
-    async fn answer(&mut self, request: &Request, body: Vec<u8>) -> Result<After, Failure> {
+    /// Answers a request. Returns whether the connection continues.
+    async fn answer(&mut self, request: &Request, body: Vec<u8>) -> Result<bool, Failure> {
         let worker = self.worker;
         let strikes = &worker.host.strikes;
         let mut done = carry_out(&worker.host, request, body, &worker.key);
@@ -196,33 +190,18 @@ impl Connection<'_> {
         // A client that has received the answer must find it counted.
         worker.host.counts.add(worker.number, done.operation as usize);
         let head = self.head(&done.answer, request.is_kept);
-        let mut after = if request.is_kept {
-            After::Kept
-        } else {
-            After::Closed
-        };
         match sending {
             Sending::Whole => self.send(&head, &done.answer).await?,
-            Sending::Never => {
-                self.discard_until_end().await?;
-                after = After::Closed;
-            }
-            Sending::Close => after = After::Closed,
-            Sending::HalfHead => {
-                self.wire.send_all(&head[..head.len() / 2]).await?;
-                after = After::Closed;
-            }
+            Sending::Never => self.discard_until_end().await?,
+            Sending::Close => {}
+            Sending::HalfHead => self.wire.send_all(&head[..head.len() / 2]).await?,
             Sending::HalfBody => {
                 let body = done.answer.body.concat();
                 self.wire.send_pair(&head, &body[..body.len() / 2]).await?;
-                after = After::Closed;
             }
-            Sending::Garbage => {
-                self.wire.send_all(&garbage()).await?;
-                after = After::Closed;
-            }
+            Sending::Garbage => self.wire.send_all(&garbage()).await?,
         }
-        Ok(after)
+        Ok(request.is_kept && sending == Sending::Whole)
     }
 
     fn head(&self, answer: &Answer, is_kept: bool) -> Vec<u8> {

@@ -35,8 +35,7 @@ impl Call<'_> {
             return Ok(self.late_error());
         }
         let etag = self.store(object)?;
-        let mut xml = Writer::default();
-        xml.open_root("CopyObjectResult");
+        let mut xml = Writer::new("CopyObjectResult");
         xml.text("LastModified", &extended(modified));
         xml.text("ETag", &format!("\"{etag}\""));
         Ok(Answer::xml(xml.finish()))

@@ -9,10 +9,9 @@ use super::request::encoded;
 use super::signature::hex;
 use super::store::{Bucket, Object};
 use super::xml::Writer;
+use data_encoding::HEXLOWER_PERMISSIVE;
 use std::ops::Bound;
 use std::sync::Arc;
-
-const MOST_KEYS: u32 = 1000;
 
 /// An entry of a page: an object, or all keys with a common prefix.
 enum Entry {
@@ -111,10 +110,7 @@ impl Call<'_> {
         let given = |name: &str| request.parameter(name).unwrap_or_default();
         let token = request.parameter("continuation-token").map(name_in).transpose()?;
         let start = given(if is_second { "start-after" } else { "marker" });
-        let most = request
-            .number("max-keys", 0..=u32::MAX)?
-            .unwrap_or(MOST_KEYS)
-            .min(MOST_KEYS);
+        let most = request.most_listed("max-keys")?;
         let wanted = Wanted {
             prefix: given("prefix"),
             delimiter: given("delimiter"),
@@ -133,8 +129,7 @@ impl Call<'_> {
                 String::from_utf8_lossy(name).into_owned()
             }
         };
-        let mut xml = Writer::default();
-        xml.open_root("ListBucketResult");
+        let mut xml = Writer::new("ListBucketResult");
         xml.text("Name", self.bucket);
         xml.text("Prefix", &name(wanted.prefix));
         xml.text("MaxKeys", &most.to_string());
@@ -211,18 +206,8 @@ fn write_entry(xml: &mut Writer, entry: &Entry, name: &impl Fn(&[u8]) -> String)
 
 /// Returns the name in a continuation token.
 fn name_in(token: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let wrong = || {
-        Refusal::saying(
-            Code::InvalidArgument,
-            "The continuation token provided is incorrect",
-        )
-    };
-    let digit = |byte: u8| char::from(byte).to_digit(16).ok_or_else(wrong);
-    if token.len() % 2 == 1 {
-        return Err(wrong());
-    }
-    let pairs = token.chunks_exact(2);
-    pairs
-        .map(|pair| Ok((digit(pair[0])? * 16 + digit(pair[1])?) as u8))
-        .collect()
+    HEXLOWER_PERMISSIVE.decode(token).map_err(|_| {
+        let message = "The continuation token provided is incorrect";
+        Refusal::saying(Code::InvalidArgument, message)
+    })
 }

@@ -9,7 +9,7 @@ use super::payload::Stored;
 use super::refusal::{Code, Refusal};
 use super::signature::hex;
 use super::store::{Bucket, Content, Object, Part, Upload};
-use super::xml::{records, Writer};
+use super::xml::{records, Record, Writer};
 use md5::{Digest, Md5};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,7 +18,6 @@ use std::time::SystemTime;
 const MOST_PARTS: u32 = 10_000;
 /// Minimum size of each part but the last one: 5 MiB.
 const LEAST_PART_BYTES: u64 = 5 << 20;
-const MOST_LISTED: u32 = 1000;
 
 impl Call<'_> {
     fn upload_key(&self) -> (Vec<u8>, String) {
@@ -38,8 +37,7 @@ impl Call<'_> {
             .lock()
             .uploads
             .insert((self.key.to_vec(), id.clone()), upload);
-        let mut xml = Writer::default();
-        xml.open_root("InitiateMultipartUploadResult");
+        let mut xml = Writer::new("InitiateMultipartUploadResult");
         xml.text("Bucket", self.bucket);
         xml.text("Key", &String::from_utf8_lossy(self.key));
         xml.text("UploadId", &id);
@@ -77,8 +75,7 @@ impl Call<'_> {
         upload.parts.insert(number, part);
         drop(bucket);
         if is_copy {
-            let mut xml = Writer::default();
-            xml.open_root("CopyPartResult");
+            let mut xml = Writer::new("CopyPartResult");
             xml.text("LastModified", &extended(modified));
             xml.text("ETag", &format!("\"{etag}\""));
             return Ok(Answer::xml(xml.finish()));
@@ -123,8 +120,7 @@ impl Call<'_> {
         let told = self.store(object)?;
         debug_assert!(told.len() == etag.len());
         self.share.lock().uploads.remove(&key);
-        let mut xml = Writer::default();
-        xml.open_root("CompleteMultipartUploadResult");
+        let mut xml = Writer::new("CompleteMultipartUploadResult");
         xml.text("Location", &String::from_utf8_lossy(&self.request.path));
         xml.text("Bucket", self.bucket);
         xml.text("Key", &String::from_utf8_lossy(self.key));
@@ -140,19 +136,14 @@ impl Call<'_> {
     }
 
     pub(super) fn list_parts(&self) -> Result<Answer, Refusal> {
-        let most = self
-            .request
-            .number("max-parts", 0..=u32::MAX)?
-            .unwrap_or(MOST_LISTED)
-            .min(MOST_LISTED);
+        let most = self.request.most_listed("max-parts")?;
         let after = self
             .request
             .number("part-number-marker", 0..=MOST_PARTS)?
             .unwrap_or(0);
         let bucket = self.share.lock();
         let upload = bucket.uploads.get(&self.upload_key()).ok_or(Code::NoSuchUpload)?;
-        let mut xml = Writer::default();
-        xml.open_root("ListPartsResult");
+        let mut xml = Writer::new("ListPartsResult");
         xml.text("Bucket", self.bucket);
         xml.text("Key", &String::from_utf8_lossy(self.key));
         xml.text("UploadId", &self.upload_key().1);
@@ -179,14 +170,9 @@ impl Call<'_> {
 
     pub(super) fn list_uploads(&self) -> Result<Answer, Refusal> {
         let given = |name: &str| self.request.parameter(name).unwrap_or_default();
-        let most = self
-            .request
-            .number("max-uploads", 0..=u32::MAX)?
-            .unwrap_or(MOST_LISTED)
-            .min(MOST_LISTED);
+        let most = self.request.most_listed("max-uploads")?;
         let prefix = given("prefix");
-        let mut xml = Writer::default();
-        xml.open_root("ListMultipartUploadsResult");
+        let mut xml = Writer::new("ListMultipartUploadsResult");
         xml.text("Bucket", self.bucket);
         xml.text("Prefix", &String::from_utf8_lossy(prefix));
         xml.text("MaxUploads", &most.to_string());
@@ -229,26 +215,20 @@ fn uploads_after<'a>(
 }
 
 /// Returns the object that consists of the parts that a client names, and the object's ETag.
-fn completed(upload: &Upload, wanted: &[Vec<(String, String)>]) -> Result<(Object, String), Refusal> {
+fn completed(upload: &Upload, wanted: &[Record]) -> Result<(Object, String), Refusal> {
     if wanted.is_empty() {
         return Err(Code::MalformedXML.into());
     }
     let (mut chosen, mut before, mut md5) = (Vec::new(), 0, Md5::new());
     for fields in wanted {
-        let field = |name: &str| {
-            fields
-                .iter()
-                .find(|(field, _)| field == name)
-                .map(|(_, text)| text.as_str())
-        };
-        let number: u32 = field("PartNumber")
-            .and_then(|text| text.trim().parse().ok())
-            .ok_or(Code::MalformedXML)?;
+        let number = fields.get("PartNumber").and_then(|text| text.trim().parse().ok());
+        let number: u32 = number.ok_or(Code::MalformedXML)?;
         if number <= before {
             return Err(Code::InvalidPartOrder.into());
         }
         let part = upload.parts.get(&number).ok_or(Code::InvalidPart)?;
-        if field("ETag").map(|etag| etag.trim().trim_matches('"')) != Some(part.etag.as_str()) {
+        let etag = fields.get("ETag").map(|etag| etag.trim().trim_matches('"'));
+        if etag != Some(part.etag.as_str()) {
             return Err(Code::InvalidPart.into());
         }
         md5.update(part.md5);

@@ -177,14 +177,11 @@ impl Call<'_> {
         let is_quiet = document
             .windows(19)
             .any(|text| text == b"<Quiet>true</Quiet>".as_slice());
-        let mut xml = Writer::default();
-        xml.open_root("DeleteResult");
+        let mut xml = Writer::new("DeleteResult");
         let mut bucket = self.share.lock();
-        for fields in wanted {
-            let key = fields
-                .into_iter()
-                .find_map(|(name, text)| (name == "Key").then_some(text));
-            let key = key.filter(|key| !key.is_empty()).ok_or(Code::MalformedXML)?;
+        for mut fields in wanted {
+            let key = fields.remove("Key").filter(|key| !key.is_empty());
+            let key = key.ok_or(Code::MalformedXML)?;
             let is_lost =
                 !self.host.is_initial(key.as_bytes()) && self.host.strikes.strikes(Kind::LostDelete);
             match checked_key(key.as_bytes()) {

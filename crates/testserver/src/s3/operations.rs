@@ -166,17 +166,14 @@ impl Call<'_> {
 
     fn of_bucket(&self) -> Result<Answer, Refusal> {
         match self.request.method {
+            Method::Get if self.request.parameter("versioning").is_some() => {
+                Ok(Answer::xml(Writer::new("VersioningConfiguration").finish()))
+            }
             Method::Get => {
-                let mut xml = Writer::default();
-                if self.request.parameter("versioning").is_some() {
-                    xml.open_root("VersioningConfiguration");
-                } else {
-                    // S3 leaves the region out for us-east-1.
-                    let region = self.host.options.region.as_str();
-                    return Ok(Answer::xml(xml.root_text(
-                        "LocationConstraint",
-                        if region == "us-east-1" { "" } else { region },
-                    )));
+                let mut xml = Writer::new("LocationConstraint");
+                // S3 leaves the region out for us-east-1.
+                if self.host.options.region != "us-east-1" {
+                    xml.escaped(&self.host.options.region);
                 }
                 Ok(Answer::xml(xml.finish()))
             }
@@ -195,8 +192,7 @@ impl Call<'_> {
 }
 
 fn list_buckets(host: &Host) -> Answer {
-    let mut xml = Writer::default();
-    xml.open_root("ListAllMyBucketsResult");
+    let mut xml = Writer::new("ListAllMyBucketsResult");
     xml.open("Owner");
     xml.text("ID", "serverdyno");
     xml.close();

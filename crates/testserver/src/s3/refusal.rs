@@ -91,8 +91,7 @@ impl Refusal {
 
     /// Returns the error document of a request for `resource`.
     pub(super) fn document(&self, resource: &str, request_id: u64) -> Vec<u8> {
-        let mut xml = Writer::default();
-        xml.open_plain("Error");
+        let mut xml = Writer::plain("Error");
         xml.text("Code", self.code.name());
         xml.text("Message", self.message.as_deref().unwrap_or(self.code.message()));
         for (element, text) in &self.details {

@@ -8,6 +8,8 @@ use std::mem::MaybeUninit;
 pub(super) const MAX_HEAD_BYTES: usize = 16_384;
 const MAX_FIELDS: usize = 96;
 const MAX_KEY_BYTES: usize = 1024;
+/// Maximum number of entries of a listing.
+const MOST_LISTED: u32 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
@@ -205,6 +207,12 @@ impl Request {
                 format!("{name} is out of bounds."),
             )),
         }
+    }
+
+    /// Returns the maximum number of entries of a listing, which a parameter may lower.
+    pub(super) fn most_listed(&self, name: &'static str) -> Result<u32, Refusal> {
+        let most = self.number(name, 0..=u32::MAX)?;
+        Ok(most.map_or(MOST_LISTED, |most| most.min(MOST_LISTED)))
     }
 
     /// Returns the bucket and the key of the request; both may be empty. `is_bucket`: whether a bucket of

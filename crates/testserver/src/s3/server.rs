@@ -3,13 +3,11 @@
 use super::connection::{serve, Worker};
 use super::host::{Host, Operation};
 use super::options::Options;
-use crate::server::{accept, run, Service};
+use crate::server::{start_each, Service};
 use crate::threads::Threads;
-use dyno_net::{Executor, Listener};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 /// A running server; dropping it stops it.
@@ -37,44 +35,20 @@ impl Service for Host {
         Self::new(options)
     }
 
-    /// Starts the threads. All threads use the port that the first one gets.
-    fn start(self: &Arc<Self>, mut address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
-        for number in 0..self.options.threads {
-            let host = self.clone();
-            let set_up = move || {
-                let thread = Thread::listen(host, number, address)?;
-                let address = thread.listener.address()?;
-                Ok((thread, address))
-            };
-            address = threads.start(("reference-s3", number), &[], set_up, Thread::run)?;
-        }
-        Ok(address)
+    fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
+        let host = self.clone();
+        start_each(
+            threads,
+            ("reference-s3", self.options.threads),
+            address,
+            move |executor, number| {
+                let worker = Rc::new(Worker::new(executor, host.clone(), number));
+                move |socket| serve(socket, worker.clone())
+            },
+        )
     }
 
     fn lose(&self) -> u64 {
         Self::lose(self)
-    }
-}
-
-/// State of a thread before its event loop starts.
-struct Thread {
-    worker: Worker,
-    listener: Listener,
-}
-
-impl Thread {
-    fn listen(host: Arc<Host>, number: usize, address: SocketAddr) -> io::Result<Self> {
-        let executor = Executor::new()?;
-        let listener = Listener::bind(&executor, address, host.options.threads > 1)?;
-        let worker = Worker::new(executor, host, number);
-        Ok(Self { worker, listener })
-    }
-
-    fn run(self, stopping: &AtomicBool) {
-        let worker = Rc::new(self.worker);
-        let executor = worker.executor.clone();
-        let serve = move |socket| serve(socket, worker.clone());
-        executor.spawn(accept(self.listener, executor.clone(), serve));
-        run(&executor, stopping);
     }
 }

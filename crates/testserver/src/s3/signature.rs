@@ -4,6 +4,7 @@ use super::date::parse_basic;
 use super::options::AccessKey;
 use super::refusal::{Code, Refusal};
 use super::request::{encoded, Request};
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
@@ -314,12 +315,7 @@ fn mac(key: &[u8], text: &[u8]) -> [u8; 32] {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    HEXLOWER.encode(bytes)
 }
 
 #[cfg(test)]

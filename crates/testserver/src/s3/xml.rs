@@ -1,13 +1,15 @@
 //! XML that the server writes, and the two documents that it reads: `Delete` and `CompleteMultipartUpload`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
-/// Maximum number of elements and texts in a document of a client: 10,000 parts with their elements.
-const MOST_PIECES: usize = 200_000;
+
+/// Texts of an element's fields, by name.
+pub(super) type Record = BTreeMap<String, String>;
 
 /// Writes a document; `finish` closes the open elements.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Writer {
     text: String,
     open: Vec<&'static str>,
@@ -15,25 +17,20 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Opens the document's element, in the namespace of S3.
-    pub(super) fn open_root(&mut self, name: &'static str) {
-        let _ = write!(
-            self.text,
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{name} xmlns=\"{NAMESPACE}\">"
-        );
-        self.open.push(name);
+    pub(super) fn new(root: &'static str) -> Self {
+        Self::with(root, &format!(" xmlns=\"{NAMESPACE}\""))
     }
 
     /// Opens the document's element without a namespace, as in error documents.
-    pub(super) fn open_plain(&mut self, name: &'static str) {
-        self.text.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-        self.open(name);
+    pub(super) fn plain(root: &'static str) -> Self {
+        Self::with(root, "")
     }
 
-    /// Returns a document of one element with a text, in the namespace of S3.
-    pub(super) fn root_text(mut self, name: &'static str, text: &str) -> Vec<u8> {
-        self.open_root(name);
-        self.escaped(text);
-        self.finish()
+    fn with(root: &'static str, attribute: &str) -> Self {
+        Self {
+            text: format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{root}{attribute}>"),
+            open: vec![root],
+        }
     }
 
     pub(super) fn open(&mut self, name: &'static str) {
@@ -53,7 +50,8 @@ impl Writer {
         let _ = write!(self.text, "</{name}>");
     }
 
-    fn escaped(&mut self, text: &str) {
+    /// Appends a text to the open element.
+    pub(super) fn escaped(&mut self, text: &str) {
         for character in text.chars() {
             match character {
                 '&' => self.text.push_str("&amp;"),
@@ -76,31 +74,25 @@ impl Writer {
     }
 }
 
-/// A piece of a document.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
-    Open(&'a str),
-    Close(&'a str),
-    Text(String),
-}
-
-/// Returns the pieces of a document, without white space between elements; None if it is malformed.
+/// Returns the fields of each element `name` directly below the document's element `root`; None: it is malformed.
 /// Prefixes of names and attributes are left out. Declarations of entities are refused.
-pub(super) fn pieces(document: &[u8]) -> Option<Vec<Piece<'_>>> {
+pub(super) fn records(document: &[u8], root: &str, name: &str) -> Option<Vec<Record>> {
     let mut rest = std::str::from_utf8(document).ok()?.trim_start_matches('\u{feff}');
-    let mut pieces = Vec::new();
+    let mut found: Vec<Record> = Vec::new();
     let mut open: Vec<&str> = Vec::new();
     while !rest.is_empty() {
-        if pieces.len() >= MOST_PIECES {
-            return None;
-        }
         let Some(tag) = rest.strip_prefix('<') else {
-            let end = rest.find('<').unwrap_or(rest.len());
-            if !rest[..end].trim().is_empty() {
+            let (text, after) = rest.split_at(rest.find('<').unwrap_or(rest.len()));
+            rest = after;
+            if !text.trim().is_empty() {
                 open.last()?;
-                pieces.push(Piece::Text(unescape(&rest[..end])?));
+                let text = unescape(text)?;
+                if let [_, record, field] = open[..] {
+                    if record == name {
+                        found.last_mut()?.insert(field.to_owned(), text);
+                    }
+                }
             }
-            rest = &rest[end..];
             continue;
         };
         let end = if tag.starts_with("!--") {
@@ -116,23 +108,26 @@ pub(super) fn pieces(document: &[u8]) -> Option<Vec<Piece<'_>>> {
         if inside.starts_with('!') {
             return None;
         }
-        if let Some(name) = inside.strip_prefix('/') {
-            let name = local(name);
-            if open.pop() != Some(name) {
+        if let Some(ended) = inside.strip_prefix('/') {
+            if open.pop() != Some(local(ended)) {
                 return None;
             }
-            pieces.push(Piece::Close(name));
             continue;
         }
-        let name = local(inside.trim_end_matches('/'));
-        pieces.push(Piece::Open(name));
+        open.push(local(inside.trim_end_matches('/')));
+        match open[..] {
+            [element] if element != root => return None,
+            [_, record] if record == name => found.push(Record::new()),
+            [_, record, field] if record == name => {
+                found.last_mut()?.entry(field.to_owned()).or_default();
+            }
+            _ => {}
+        }
         if inside.ends_with('/') {
-            pieces.push(Piece::Close(name));
-        } else {
-            open.push(name);
+            open.pop();
         }
     }
-    open.is_empty().then_some(pieces)
+    open.is_empty().then_some(found)
 }
 
 /// Returns the name in a tag, without its prefix.
@@ -168,49 +163,13 @@ fn unescape(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Returns the fields of each element `name` directly below the document's element, as names and texts.
-pub(super) fn records(document: &[u8], root: &str, name: &str) -> Option<Vec<Vec<(String, String)>>> {
-    let pieces = pieces(document)?;
-    let mut found: Vec<Vec<(String, String)>> = Vec::new();
-    let mut path: Vec<&str> = Vec::new();
-    for piece in pieces {
-        match piece {
-            Piece::Open(element) => {
-                if path.is_empty() && element != root {
-                    return None;
-                }
-                path.push(element);
-                match path[..] {
-                    [_, record] if record == name => found.push(Vec::new()),
-                    [_, record, field] if record == name => {
-                        found.last_mut()?.push((field.to_owned(), String::new()));
-                    }
-                    _ => {}
-                }
-            }
-            Piece::Close(_) => {
-                path.pop();
-            }
-            Piece::Text(text) => {
-                if let [_, record, _] = path[..] {
-                    if record == name {
-                        found.last_mut()?.last_mut()?.1 = text;
-                    }
-                }
-            }
-        }
-    }
-    Some(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_is_written_is_read_again() {
-        let mut xml = Writer::default();
-        xml.open_root("Delete");
+        let mut xml = Writer::new("Delete");
         xml.open("Object");
         xml.text("Key", "a<b>&\"c\u{1}ä");
         xml.close();
@@ -218,7 +177,7 @@ mod tests {
         xml.text("Key", "");
         let document = xml.finish();
         let found = records(&document, "Delete", "Object").expect("well-formed");
-        let key = |text: &str| vec![("Key".to_owned(), text.to_owned())];
+        let key = |text: &str| Record::from([("Key".to_owned(), text.to_owned())]);
         assert_eq!(found, [key("a<b>&\"c\u{1}ä"), key("")]);
         assert_eq!(records(&document, "Other", "Object"), None);
     }
@@ -230,7 +189,7 @@ mod tests {
             <s:Key>k</s:Key><VersionId/></s:Object></s:Delete>";
         let found = records(document, "Delete", "Object").expect("well-formed");
         let field = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        assert_eq!(found, [vec![field("Key", "k"), field("VersionId", "")]]);
+        assert_eq!(found, [Record::from([field("Key", "k"), field("VersionId", "")])]);
     }
 
     #[test]
@@ -246,8 +205,8 @@ mod tests {
             "<a",
             "<a>&#xffffffff;</a>",
         ] {
-            assert_eq!(pieces(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(records(wrong.as_bytes(), "a", "b"), None, "{wrong}");
         }
-        assert_eq!(pieces(b"\xff"), None);
+        assert_eq!(records(b"\xff", "a", "b"), None);
     }
 }

@@ -3,26 +3,10 @@
 use super::bytes::{length, slice, u16_at, u32_at, u64_at, Put};
 use super::status::Status;
 use dyno_smb::crypto::TRANSFORM_BYTES;
-
-/// Start of an unencrypted message.
-pub(crate) const PROTOCOL_ID: [u8; 4] = *b"\xfeSMB";
-/// Start of an encrypted message.
-pub(crate) const TRANSFORM_ID: [u8; 4] = *b"\xfdSMB";
-/// Length of a header; wire offsets count from its start.
-pub(crate) const HEADER_BYTES: usize = 64;
-/// Size of the length field before every message.
-pub(crate) const FRAME_BYTES: usize = 4;
+pub(crate) use dyno_smb::wire::{flags as flag, FRAME_BYTES, HEADER_BYTES, PROTOCOL_ID, TRANSFORM_ID};
 
 /// Size of an IOCTL response before its output.
 const CONTROL_BYTES: usize = 48;
-
-/// Header flags (MS-SMB2 2.2.1).
-pub(crate) mod flag {
-    pub(crate) const RESPONSE: u32 = 0x1;
-    pub(crate) const ASYNC: u32 = 0x2;
-    pub(crate) const RELATED: u32 = 0x4;
-    pub(crate) const SIGNED: u32 = 0x8;
-}
 
 /// Command codes, and their names by code.
 pub(crate) mod command {
@@ -127,7 +111,7 @@ impl<'a> Request<'a> {
 }
 
 /// Header of an answer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AnswerHeader {
     pub(crate) command: u16,
     pub(crate) status: Status,

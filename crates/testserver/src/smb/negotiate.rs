@@ -11,7 +11,10 @@ use super::volume::Moment;
 use crate::common::random;
 use dyno_smb::auth::offer_token;
 use dyno_smb::crypto::Preauth;
-use dyno_smb::wire::{Cipher, Dialect, SigningAlgorithm};
+use dyno_smb::wire::{
+    capabilities, Cipher, Dialect, SigningAlgorithm, CONTEXT_ENCRYPTION, CONTEXT_PREAUTH, CONTEXT_SIGNING,
+    SHA_512,
+};
 
 /// Maximum size of a read, a write or a listing: the limit of Windows for SMB 2.1 clients.
 pub(crate) const MOST_BYTES: u32 = 1 << 20;
@@ -29,18 +32,8 @@ const SMB1_NEGOTIATE: u8 = 0x72;
 const WILDCARD_DIALECT: u16 = 0x02ff;
 const SIGNING_ENABLED: u16 = 1;
 pub(super) const SIGNING_REQUIRED: u16 = 2;
-const CAP_LEASING: u32 = 0x02;
-const CAP_LARGE_MTU: u32 = 0x04;
-const CAP_MULTI_CHANNEL: u32 = 0x08;
-const CAP_PERSISTENT_HANDLES: u32 = 0x10;
-const CAP_DIRECTORY_LEASING: u32 = 0x20;
-const CAP_ENCRYPTION: u32 = 0x40;
 const MOST_DIALECTS: usize = 64;
 const MOST_CONTEXTS: u16 = 16;
-const CONTEXT_PREAUTH: u16 = 1;
-const CONTEXT_ENCRYPTION: u16 = 2;
-const CONTEXT_SIGNING: u16 = 8;
-const SHA_512: u16 = 1;
 const SALT_BYTES: u16 = 32;
 
 /// Negotiated properties.
@@ -79,7 +72,7 @@ impl Negotiated {
 
     /// Returns whether a session may have several connections with these properties (MS-SMB2 3.3.5.4).
     pub(super) fn has_channels(&self) -> bool {
-        self.dialect >= Some(Dialect::Smb300) && self.client_capabilities & CAP_MULTI_CHANNEL != 0
+        self.dialect >= Some(Dialect::Smb300) && self.client_capabilities & capabilities::MULTI_CHANNEL != 0
     }
 
     fn has_large_messages(&self) -> bool {
@@ -115,7 +108,7 @@ impl Negotiated {
         match dialect {
             Dialect::Smb311 => negotiated.read_contexts(part, options)?,
             Dialect::Smb300 | Dialect::Smb302 => {
-                let both = negotiated.client_capabilities & CAP_ENCRYPTION != 0
+                let both = negotiated.client_capabilities & capabilities::ENCRYPTION != 0
                     && options.encryption != Encryption::Off;
                 negotiated.cipher = both.then_some(Cipher::Aes128Ccm);
             }
@@ -158,14 +151,8 @@ impl Negotiated {
         negotiated.write(host, code, moment, out);
         let header = AnswerHeader {
             command: command::NEGOTIATE,
-            status: Status::SUCCESS,
-            charge: 0,
             credits,
-            related: false,
-            message_id: 0,
-            async_id: None,
-            tree_id: 0,
-            session_id: 0,
+            ..AnswerHeader::default()
         };
         header.write(&mut out[start + FRAME_BYTES..]);
         let bytes = length(out.len() - start - FRAME_BYTES);
@@ -176,22 +163,22 @@ impl Negotiated {
     fn capabilities(&self, options: &Options) -> u32 {
         let mut capabilities = 0;
         if self.has_large_messages() {
-            capabilities |= CAP_LARGE_MTU;
+            capabilities |= capabilities::LARGE_MTU;
             if options.oplocks && options.leases {
-                capabilities |= CAP_LEASING;
+                capabilities |= capabilities::LEASING;
             }
         }
         if self.cipher.is_some() && self.dialect < Some(Dialect::Smb311) {
-            capabilities |= CAP_ENCRYPTION;
+            capabilities |= capabilities::ENCRYPTION;
         }
         if self.has_channels() {
-            capabilities |= CAP_MULTI_CHANNEL;
+            capabilities |= capabilities::MULTI_CHANNEL;
         }
         if options.continuously_available && self.dialect >= Some(Dialect::Smb300) {
-            capabilities |= CAP_PERSISTENT_HANDLES;
+            capabilities |= capabilities::PERSISTENT_HANDLES;
         }
         if self.leases_directories(options) {
-            capabilities |= CAP_DIRECTORY_LEASING;
+            capabilities |= capabilities::DIRECTORY_LEASING;
         }
         capabilities
     }
@@ -203,7 +190,7 @@ impl Negotiated {
             && options.leases
             && options.directory_leases
             && self.dialect >= Some(Dialect::Smb300)
-            && self.client_capabilities & CAP_DIRECTORY_LEASING != 0
+            && self.client_capabilities & capabilities::DIRECTORY_LEASING != 0
     }
 
     fn write(&self, host: &Host, dialect: u16, moment: Moment, out: &mut Vec<u8>) {

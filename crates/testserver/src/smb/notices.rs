@@ -2,7 +2,6 @@
 
 use super::bytes::{length, Put};
 use super::message::{command, AnswerHeader, FRAME_BYTES, HEADER_BYTES};
-use super::status::Status;
 use super::volume::{caching, Notice};
 
 const LEASE_ANSWER_NEEDED: u32 = 1;
@@ -58,14 +57,8 @@ pub(crate) fn write(notice: Notice, out: &mut Vec<u8>) {
     }
     let header = AnswerHeader {
         command: command::OPLOCK_BREAK,
-        status: Status::SUCCESS,
-        charge: 0,
-        credits: 0,
-        related: false,
         message_id: u64::MAX,
-        async_id: None,
-        tree_id: 0,
-        session_id: 0,
+        ..AnswerHeader::default()
     };
     header.write(&mut out[start + FRAME_BYTES..]);
     let bytes = length(out.len() - start - FRAME_BYTES);

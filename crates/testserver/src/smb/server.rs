@@ -4,9 +4,8 @@ use super::connection::serve;
 use super::host::Host;
 use super::message::command;
 use super::options::Options;
-use crate::server::{accept, run, Service};
+use crate::server::{start_each, Service};
 use crate::threads::Threads;
-use dyno_net::{Executor, Listener};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::channel;
@@ -59,26 +58,17 @@ impl Service for Host {
         Self::new(options)
     }
 
-    /// Starts the threads. All threads use the port that the first one gets.
-    fn start(self: &Arc<Self>, mut address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
-        let shares_port = self.options.threads > 1;
-        for number in 0..self.options.threads {
-            let host = self.clone();
-            let set_up = move || {
-                let executor = Executor::new()?;
-                let listener = Listener::bind(&executor, address, shares_port)?;
-                let address = listener.address()?;
-                Ok(((executor, listener), address))
-            };
-            let work = move |(executor, listener): (Executor, _), stopping: &_| {
-                let own = executor.clone();
-                let serve = move |socket| serve(socket, own.clone(), host.clone(), number);
-                executor.spawn(accept(listener, executor.clone(), serve));
-                run(&executor, stopping);
-            };
-            address = threads.start(("reference-smb", number), &[], set_up, work)?;
-        }
-        Ok(address)
+    fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
+        let host = self.clone();
+        start_each(
+            threads,
+            ("reference-smb", self.options.threads),
+            address,
+            move |executor, number| {
+                let host = host.clone();
+                move |socket| serve(socket, executor.clone(), host.clone(), number)
+            },
+        )
     }
 
     /// Closes all handles except persistent ones. Files and persistent handles stay, as in a cluster after a failover.

@@ -144,7 +144,7 @@ impl Follower {
                 ROOT => self.tree_goes = true,
                 path => self.delete_tree(path),
             },
-            Request::QuerySpace => self.push(FileAction::QuerySpace),
+            Request::QuerySpace {} => self.push(FileAction::QuerySpace),
             Request::Close { handle } => self.close(handle)?,
             _ => self.use_handle(&line.request)?,
         }
@@ -551,7 +551,7 @@ fn builds(line: &Line<'_>) -> bool {
         Request::Close { .. }
         | Request::Write { .. }
         | Request::QueryFile { .. }
-        | Request::QuerySpace
+        | Request::QuerySpace {}
         | Request::MakeDirectory { .. }
         | Request::DeleteTree { .. } => true,
         _ => false,
@@ -560,7 +560,7 @@ fn builds(line: &Line<'_>) -> bool {
 
 /// Returns whether a line that may belong to the set-up creates nothing.
 fn looks(line: &Line<'_>) -> bool {
-    line.answer == Answer::NotThere || matches!(line.request, Request::QuerySpace)
+    line.answer == Answer::NotThere || matches!(line.request, Request::QuerySpace {})
 }
 
 /// Converts a path of the file to a path below the client's directory, with `/` between its parts.

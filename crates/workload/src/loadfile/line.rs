@@ -11,70 +11,81 @@ pub(super) enum Answer {
     NotThere,
 }
 
-/// The request. Paths and handle numbers are as recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request<'a> {
-    Open {
-        path: &'a str,
-        options: u64,
-        disposition: u64,
-        handle: u64,
-    },
-    Close {
-        handle: u64,
-    },
-    Read {
-        handle: u64,
-        offset: u64,
-        bytes: u32,
-    },
-    Write {
-        handle: u64,
-        offset: u64,
-        bytes: u32,
-    },
-    Flush {
-        handle: u64,
-    },
-    Lock {
-        handle: u64,
-        offset: u64,
-        bytes: u64,
-    },
-    Unlock {
-        handle: u64,
-        offset: u64,
-        bytes: u64,
-    },
-    QueryFile {
-        handle: u64,
-    },
-    SetTimes {
-        handle: u64,
-    },
-    QueryPath {
-        path: &'a str,
-    },
-    QuerySpace,
-    Find {
-        path: &'a str,
-    },
-    Rename {
-        from: &'a str,
-        to: &'a str,
-    },
-    Delete {
-        path: &'a str,
-    },
-    MakeDirectory {
-        path: &'a str,
-    },
-    RemoveDirectory {
-        path: &'a str,
-    },
-    DeleteTree {
-        path: &'a str,
-    },
+/// Defines requests: the name of each in load files, the number of arguments between name and status, and the arguments
+/// that matter, which are the first ones.
+macro_rules! requests {
+    ($($name:literal $count:literal $request:ident { $($field:ident: $type:ty),* })*) => {
+        /// The request. Paths and handle numbers are as recorded.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Request<'a> {
+            $($request { $($field: $type),* },)*
+        }
+
+        const OPERATIONS: [(&str, usize); [$($count),*].len()] = [$(($name, $count)),*];
+
+        impl<'a> Request<'a> {
+            fn read(name: &str, arguments: &[&'a str]) -> Result<Self, String> {
+                let mut words = arguments.iter();
+                match name {
+                    $($name => Ok(Self::$request { $($field: Argument::next(&mut words)?),* }),)*
+                    _ => unreachable!("the name is in the table"),
+                }
+            }
+        }
+    };
+}
+
+requests! {
+    "NTCreateX" 4 Open { path: &'a str, options: u64, disposition: u64, handle: u64 }
+    "Close" 1 Close { handle: u64 }
+    "ReadX" 4 Read { handle: u64, offset: u64, bytes: u32 }
+    "WriteX" 4 Write { handle: u64, offset: u64, bytes: u32 }
+    "Flush" 1 Flush { handle: u64 }
+    "LockX" 3 Lock { handle: u64, offset: u64, bytes: u64 }
+    "UnlockX" 3 Unlock { handle: u64, offset: u64, bytes: u64 }
+    "QUERY_FILE_INFORMATION" 2 QueryFile { handle: u64 }
+    "SET_FILE_INFORMATION" 2 SetTimes { handle: u64 }
+    "QUERY_PATH_INFORMATION" 2 QueryPath { path: &'a str }
+    "QUERY_FS_INFORMATION" 1 QuerySpace {}
+    "FIND_FIRST" 4 Find { path: &'a str }
+    "Rename" 2 Rename { from: &'a str, to: &'a str }
+    "Unlink" 2 Delete { path: &'a str }
+    "Mkdir" 1 MakeDirectory { path: &'a str }
+    "Rmdir" 1 RemoveDirectory { path: &'a str }
+    "Deltree" 1 DeleteTree { path: &'a str }
+}
+
+/// An argument of a request.
+trait Argument<'a>: Sized {
+    fn of(word: &'a str) -> Result<Self, String>;
+
+    fn next(words: &mut std::slice::Iter<'_, &'a str>) -> Result<Self, String> {
+        Self::of(words.next().expect("there are as many as the operation has"))
+    }
+}
+
+impl<'a> Argument<'a> for &'a str {
+    fn of(word: &'a str) -> Result<Self, String> {
+        Ok(word)
+    }
+}
+
+impl Argument<'_> for u64 {
+    /// Reads a decimal or hexadecimal number.
+    fn of(word: &str) -> Result<Self, String> {
+        let number = match word.strip_prefix("0x") {
+            Some(digits) => Self::from_str_radix(digits, 16),
+            None => word.parse(),
+        };
+        number.map_err(|_| format!("\"{word}\" is no number"))
+    }
+}
+
+impl Argument<'_> for u32 {
+    /// Reads a number of bytes; the largest number stands for any above it, which `check` refuses.
+    fn of(word: &str) -> Result<Self, String> {
+        Ok(Self::try_from(u64::of(word)?).unwrap_or(Self::MAX))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,26 +96,6 @@ pub(super) struct Line<'a> {
     pub(super) answer: Answer,
 }
 
-/// Names of operations, and the number of arguments between name and status.
-const OPERATIONS: [(&str, usize); 17] = [
-    ("NTCreateX", 4),
-    ("Close", 1),
-    ("ReadX", 4),
-    ("WriteX", 4),
-    ("Flush", 1),
-    ("LockX", 3),
-    ("UnlockX", 3),
-    ("QUERY_FILE_INFORMATION", 2),
-    ("SET_FILE_INFORMATION", 2),
-    ("QUERY_PATH_INFORMATION", 2),
-    ("QUERY_FS_INFORMATION", 1),
-    ("FIND_FIRST", 4),
-    ("Rename", 2),
-    ("Unlink", 2),
-    ("Mkdir", 1),
-    ("Rmdir", 1),
-    ("Deltree", 1),
-];
 const MOST_ARGUMENTS: usize = 4;
 /// Levels of SET_FILE_INFORMATION that set times and attributes, in SMB1's and Windows's numbering.
 const BASIC_INFORMATION: [u64; 2] = [257, 1004];
@@ -124,10 +115,8 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, String> {
             Err(_) => format!("\"{first}\" is no operation"),
         });
     };
-    let mut arguments = Arguments {
-        words: [""; MOST_ARGUMENTS],
-    };
-    for argument in &mut arguments.words[..count] {
+    let mut arguments = [""; MOST_ARGUMENTS];
+    for argument in &mut arguments[..count] {
         *argument = words
             .next()?
             .ok_or_else(|| format!("{name} has {count} arguments and a status"))?;
@@ -138,11 +127,36 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, String> {
             "{name} has {count} arguments and a status, and nothing after it"
         ));
     }
+    let request = Request::read(name, &arguments)?;
+    check(&request, &arguments)?;
     Ok(Some(Line {
         name,
-        request: arguments.request(name)?,
+        request,
         answer: answer(status)?,
     }))
+}
+
+/// Refuses requests that can't be replayed.
+fn check(request: &Request<'_>, arguments: &[&str]) -> Result<(), String> {
+    match *request {
+        Request::Read { offset, bytes, .. } | Request::Write { offset, bytes, .. } => {
+            u64::of(arguments[3])?;
+            // An offset above 2^62 could make the end overflow.
+            if bytes as usize > MOST_BYTES_AT_ONCE || offset > 1 << 62 {
+                return Err(format!(
+                    "more than {MOST_BYTES_AT_ONCE} bytes at once, or too far into the file"
+                ));
+            }
+        }
+        Request::SetTimes { .. } => {
+            let level = u64::of(arguments[1])?;
+            if !BASIC_INFORMATION.contains(&level) {
+                return Err(format!("level {level}: only times and attributes can be set"));
+            }
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 fn answer(status: &str) -> Result<Answer, String> {
@@ -158,95 +172,6 @@ fn answer(status: &str) -> Result<Answer, String> {
         _ => Err(format!(
             "status {status}: only successes and missing names can be replayed"
         )),
-    }
-}
-
-struct Arguments<'a> {
-    words: [&'a str; MOST_ARGUMENTS],
-}
-
-impl<'a> Arguments<'a> {
-    fn request(&self, name: &str) -> Result<Request<'a>, String> {
-        let [first, second, ..] = self.words;
-        Ok(match name {
-            "NTCreateX" => Request::Open {
-                path: first,
-                options: self.number(1)?,
-                disposition: self.number(2)?,
-                handle: self.number(3)?,
-            },
-            "Close" => Request::Close {
-                handle: self.number(0)?,
-            },
-            "ReadX" => Request::Read {
-                handle: self.number(0)?,
-                offset: self.number(1)?,
-                bytes: self.moved_bytes()?,
-            },
-            "WriteX" => Request::Write {
-                handle: self.number(0)?,
-                offset: self.number(1)?,
-                bytes: self.moved_bytes()?,
-            },
-            "Flush" => Request::Flush {
-                handle: self.number(0)?,
-            },
-            "LockX" => Request::Lock {
-                handle: self.number(0)?,
-                offset: self.number(1)?,
-                bytes: self.number(2)?,
-            },
-            "UnlockX" => Request::Unlock {
-                handle: self.number(0)?,
-                offset: self.number(1)?,
-                bytes: self.number(2)?,
-            },
-            "QUERY_FILE_INFORMATION" => Request::QueryFile {
-                handle: self.number(0)?,
-            },
-            "SET_FILE_INFORMATION" => {
-                let level = self.number(1)?;
-                if !BASIC_INFORMATION.contains(&level) {
-                    return Err(format!("level {level}: only times and attributes can be set"));
-                }
-                Request::SetTimes {
-                    handle: self.number(0)?,
-                }
-            }
-            "QUERY_PATH_INFORMATION" => Request::QueryPath { path: first },
-            "QUERY_FS_INFORMATION" => Request::QuerySpace,
-            "FIND_FIRST" => Request::Find { path: first },
-            "Rename" => Request::Rename {
-                from: first,
-                to: second,
-            },
-            "Unlink" => Request::Delete { path: first },
-            "Mkdir" => Request::MakeDirectory { path: first },
-            "Rmdir" => Request::RemoveDirectory { path: first },
-            _ => Request::DeleteTree { path: first },
-        })
-    }
-
-    /// Returns a decimal or hexadecimal number.
-    fn number(&self, place: usize) -> Result<u64, String> {
-        let word = self.words[place];
-        let number = match word.strip_prefix("0x") {
-            Some(digits) => u64::from_str_radix(digits, 16),
-            None => word.parse(),
-        };
-        number.map_err(|_| format!("\"{word}\" is no number"))
-    }
-
-    fn moved_bytes(&self) -> Result<u32, String> {
-        let bytes = self.number(2)?;
-        self.number(3)?;
-        // An offset above 2^62 could make the end overflow.
-        if bytes > MOST_BYTES_AT_ONCE as u64 || self.number(1)? > 1 << 62 {
-            return Err(format!(
-                "more than {MOST_BYTES_AT_ONCE} bytes at once, or too far into the file"
-            ));
-        }
-        Ok(bytes as u32)
     }
 }
 

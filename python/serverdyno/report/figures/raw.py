@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 from serverdyno.analysis.curve import Spread
-from serverdyno.analysis.improvement import Metric
+from serverdyno.analysis.improvement import Improvement
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.expand import levels_by_configuration
-from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILES, Times, quantiles, times
 from serverdyno.report.figures.results import LevelFigures, Results
 from serverdyno.store.records import CallRow, ClientRow, LevelRecord, RequestRow, SyncRow
@@ -160,66 +159,49 @@ def _rows(name: str, what: str, row_type: type[Row], results: Results) -> RawTab
 
 def _curves(results: Results) -> RawTable:
     terms = results.terms
-    figures = (
-        terms.column,
-        terms.second_column,
-        *(("below_cache_mbit_s",) if terms.below_cache else ()),
-        f"server_cpu_us_per_{terms.operation}",
-        f"generator_cpu_us_per_{terms.operation}",
-    )
+    spreads: dict[str, Callable[[LevelFigures], Spread | None]] = {
+        "fairness": lambda level: level.fairness,
+        terms.column: lambda level: level.throughput,
+        terms.second_column: lambda level: level.second,
+        **({"below_cache_mbit_s": lambda level: level.below_cache_mbit_s} if terms.below_cache else {}),
+        f"server_cpu_us_per_{terms.operation}": lambda level: level.cost.server_cpu_us,
+        f"generator_cpu_us_per_{terms.operation}": lambda level: level.cost.generator_cpu_us,
+    }
+    before: dict[str, Callable[[LevelFigures], Value]] = {
+        "configuration": lambda level: level.configuration,
+        "clients": lambda level: level.clients,
+        "threads": lambda level: level.threads,
+        "window_s": lambda level: level.window_s,
+        "clients_took_part": lambda level: level.clients_took_part,
+        "clients_left": lambda level: level.clients_left,
+        "clients_without_completion": lambda level: level.clients_starved,
+        "seconds_without_completion": lambda level: sum(map(len, level.stalls.values())),
+    }
+    after: dict[str, Callable[[LevelFigures], Value]] = {
+        "generator_cpu_share": lambda level: level.cost.generator_cpu_share,
+        "waiting_share": lambda level: level.waiting_share,
+        "hidden_speed": lambda level: level.stated_hidden_speed,
+        "run_delay_share": lambda level: level.cost.run_delay_share,
+        "taken_share": lambda level: level.cost.taken_share,
+        "marks": lambda level: "; ".join(sorted(mark.name.lower() for mark in level.marks)),
+    }
     columns = (
-        "configuration",
-        "clients",
-        "threads",
-        "window_s",
-        "clients_took_part",
-        "clients_left",
-        "clients_without_completion",
-        "seconds_without_completion",
-        *(f"fairness_{part}" for part in SPREAD_COLUMNS),
-        *(f"{figure}_{part}" for figure in figures for part in SPREAD_COLUMNS),
+        *before,
+        *(f"{name}_{part}" for name in spreads for part in SPREAD_COLUMNS),
         *TIME_COLUMNS,
-        "generator_cpu_share",
-        "waiting_share",
-        "hidden_speed",
-        "run_delay_share",
-        "taken_share",
-        "marks",
+        *after,
     )
     rows = tuple(
-        (result.name, *_of_level(level, terms))
-        for result in results.configurations
-        for level in result.levels
-        if level is not None
+        (
+            *(figure(level) for figure in before.values()),
+            *(value for spread in spreads.values() for value in _spread(spread(level))),
+            *_times(level.response),
+            *(figure(level) for figure in after.values()),
+        )
+        for level in results.levels
     )
     return RawTable(
         "curves", "One row per configuration and level, with the repetitions combined", columns, rows
-    )
-
-
-def _of_level(level: LevelFigures, terms: Terms) -> tuple[Value, ...]:
-    cost = level.cost
-    return (
-        level.clients,
-        level.threads,
-        level.window_s,
-        level.clients_took_part,
-        level.clients_left,
-        level.clients_starved,
-        sum(len(seconds) for seconds in level.stalls.values()),
-        *_spread(level.fairness),
-        *_spread(level.throughput),
-        *_spread(level.second),
-        *(_spread(level.below_cache_mbit_s) if terms.below_cache else ()),
-        *_spread(cost.server_cpu_us),
-        *_spread(cost.generator_cpu_us),
-        *_times(level.response),
-        cost.generator_cpu_share,
-        level.waiting_share,
-        level.stated_hidden_speed,
-        cost.run_delay_share,
-        cost.taken_share,
-        "; ".join(sorted(mark.name.lower() for mark in level.marks)),
     )
 
 
@@ -289,71 +271,53 @@ def _errors(results: Results) -> RawTable:
 
 
 def _improvements(results: Results) -> RawTable:
-    terms, work = results.terms, results.work
-    columns = (
-        "base",
-        "other",
-        "figure",
-        f"base_{terms.column}",
-        f"other_{terms.column}",
-        "improvement_percent",
-        "interval_low_percent",
-        "interval_high_percent",
-        "seen_low_percent",
-        "seen_high_percent",
-        "repetitions",
-        "left_out",
-        "paired",
-        "levels",
-        "minimum_effect_percent",
-        "equivalence_margin_percent",
-        "verdict",
-        "not_comparable_because",
-        "corrected_for_comparisons",
-        "found_percent",
-        "repetitions_needed_for_5_percent",
-        "limits",
-        *(("part_of_a_pass", "differs_in_durability") if work.has_durability else ()),
-    )
+    terms = results.terms
+    figures: dict[str, Callable[[Comparison, Improvement], Value]] = {
+        "base": lambda comparison, _: comparison.base,
+        "other": lambda comparison, _: comparison.other,
+        "figure": lambda _, found: found.figure.value,
+        f"base_{terms.column}": lambda _, found: found.base,
+        f"other_{terms.column}": lambda _, found: found.other,
+        "improvement_percent": lambda _, found: found.percent,
+        "interval_low_percent": lambda _, found: found.low_percent,
+        "interval_high_percent": lambda _, found: found.high_percent,
+        "seen_low_percent": lambda _, found: found.observed_low_percent,
+        "seen_high_percent": lambda _, found: found.observed_high_percent,
+        "repetitions": lambda _, found: found.repetitions,
+        "left_out": lambda comparison, found: comparison.left_out(found),
+        "paired": lambda _, found: "yes" if found.paired else "no",
+        "levels": lambda _, found: len(found.levels),
+        "minimum_effect_percent": lambda _, found: found.minimum_percent,
+        "equivalence_margin_percent": lambda _, found: found.equivalence_percent,
+        "verdict": lambda _, found: found.verdict.value,
+        "not_comparable_because": _obstacles,
+        "corrected_for_comparisons": lambda _, found: found.among,
+        "found_percent": lambda _, found: found.found_percent,
+        "repetitions_needed_for_5_percent": lambda _, found: found.repetitions_needed,
+        "limits": lambda comparison, _: "; ".join(
+            f"{name}: {mark.name.lower()}" for name, mark in comparison.limits
+        ),
+        **(OF_FILES if results.work.has_durability else {}),
+    }
     rows = tuple(
-        (
-            comparison.base,
-            comparison.other,
-            found.figure.value,
-            found.base,
-            found.other,
-            found.percent,
-            found.low_percent,
-            found.high_percent,
-            found.observed_low_percent,
-            found.observed_high_percent,
-            found.repetitions,
-            comparison.left_out(found),
-            "yes" if found.paired else "no",
-            len(found.levels),
-            found.minimum_percent,
-            found.equivalence_percent,
-            found.verdict.value,
-            "; ".join(
-                f"{each.name}: {each.kind}" if each.name else each.kind.value
-                for each in comparison.obstacles.get(found.figure, ())
-            ),
-            found.among,
-            found.found_percent,
-            found.repetitions_needed,
-            "; ".join(f"{name}: {mark.name.lower()}" for name, mark in comparison.limits),
-            *(_of_two_file_servers(comparison, found.figure) if work.has_durability else ()),
-        )
+        tuple(figure(comparison, found) for figure in figures.values())
         for comparison in results.comparisons
         for found in comparison.improvements
     )
-    return RawTable("improvements", "One row per comparison and figure", columns, rows)
+    return RawTable("improvements", "One row per comparison and figure", tuple(figures), rows)
 
 
-def _of_two_file_servers(comparison: Comparison, figure: Metric) -> tuple[Value, ...]:
-    """Return whether two file servers differed in the operations done and in flushes; None if unknown."""
-    differs = comparison.differs_in_durability
-    return (
-        "yes" if figure in comparison.parts_of_a_pass else "no",
-        None if differs is None else "yes" if differs else "no",
-    )
+def _obstacles(comparison: Comparison, found: Improvement) -> str:
+    why = comparison.obstacles.get(found.figure, ())
+    return "; ".join(f"{each.name}: {each.kind}" if each.name else each.kind.value for each in why)
+
+
+def _in_words(*, holds: bool | None) -> str | None:
+    return None if holds is None else "yes" if holds else "no"
+
+
+OF_FILES: dict[str, Callable[[Comparison, Improvement], Value]] = {
+    "part_of_a_pass": lambda comparison, found: _in_words(holds=found.figure in comparison.parts_of_a_pass),
+    "differs_in_durability": lambda comparison, _: _in_words(holds=comparison.differs_in_durability),
+}
+"""Whether two servers differed in the operations done and in flushes; None if unknown."""

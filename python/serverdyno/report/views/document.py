@@ -10,7 +10,7 @@ import functools
 import math
 from dataclasses import dataclass, fields
 from statistics import fmean
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -250,7 +250,7 @@ class StepFigures:
     comparisons: tuple[StepComparison, ...]
 
 
-@dataclass(init=False)
+@dataclass(frozen=True, slots=True)
 class ReportDocument:
     """A report of Serverdyno. `warnings` come before all figures; tables and figures are numbered as in the page."""
 
@@ -271,33 +271,27 @@ class ReportDocument:
     comparisons: tuple[ComparisonFigures, ...]
     steps: tuple[StepFigures, ...]
 
-    def __init__(self, report: Report) -> None:
-        self.schema_version = 1
-        self.title = report.title
-        self.particulars = report.particulars
-        self.warnings = report.warnings
-        self.summary = report.summary
-        self.findings = report.findings
-        self.methodology = report.methodology
-        self.sections = report.sections
-        self.testbed = report.testbed
-        self.disclosure = report.disclosure
-        self.reproduce = report.reproduce
+    @classmethod
+    def of(cls, report: Report) -> Self:
         told = durability.flush_summaries(report.results.promises)
         levels = levels_by_configuration(report.source.head.plan)
         outages = {found.name: _outages(found) for found in figures_of_outages(report.results)}
-        self.experiment = _experiment(report)
-        self.answer = report.answer
-        self.configurations = tuple(
-            _configuration(
-                result, told.get(result.name), levels.get(result.name, {}), outages.get(result.name)
-            )
-            for result in report.results.configurations
+        return copied(
+            cls,
+            report,
+            schema_version=1,
+            experiment=_experiment(report),
+            configurations=tuple(
+                _configuration(
+                    result, told.get(result.name), levels.get(result.name, {}), outages.get(result.name)
+                )
+                for result in report.results.configurations
+            ),
+            comparisons=tuple(
+                row for comparison in report.comparisons for row in comparison_figures(comparison)
+            ),
+            steps=tuple(_step(step) for step in report.results.steps),
         )
-        self.comparisons = tuple(
-            row for comparison in report.comparisons for row in comparison_figures(comparison)
-        )
-        self.steps = tuple(_step(step) for step in report.results.steps)
 
     @classmethod
     def schema(cls) -> dict[str, Any]:

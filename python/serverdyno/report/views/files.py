@@ -58,5 +58,5 @@ def _content(view: View, report: Report, drawings: dict[str, str]) -> bytes:
 
     if view is View.MARKDOWN:
         return markdown.text(report).encode()
-    text = ReportDocument(report).as_json()
+    text = ReportDocument.of(report).as_json()
     return pdf.pages(report, text, drawings) if view is View.PDF else text

@@ -1,11 +1,10 @@
 //! Concurrent reads, writes and flushes of one client, without a client cache.
 
 use super::answers::leaves_session;
-use super::FilesClient;
+use super::{moved_since, FilesClient};
 use crate::files::sessions::Sessions;
 use crate::protocol::{Overlapping, Performed};
 use dyno_files::{Call, CallId, FileClient, Reply, Stability, Traffic};
-use dyno_http::Streams;
 use dyno_measure::{Failure, Fault};
 use dyno_workload::{content_of, FileAction, FileOp, Slot};
 
@@ -134,14 +133,7 @@ impl<S: Sessions> FilesClient<S> {
             class: op.class,
             bytes_read: read,
             bytes_written: written,
-            bytes_in: now.bytes_in.saturating_sub(before.bytes_in),
-            bytes_out: now.bytes_out.saturating_sub(before.bytes_out),
-            connect_ns: None,
-            connections: 0,
-            handshake: None,
-            streams: Streams::default(),
-            decoded: None,
-            reconnected: false,
+            cost: moved_since(before, now),
             session_lost: self.lost,
             result,
         }

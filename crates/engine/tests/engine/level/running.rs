@@ -57,7 +57,7 @@ pub fn until_all_have_left(mut level: LevelSpec) -> LevelSpec {
 /// Prepares the level for its target, which needs no consent or is opened with `token`.
 pub fn prepared(level: &LevelSpec, token: Option<&str>) -> PreparedLevel {
     let secrets = Secrets {
-        consent_token: token.map(str::to_owned),
+        before_load: token.into(),
         ..Secrets::default()
     };
     let level = &completed(level);

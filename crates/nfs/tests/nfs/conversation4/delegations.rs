@@ -3,7 +3,7 @@
 use super::rig::*;
 use dyno_files::{Access, Ask, Break, Caching, Call, Disposition, Grant, Handle, LeaseKey, Open, Reply};
 use dyno_measure::Fault;
-use dyno_nfs::wire::{Message, Program, Reader, Writer};
+use dyno_nfs::wire::{Message, Program, Reader, Writer, Xdr};
 
 const KEY: LeaseKey = LeaseKey(5);
 const CALLBACKS: Program = Program(0x4000_0000, 1);

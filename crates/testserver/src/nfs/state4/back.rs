@@ -56,7 +56,7 @@ pub(super) struct Recall {
 }
 
 /// The back channel of a session, with or without a connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::nfs) struct Back {
     pub(super) program: u32,
     pub(super) credential: Option<Credential>,
@@ -76,11 +76,7 @@ impl Back {
         Self {
             program,
             credential,
-            number: 0,
-            under_way: None,
-            waiting: VecDeque::new(),
-            understood: Vec::new(),
-            connection: Weak::new(),
+            ..Self::default()
         }
     }
 

@@ -42,7 +42,7 @@ pub(super) struct Session {
     pub(super) back: Option<Back>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Client {
     owner: Box<[u8]>,
     verifier: u64,
@@ -188,13 +188,9 @@ impl Clients {
                 owner: owner.into(),
                 verifier,
                 uid,
-                confirmed: false,
                 next: 1,
-                last_created: None,
-                sessions: 0,
-                complete: false,
                 heard_ns: now_ns,
-                called_by: None,
+                ..Client::default()
             },
         );
         Ok(Exchanged {

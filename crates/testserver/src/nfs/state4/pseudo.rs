@@ -122,16 +122,12 @@ impl Pseudo {
             kind: DIRECTORY,
             mode: MODE,
             links: 2,
-            uid: 0,
-            gid: 0,
             bytes: 4096,
-            used_bytes: 0,
-            device: (0, 0),
-            file_system: 0,
             file_id: at as u64 + 1,
             accessed: self.made,
             modified: self.made,
             changed: self.made,
+            ..Attributes3::default()
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::nfs::volume::{Room, MOST_LINKS, MOST_NAME_BYTES};
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::attribute4::*;
 use dyno_nfs::wire::{
-    Attributes3, Bitmap, FileHandle, Malformed, Reader, SetAttributes, SetTime, Time, Writer,
+    Attributes3, Bitmap, FileHandle, Malformed, Reader, SetAttributes, SetTime, Time, Writer, Xdr,
 };
 
 const MOST_VALUE_BYTES: usize = 4096;

@@ -1,7 +1,7 @@
 //! Callbacks: CB_COMPOUND with CB_SEQUENCE and CB_RECALL (RFC 8881, 20.2 and 20.9), and their replies.
 
 use crate::nfs::state4::callbacks::Due;
-use dyno_nfs::wire::{Body, Malformed, Message, Program, Reader, Writer};
+use dyno_nfs::wire::{Body, Malformed, Message, Program, Reader, Writer, Xdr};
 
 /// Version of the callback program (`NFS_CB`).
 const CALLBACK_VERSION: u32 = 1;

@@ -12,7 +12,7 @@ use crate::nfs::state4::status::{Outcome, Refused4, NOT_ONLY_OPERATION, RESTORE_
 use dyno_measure::monotonic_ns;
 use dyno_nfs::status::{Status, Status4, Unaccepted};
 use dyno_nfs::wire::{
-    begin_reply, end_reply, reject, Channel, FileHandle, Malformed, Reader, Rejection, Writer,
+    begin_reply, end_reply, reject, Channel, FileHandle, Malformed, Reader, Rejection, Writer, Xdr,
     MAX_HANDLE4_BYTES,
 };
 use std::sync::atomic::Ordering;

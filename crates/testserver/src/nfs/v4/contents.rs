@@ -3,7 +3,7 @@
 use super::compound::Compound;
 use crate::nfs::state4::status::Outcome;
 use dyno_files::Stability;
-use dyno_nfs::wire::{Malformed, Reader, Stateid, Writer};
+use dyno_nfs::wire::{Reader, Stateid, Writer, Xdr};
 
 /// Upper bound on the length of data, which no record reaches.
 const MOST_DATA_BYTES: usize = 2 << 20;
@@ -34,12 +34,7 @@ impl Compound<'_> {
     pub(super) fn write(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let stateid = self.resolved(Stateid::parse(reader)?)?;
         let offset = reader.u64()?;
-        let stability = match reader.u32()? {
-            0 => Stability::Unstable,
-            1 => Stability::Data,
-            2 => Stability::File,
-            _ => return Err(Malformed.into()),
-        };
+        let stability = Stability::parse(reader)?;
         let data = reader.opaque(MOST_DATA_BYTES)?;
         let (client, file) = (self.client()?, self.file()?);
         self.host.clients().opens.may_use(client, stateid, &file, true)?;

@@ -4,8 +4,8 @@ use super::raw::{server, Raw, OK};
 use dyno_files::Stability;
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{
-    parse_commit, parse_fs_info, parse_fs_stat, parse_read, parse_wcc, parse_write, Payload, Reader, Request,
-    SetAttributes, SetTime, Written,
+    parse, parse_fs_info, parse_fs_stat, parse_read, parse_write, Committed, Payload, Reader, Request,
+    SetAttributes, SetTime, Wcc, Written,
 };
 use dyno_nfs::wire::{FileHandle, DIRECTORY, REGULAR};
 use dyno_testserver::nfs::{Options, Server};
@@ -48,7 +48,7 @@ fn what_is_written_is_read_and_the_end_is_told() {
     assert_eq!(read(&mut raw, file, u64::MAX, 1), (vec![], true));
     let (offset, bytes) = (0, 0);
     let committed = raw.ask(&Request::Commit { file, offset, bytes });
-    let committed = parse_commit(committed.results()).expect("well formed");
+    let committed: Committed = parse(committed.results()).expect("well formed");
     assert_eq!(committed.verifier, written.verifier);
     let stable = write(&mut raw, file, 0, b"x", Stability::File);
     assert_eq!(
@@ -83,10 +83,8 @@ fn attributes_are_kept_and_each_change_is_another_time() {
     };
     let guard = Some(made.changed);
     let reply = raw.ask(&Request::SetAttributes { file, set, guard });
-    let after = parse_wcc(reply.results())
-        .expect("well formed")
-        .after
-        .expect("told");
+    let wcc: Wcc = parse(reply.results()).expect("well formed");
+    let after = wcc.after.expect("told");
     let told = (
         after.mode,
         after.uid,

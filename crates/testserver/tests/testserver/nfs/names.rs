@@ -3,7 +3,7 @@
 use super::raw::{server, Raw, OK};
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{
-    parse_create, Entries, FileHandle, How, Node, Reader, Request, SetAttributes, DIRECTORY, SYMBOLIC_LINK,
+    parse, Created, Entries, FileHandle, How, Node, Reader, Request, SetAttributes, DIRECTORY, SYMBOLIC_LINK,
 };
 use std::collections::BTreeSet;
 
@@ -200,7 +200,7 @@ fn creation_is_as_exclusive_as_it_is_asked_to_be() {
     let create = |raw: &mut Raw, how| {
         let reply = raw.ask(&Request::Create { at, name, how });
         match reply.status {
-            OK => Ok(parse_create(&reply.results).expect("well formed").file),
+            OK => Ok(parse::<Created>(&reply.results).expect("well formed").file),
             status => Err(status),
         }
     };
@@ -240,7 +240,7 @@ fn links_pipes_and_devices_are_what_they_were_made_as() {
         set,
         target,
     });
-    let link = parse_create(made.results())
+    let link = parse::<Created>(made.results())
         .expect("well formed")
         .file
         .expect("told");

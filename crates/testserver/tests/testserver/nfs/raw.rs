@@ -1,8 +1,8 @@
 //! Hand-written calls, one at a time.
 
 use dyno_nfs::wire::{
-    mount, parse_create, parse_get_attributes, parse_lookup, parse_mount, Attributes3, Body, Credential,
-    FileHandle, How, Message, Program, Reader, Records, Request, SetAttributes,
+    mount, parse, parse_mount, Attributes3, Body, Created, Credential, FileHandle, Found, How, Message,
+    Program, Reader, Records, Request, SetAttributes,
 };
 use dyno_testserver::nfs::{Options, Server};
 use std::io::{Read, Write};
@@ -153,7 +153,7 @@ impl Raw {
     pub fn create(&mut self, at: FileHandle, name: &str) -> FileHandle {
         let (name, how) = (name.as_bytes(), How::Guarded(SetAttributes::mode(0o600)));
         let made = self.ask(&Request::Create { at, name, how });
-        parse_create(made.results())
+        parse::<Created>(made.results())
             .expect("well formed")
             .file
             .expect("is told")
@@ -162,7 +162,7 @@ impl Raw {
     pub fn make_directory(&mut self, at: FileHandle, name: &str) -> FileHandle {
         let (name, set) = (name.as_bytes(), SetAttributes::mode(0o750));
         let made = self.ask(&Request::MakeDirectory { at, name, set });
-        parse_create(made.results())
+        parse::<Created>(made.results())
             .expect("well formed")
             .file
             .expect("is told")
@@ -172,13 +172,13 @@ impl Raw {
         let name = name.as_bytes();
         let reply = self.ask(&Request::Lookup { at, name });
         match reply.status {
-            OK => Ok(parse_lookup(&reply.results).expect("well formed").file),
+            OK => Ok(parse::<Found>(&reply.results).expect("well formed").file),
             status => Err(status),
         }
     }
 
     pub fn attributes(&mut self, file: FileHandle) -> Attributes3 {
         let reply = self.ask(&Request::GetAttributes { file });
-        parse_get_attributes(reply.results()).expect("well formed")
+        parse(reply.results()).expect("well formed")
     }
 }

@@ -6,7 +6,7 @@ use dyno_files::{
 };
 use dyno_measure::monotonic_ns;
 use dyno_net::{Dialer, Executor};
-use dyno_nfs::wire::{parse_commit, parse_read, parse_write, FileHandle, Payload, Request};
+use dyno_nfs::wire::{parse, parse_read, parse_write, Committed, FileHandle, Payload, Request};
 use dyno_nfs::NfsTarget;
 use dyno_testserver::nfs::{Flush, Options, Server};
 use std::collections::BTreeMap;
@@ -44,7 +44,8 @@ fn write(raw: &mut Raw, file: FileHandle, data: &[u8], stability: Stability) -> 
 fn commit(raw: &mut Raw, file: FileHandle) -> u64 {
     let (offset, bytes) = (0, 0);
     let reply = raw.ask(&Request::Commit { file, offset, bytes });
-    parse_commit(reply.results()).expect("well formed").verifier.0
+    let committed: Committed = parse(reply.results()).expect("well formed");
+    committed.verifier.0
 }
 
 fn content(raw: &mut Raw, file: FileHandle) -> Vec<u8> {
