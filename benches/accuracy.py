@@ -106,7 +106,7 @@ TIMES = (
     ),
     TimeCase(
         "slow-accept",
-        "a server that accepts 20 connections a second and queues 3: SYNs are dropped and sent again after a second",
+        "a server that accepts 20 connections per second and queues 3: SYNs are dropped and sent again after a second",
         SLOW_ACCEPT,
         {"clients": 24, "keep_alive": False, "think_time_s": 0.7, "delay_s": 0.7},
         connect_quantiles=("p90", "p99"),
@@ -136,7 +136,7 @@ class Comparison:
 
 
 def times(places: Cpus, effort: Effort, cases: Sequence[TimeCase] = TIMES) -> list[Comparison]:
-    """Return our percentiles next to those of the wire. Raises PermissionError, WireError or DynoError.
+    """Return our percentiles next to the percentiles on the wire. Raises PermissionError, WireError or DynoError.
 
     As in `rounds`, a run that other programs disturbed is repeated, and the least disturbed run is kept.
     """
@@ -165,7 +165,7 @@ def _times(case: TimeCase, number: int, places: Cpus, effort: Effort) -> Iterato
         foreign = foreign_share(machine_before, machine_cpu(), own_s)
         told = account.details
         end_ns = int((told["started_unix_s"] + seconds) * NS_PER_S)
-        # Like our own count, this includes only exchanges that were complete within the window.
+        # Like our own count, this includes only exchanges that began and ended within the window.
         seen = [exchange for exchange in exchanges(wire.segments()) if exchange.end_ns <= end_ns]
     responses = [exchange.response_ns for exchange in seen]
     connects = [exchange.connect_ns for exchange in seen if exchange.connect_ns is not None]

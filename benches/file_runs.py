@@ -1,6 +1,6 @@
 """Run a client of a file server once, and measure its process between the two marks that it prints.
 
-The CPU times of the client, the server and other programs are read at these two marks for every tool, so that no figure
+For every tool, the CPU times of the client, the server and other programs are read at these two marks. So no figure
 includes the start of a process or the creation of files. `files.py` defines the benchmarks.
 """
 

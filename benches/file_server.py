@@ -1,7 +1,7 @@
-"""The servers of the file benchmarks: those of `serverdyno.servers`, which are emptied after each run.
+"""The servers of the file benchmarks: drivers of `serverdyno.servers` whose files are removed after each run.
 
-Here, Samba also accepts SMB1, the only dialect of smbtorture's replay, and can limit the bytes per request, so that all
-clients use the same size. Serverdyno's own driver offers no SMB1.
+Here, Samba also accepts SMB1, the only dialect of smbtorture's replay. It can also limit the bytes per request, so that
+all clients use the same size. Serverdyno's own driver offers no SMB1.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class BenchSamba(Samba):
         self._at_rest = 0
 
     def ready(self) -> None:
-        """Verify the server, and count its processes without clients; one may still serve the verification."""
+        """Verify the server, and count its processes without clients.
+
+        One of them may still serve the connection of the verification.
+        """
         super().ready()
         self._at_rest = len(self.pids())
 
@@ -97,7 +100,9 @@ class BenchSamba(Samba):
         deadline = time.monotonic() + REST_S
         while len(self.pids()) > self._at_rest:
             if time.monotonic() > deadline:
-                raise ServerError(f"smbd still has clients {REST_S:g} s after the last one should have gone")
+                raise ServerError(
+                    f"smbd still serves clients {REST_S:g} s after the last one should have left"
+                )
             time.sleep(POLL_S)
         for directory in self.data_directories():
             for path in directory.iterdir():

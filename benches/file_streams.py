@@ -1,7 +1,7 @@
 """Streams of smbclient, which puts or gets one file several times in one call and prints the rates.
 
-The CPU time of its start and log-on is subtracted; an empty call just before measures it. Our own streams use a load
-file: see `load_files.stream`.
+The CPU time of its start and log-on is subtracted. An empty call just before measures this time. Our own streams use a
+load file: see `load_files.stream`.
 """
 
 from __future__ import annotations

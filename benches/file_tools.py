@@ -57,7 +57,7 @@ class FileTool:
 
 
 def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: Any) -> FileTool:
-    """Return our client. `options` are those of the level, or `hold`: wait in the window until told to continue.
+    """Return our client. `options` are options of the level, or `hold`: wait in the window until told to continue.
 
     The client compares the data of every read with the expected data, unless `verify_share` is below 1.
     """
@@ -68,7 +68,7 @@ def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: An
 def ours(
     name: str, workload: dict[str, Any], clients: int, load_file: str | None = None, **options: Any
 ) -> FileTool:
-    """Return our client with a workload, its options, and those of the level."""
+    """Return our client with a workload, the workload's options, and the level's options."""
     hold = options.pop("hold", False)
 
     def request(server: BenchServer, seconds: float) -> str:
@@ -111,7 +111,7 @@ class DynoListener:
     def account(self) -> Account:
         """Return the account with the CPU time of the whole process between both marks."""
         if self.result is None:
-            raise BenchError("dyno has no result:\n" + "\n".join(self.other))
+            raise BenchError("dyno printed no result:\n" + "\n".join(self.other))
         told = self.result
         marked = {OPEN, CLOSED} <= self.cpu_s.keys()
         cpu_s = self.cpu_s[CLOSED] - self.cpu_s[OPEN] if marked else told["cpu_in_window_s"]
@@ -203,7 +203,7 @@ class TortureListener:
         """Return the account. One line of the load file is one operation."""
         if self.opened is None or self.closed is None:
             raise BenchError(
-                f"smbtorture was not through its set-up and {self.seconds:g} s more after {TORTURE_MOST_S} s:\n"
+                f"smbtorture did not finish its set-up and {self.seconds:g} s of load within {TORTURE_MOST_S} s:\n"
                 + "\n".join(self.said)
             )
         operations = (self.closed.lines - self.opened.lines) * self.clients

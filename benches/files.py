@@ -26,8 +26,8 @@ STREAM_BYTES = 256 << 20
 STREAM_LIMITS = (65536, None)
 SESSIONS = (10, 100, 1_000)
 SESSION_ROUNDS, COUNT_ROUNDS = 3, 2
-# Both are far longer than a measurement. The level is longer, because a client whose think time ends after the level
-# leaves at once.
+# The think time and the length of a level with idle sessions. Both are far longer than a measurement. The level is the
+# longer one, because a client leaves at once if its think time would end after the level.
 IDLE_S, IDLE_LEVEL_S = 600.0, 1800.0
 OURS, CACHED, UNCHECKED = "dyno", "dyno, with leases", "dyno, with leases, reads not checked"
 TORTURE = "smbtorture"
@@ -175,7 +175,7 @@ def _messages(sizes: Sizes) -> FileCase:
 
     return FileCase(
         "files-messages",
-        "SMB requests for an operation of that recording, 1 client",
+        "SMB requests per operation of that recording, 1 client",
         MESSAGE_FIGURES,
         {
             OURS: partial(ours, dyno(OURS, sizes.load_file, "none")),
@@ -250,7 +250,7 @@ def idle(
 
     return (kind or FileCase)(
         name,
-        "Memory of sessions that wait" + ("" if kind is None else ", over NFS"),
+        "Memory of idle sessions" + ("" if kind is None else ", over NFS"),
         IDLE_FIGURES,
         {
             f"{count}, {cache}": partial(once, count, cache)
@@ -276,7 +276,7 @@ def working(
 
     return (kind or FileCase)(
         name,
-        "More sessions, all at work on a document of their own" + ("" if kind is None else ", over NFS"),
+        "Many busy sessions, each with its own document" + ("" if kind is None else ", over NFS"),
         WORKING_FIGURES,
         {str(count): partial(once, count) for count in sessions},
         most_rounds=SESSION_ROUNDS,

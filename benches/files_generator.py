@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """Run a level. `options` has `target`, `files` and `shape` as in `levels`, and `load_file`, a path.
+    """Run a level. `options` contains `target`, `files` and `shape` as in `levels`, and `load_file`, a path.
 
     Instead of `files`, it may have `objects`, or `web`: plain requests for one URL. With `hold`, the window starts once
     all clients are idle, and the level ends at the next line on standard input. Otherwise the level lasts `length_s`.
@@ -91,7 +91,7 @@ def _wait_until_still(load: _native.Load) -> None:
     deadline, before = time.monotonic() + DRAIN_S, -1
     while (now := load.snapshot()["operations"]) != before:
         if time.monotonic() > deadline:
-            raise RuntimeError("clients that should wait go on working")
+            raise RuntimeError("clients still send operations although they should be idle")
         before = now
         load.wait(STILL_S)
 

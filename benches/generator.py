@@ -24,9 +24,9 @@ def main() -> None:
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """Run a level. `options` are those of `levels.web_level`, with `url` instead of `target`.
+    """Run a level. `options` are the options of `levels.web_level`, with `url` instead of `target`.
 
-    Raises RuntimeError if the level doesn't end. CPU time is that of the whole process during the level.
+    Raises RuntimeError if the level doesn't end. CPU time covers the whole process during the level.
     """
     target = http_target(options.pop("url"), trust=options.pop("trust", None))
     level = web_level(target, **options)

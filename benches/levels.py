@@ -109,8 +109,8 @@ def document(
 ) -> dict[str, Any]:
     """Return the document of a level, with defaults for missing keys.
 
-    `shape` has the other keys of the document, including those of `window` and `engine`, and `think_time_s`, or
-    `rate_per_s` and `law` for open load.
+    `shape` contains the other keys of the document, including the keys of `window` and `engine`. It also has
+    `think_time_s`, or `rate_per_s` and `law` for open load.
     """
     shape = SHAPE | shape
     window = {key: shape.pop(key, 0.0) for key in WINDOW}
@@ -149,7 +149,7 @@ def _client(protocol: str, client: dict[str, Any]) -> dict[str, Any]:
 
 
 def web_level(target: _native.Target, **options: Any) -> _native.PreparedLevel:
-    """Prepare a level of work on documents. `options` has `workload`, those of the client, and the level's shape."""
+    """Prepare a level of work on documents. `options`: `workload`, the client's options, and the level's shape."""
     client = {name: options.pop(key) for key, name in OF_WEB_CLIENT.items() if key in options}
     workload = {"name": options.pop("workload")}
     return _native.prepare(json.dumps(document(target, workload, client, **options)), target)
@@ -164,7 +164,7 @@ def web_request(method: str, body_bytes: int | None) -> dict[str, Any]:
 def objects_level(
     target: _native.Target, *, weights: dict[str, int], object_bytes: int, objects: int, **shape: Any
 ) -> _native.PreparedLevel:
-    """Prepare a level of work on objects of one size, which are removed after it. None is put in parts."""
+    """Prepare a level of work on objects of one size, which are removed after it. No object is put in parts."""
     settings = ObjectsSettings.model_validate(
         {"weights": weights, "size": Size(fixed=object_bytes), "objects": objects, "part_bytes": 0}
     )
@@ -181,7 +181,7 @@ def files_level(
 ) -> _native.PreparedLevel:
     """Prepare a level of work on files.
 
-    `files` has `workload` with its options, a `load_file`, and the client's options.
+    `files` contains `workload` with its options, a `load_file`, and the client's options.
     """
     client = dict(files)
     load_file = client.pop("load_file", None)

@@ -1,7 +1,7 @@
 """The benchmarks of S3: our client against minio-go, s5cmd and our own plain HTTP, over TLS, and with many clients.
 
 All tools of a benchmark use one reference S3 server without an access key. So plain HTTP gets and puts the same objects
-on the same server, and its ratio to S3 is the cost of signatures, checksums and the ledger.
+on the same server. The ratio between the two is the cost of signatures, checksums and the ledger.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class BenchS3(ReferenceS3):
 
 
 class SecureBenchS3(BenchS3):
-    """The same server over TLS, with a certificate of its own."""
+    """The same server over TLS, with its own certificate."""
 
     @property
     def url(self) -> str:
@@ -122,7 +122,7 @@ class ObjectCase(FileCase):
 
 
 def cases(sizes: Sizes, peers: Mapping[str, Path]) -> list[FileCase]:
-    """Return the benchmarks in the order in which they run. `peers` has the programs that are there, by name."""
+    """Return the benchmarks in the order in which they run. `peers` contains the installed programs, by name."""
     both = [(operation, amount) for amount in sizes.amounts for operation in ("put", "get")]
     most = sizes.s5cmd_operations
     compared = [_compared(operation, amount, peers, most) for operation, amount in both]
@@ -191,7 +191,7 @@ def _once(tool: FileTool) -> Once:
 
 
 def _plainly(operation: str, amount: Amount, stand: FileStand) -> list[Run]:
-    """Get or put one object by plain HTTP. It is put before. Raises BenchError."""
+    """Get or put one object by plain HTTP. The object is created first. Raises BenchError."""
     path = f"/{BUCKET}/plain"
     with ObjectClient("127.0.0.1", stand.server.port, None) as client:
         status, answer = client.ask("PUT", path, os.urandom(amount.object_bytes))
@@ -235,7 +235,7 @@ def _generator(name: str, clients: int, asked: Asked, **shape: Any) -> FileTool:
 
 
 def s5cmd(program: Path, operation: str, amount: Amount, most: int) -> FileTool:
-    """Return the other peer, a whole command with a fixed number of operations, at most `most`."""
+    """Return s5cmd, which runs as a whole command with a fixed number of operations, at most `most`."""
     operations = max(1, min(most, S5CMD_BYTES // amount.object_bytes))
 
     def request(server: BenchServer, seconds: float) -> str:
@@ -262,7 +262,10 @@ def s5cmd(program: Path, operation: str, amount: Amount, most: int) -> FileTool:
 
 
 def minio_go(program: Path, operation: str, amount: Amount, *, secure: bool = False) -> FileTool:
-    """Return the peer, a loop with minio-go on one connection per goroutine, which speaks as our generator does."""
+    """Return the minio-go loop, with one connection per goroutine.
+
+    It reports its results in the format of our generator.
+    """
 
     def request(server: BenchServer, seconds: float) -> str:
         key = server.access().access_key

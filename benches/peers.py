@@ -30,22 +30,22 @@ def install_missing() -> None:
         try:
             build()
         except BenchError as error:
-            _say(f"There will be no comparison with {name}: {error}.")
+            _say(f"Skipping the comparison with {name}: {error}.")
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if not missing:
         return
     words = " ".join(missing)
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         _say(
-            f"not installed, and only root can do so with apt-get: {words}. There will be no comparison with them."
+            f"not installed, and only root can install them with apt-get: {words}. The comparison leaves them out."
         )
         return
-    _say(f"installing {words} (Debian packages): what ours is compared with.")
+    _say(f"installing the programs to compare with (Debian packages): {words}.")
     install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing]
     if subprocess.run(install, check=False).returncode:
         subprocess.run(["apt-get", "update", "-qq"], check=False)
         if subprocess.run(install, check=False).returncode:
-            _say(f"apt-get could not install all of {words}. What is missing is not compared with.")
+            _say(f"apt-get could not install all of {words}. The comparison leaves out the missing ones.")
 
 
 def minio_loop() -> Path:

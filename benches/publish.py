@@ -1,7 +1,7 @@
 """The dated folder of one execution of the benchmarks: README.md for people, CSV files for programs.
 
-`raw.csv` has every run, including disturbed ones; `summary.csv` every figure with its spread; `percentiles.csv` the
-data of the table of response times; `starts.csv` every start of a command.
+`raw.csv` contains every run, including disturbed ones; `summary.csv` every figure with its spread; `percentiles.csv`
+the data of the table of response times; `starts.csv` every start of a command.
 """
 
 from __future__ import annotations

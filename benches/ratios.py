@@ -26,7 +26,7 @@ class Spread:
 def spread(values: Sequence[float]) -> Spread:
     """Return the spread of at least one value.
 
-    The interval is that of the sign test. Its ends are order statistics, which assume only that the rounds are
+    The interval follows from the sign test. Its ends are order statistics, which assume only that the rounds are
     independent (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2). It needs six rounds.
     """
     ordered = sorted(values)

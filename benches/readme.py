@@ -22,89 +22,95 @@ from serverdyno.servers.registry import driver_type
 ROOT = Path(__file__).parent.parent
 
 METHOD = """\
-- Generator and server are pinned to a CPU each and talk over loopback. Every round runs each tool once, in an order
-  that turns round (A B C, then C B A), against one server that stays up for all rounds of a comparison.
-- Before each run we wait (bounded) until others use less than 5 % of a CPU. A run during which others, or the
-  hypervisor (steal), used more than {limit} % of a CPU is repeated, up to {attempts} runs in all; the least disturbed
-  is kept and, if it was disturbed all the same, counted as *disturbed* below. `raw.csv` has all of them.
-- Requests are the tool's own count. wrk's and ab's answers other than 2xx are taken off. CPU time is `wait4`'s user
-  and system time of the tool's process; ours is that of its process from just before the level to just after it, the
-  start of the interpreter left out. The server's is the sum over its processes (ticks of 10 ms).
-- Ratios are of runs of the same round. Intervals are those of the sign test for the median (at least 95 %; six rounds
-  or more), and a target counts as met only where the whole interval keeps it.
+- The generator and the server are each pinned to one CPU, and communicate over loopback. Every round runs each tool
+  once, in alternating order (A B C, then C B A), against one server that stays up for all rounds of a comparison.
+- Before each run, we wait (for a bounded time) until other programs use less than 5 % of a CPU. A run is repeated if
+  other programs or the hypervisor (steal) used more than {limit} % of a CPU, up to {attempts} runs in all. The least
+  disturbed run is kept. If it was disturbed, too, it is counted as *disturbed* below. `raw.csv` contains all runs.
+- Requests are counted by the tool itself, without wrk's and ab's answers other than 2xx. CPU time is the user and
+  system time of the tool's process (`wait4`). For `dyno`, it is measured from just before the level to just after it,
+  so the start of the interpreter is excluded. The server's CPU time is the sum over its processes (ticks of 10 ms).
+- Ratios are computed from runs of the same round. Intervals follow from the sign test for the median (at least 95 %;
+  six rounds or more). A target counts as met only if the whole interval meets it.
 - `dyno` validates the head and the length of every response, and records every response time in an HDR histogram.
-  On the WebBench tree it also compares every byte of every body (XXH3-64 of the content that it must have).
-- Every tool and every server has the congestion control that the table below names; `make bench` gives them a network
-  namespace of their own for that.
-- On loopback, where the server's FIN is there already, `dyno` ends a connection with a FIN as any close does and dials
-  the next one from the same socket: the same packets, without making and unmaking a socket, a file and an epoll
-  registration. `dyno, new sockets` makes a new one each time, as wrk and ab do; that is what happens off loopback.
+  On the WebBench tree it also compares every byte of every body (XXH3-64 of the expected content).
+- Every tool and every server uses the congestion control in the table below. For this, `make bench` runs them in a
+  separate network namespace.
+- On loopback, the server's FIN has already arrived when `dyno` ends a connection. `dyno` then sends a FIN, as any close
+  does, and connects again from the same socket. The packets are the same, but no socket, file and epoll registration
+  is created and removed. `dyno, new sockets` creates a new socket for each connection, as wrk and ab do. Off loopback,
+  `dyno` always does so.
 - `close` means a new connection for each request. dyno and wrk send HTTP/1.1 with `Connection: close`, ab sends
-  HTTP/1.0. `dyno, reset` ends its connections with a reset, which no browser does: it is off by default, is shown for
-  who wonders, and has no target.
+  HTTP/1.0. `dyno, reset` ends its connections with a reset, which no browser does. This option is off by default; it
+  is shown for information, and has no target.
 """
 
 BONNIE = """\
-- bonnie++ says when a phase begins and ends; the clock of its CPU time is read at these moments. Its own figures are
-  rounded, and there are none of phases below half a second.
+- bonnie++ reports when a phase begins and ends; the clock of its CPU time is read at these moments. Its own figures are
+  rounded, and missing for phases below half a second.
 """
 
 CAVEATS = """\
-- Loopback: much of the receiver's network work is done in the sender's system call, so "generator CPU" contains work
-  of the server's kernel side, most of all for connects, and the other way round.
-- A virtual machine whose host has other guests: differences of a few per cent between two executions of this are not
-  findings; ratios within one are better founded than absolute figures.
-- One CPU each for generator and server: where the server's is the busier one (see the columns *busy*), the ratio of
-  requests/s says little of the generators, and the CPU time for a request says more.
+- Loopback: much of the receiver's network work is done in the sender's system call. So "generator CPU" contains work of
+  the server's kernel side, most of all for connects, and "server CPU" contains work of the generator's side.
+- The machine is virtual, and its host has other guests. Differences of a few per cent between two executions are not
+  findings. Ratios within one execution are more reliable than absolute figures.
+- Generator and server have one CPU each. If the server's CPU is the busier one (see the columns *busy*), the ratio of
+  requests/s says little about the generators; the CPU time per request says more.
 """
 
 
 COUNTED = """\
 nginx: lines of its access log. Reference server: its counter. Samba: the counters of smbd's processes (`smbstatus
---profile`), all SMB2 requests from the first client's connection to the last one's end, the making and removing of
-workspaces included, each part of a compound once; and those of some names alone.
+--profile`). They count all SMB2 requests from the first client's connection to the last client's end, including those
+that create and remove workspaces; each part of a compound counts once. Some requests are also compared by name.
 """
 
 FILES = """\
-- Samba is private: its own network, users and counters, its files in memory (/dev/shm) where there is room, SMB1 let in
-  for smbtorture's sake. smbd's processes share one CPU, the client's have the other.
-- Every tool is measured between two moments: when its window opens, which is after all clients are connected and have
-  their files, and when it closes. CPU time is read at both: of smbtorture's processes, one a client, by the kernel's
-  schedstat; of ours by getrusage; of smbd's in ticks. smbclient has no window: its rate is the one that it prints, and
-  from its CPU time that of a call without a transfer is taken off.
-- Replay: the load file of Debian's `dbench`, the same for both. smbtorture (`bench.nbench`) speaks SMB1, has no cache
-  and looks at no content; `dyno` speaks SMB 3.1.1 without a cache, makes what it writes incompressible, compares every
-  byte that it reads and records every response time. `dyno, with leases` has a client's cache: fewer requests reach the
-  server, so it has no target. An operation is a line of the load file: smbtorture says how many lines its clients
-  have done in the mean, once a second. Its window opens when the mean is a quarter beyond the lines that make files.
-- Streams: a load file of one file, opened, moved in pieces of 64 KiB, closed. With leases, write-behind and read-ahead
-  make requests of any size out of it, several under way, as smbclient does; without, one piece is under way at a time.
-- NFS: a private Ganesha instead. Ours moves a file as above, with close-to-open rules: UNSTABLE writes and a COMMIT at
-  the close. nfs-cp copies a whole file of random bytes once a run, from a local file or to one in memory; from its CPU
-  time that of copying one byte is taken off. Listings: ours reads names and attributes and keeps none, nfs-ls prints
-  them to /dev/null. Random reads: 32 under way at once on one connection; libnfs by a program in C
-  (`benches/random_reads.c`) drops what it read, and so does ours, which in a row of its own compares each block. Ours
-  has each request leave at once (TCP_NODELAY, as Linux's client has it); libnfs does not ask for that, so that the
-  kernel gathers its requests, and does so in a row of its own. Sessions are as below, on Ganesha.
-- Sessions: one engine thread, one smbd process a session. Memory when all wait: ours is what the resident set grew by,
-  smbd's the proportional set sizes of all its processes.
+- Samba is private, with its own network, users and counters. Its files are in memory (/dev/shm) if there is room. SMB1
+  is enabled for smbtorture. smbd's processes share one CPU; the client's processes use the other.
+- Every tool is measured between two moments: when its window opens, after all clients have connected and have their
+  files, and when it closes. CPU time is read at both moments: for smbtorture's processes (one per client) from the
+  kernel's schedstat, for `dyno` by getrusage, for smbd in ticks. smbclient has no window: its rate is the one that it
+  prints, and the CPU time of a call without a transfer is subtracted from its CPU time.
+- Replay: both tools replay the load file of Debian's `dbench`. smbtorture (`bench.nbench`) speaks SMB1, has no cache
+  and does not check contents. `dyno` speaks SMB 3.1.1 without a cache, writes incompressible data, compares every byte
+  that it reads, and records every response time. `dyno, with leases` has a client cache: fewer requests reach the
+  server, so it has no target. An operation is one line of the load file. Once per second, smbtorture prints the mean
+  number of lines that its clients have done. Its window opens when this mean exceeds the lines that create files by a
+  quarter.
+- Streams: a load file opens one file, transfers it in pieces of 64 KiB, and closes it. With leases, write-behind and
+  read-ahead combine the pieces into requests of any size, with several under way, as in smbclient. Without leases, one
+  piece is under way at a time.
+- NFS: the server is a private Ganesha. `dyno` transfers a file as above, with close-to-open rules: UNSTABLE writes, and
+  a COMMIT at the close. nfs-cp copies a whole file of random bytes once per run, from a local file or to one in memory;
+  the CPU time of copying one byte is subtracted. Listings: `dyno` reads names and attributes and keeps none, nfs-ls
+  prints them to /dev/null. Random reads: 32 are under way at once on one connection. A program in C
+  (`benches/random_reads.c`) reads with libnfs and discards the data. `dyno` also discards the data; a separate row
+  shows it with a check of each block. `dyno` sends each request immediately (TCP_NODELAY, like Linux's client). libnfs
+  does not set TCP_NODELAY, so the kernel combines its requests; a separate row shows libnfs with it. Sessions are
+  measured as below, on Ganesha.
+- Sessions: one engine thread, and one smbd process per session. Memory when all sessions are idle: for `dyno`, the
+  growth of the resident set; for smbd, the proportional set sizes of all its processes.
 """
 
 OBJECTS = """\
-- All tools ask one reference S3 server in memory, on which no access key is set: it verifies no signature, and takes
-  unsigned requests. Each connection has one request at a time. Objects are put before the window.
-- minio-go (version in `benches/minio_loop/go.mod`) is the Go library of MinIO's own load generator, here in a loop
-  with one goroutine per connection and the runtime's defaults. Both clients sign the head of each request (Signature
-  Version 4, unsigned payload) and send a CRC32 in a header of each PUT, computed each time. Neither retries. minio-go
-  checks the length of a GET and drops its content. `dyno` also compares the ETag and every byte, records every response
-  time, and puts new content each time.
-- s5cmd is a whole command: 40 MiB of objects, at most 2,000 operations, from a file of commands. Its CPU time includes
-  its start, its log and the file that it reads or the pipe that it writes; it signs, and sends no checksum.
-- Cases over TLS have the same server with an ECDSA certificate, which no client verifies.
-- `dyno, unchecked` compares no content of a GET, and sends no CRC32 with a PUT.
-- `dyno, plain HTTP` gets or puts one object of the same server without a signature, a checksum or a ledger.
-- Both clients print a line when their window opens and closes. The CPU time of the whole process is read at both; of
-  the server, in ticks. Memory is what the resident set grew by from before the level to the opening of the window.
+- All tools use one reference S3 server in memory, without an access key: it accepts unsigned requests and verifies no
+  signature. Each connection has one request at a time. Objects are put before the window.
+- minio-go (version in `benches/minio_loop/go.mod`) is the Go library of MinIO's own load generator. Here it runs in a
+  loop with one goroutine per connection and the runtime's defaults. Both clients sign the head of each request
+  (Signature Version 4, unsigned payload), and compute and send a CRC32 in a header of each PUT. Neither retries.
+  minio-go checks the length of a GET and discards its content. `dyno` also compares the ETag and every byte, records
+  every response time, and puts new content each time.
+- s5cmd is measured as a whole command: 40 MiB of objects, at most 2,000 operations, from a file of commands. Its CPU
+  time includes its start, its log, and the file that it reads or the pipe that it writes. It signs its requests, and
+  sends no checksum.
+- Cases over TLS use the same server with an ECDSA certificate, which no client verifies.
+- `dyno, unchecked` does not compare the content of a GET, and sends no CRC32 with a PUT.
+- `dyno, plain HTTP` gets or puts one object on the same server without a signature, a checksum or a ledger.
+- Both clients print a line when their window opens and when it closes. The CPU time of the whole process is read at
+  both moments; that of the server in ticks. Memory is the growth of the resident set from before the level to the
+  opening of the window.
 """
 
 
@@ -217,8 +223,8 @@ def _times(results: Results) -> list[str]:
     columns = ("case", "round", "time", "dyno, ms", "wire, ms", "difference", "samples", "others' CPU")
     return [
         "## Response times",
-        "Wire: from the first segment that the client sent for a request (the first SYN, where it made a "
-        "connection) to the last segment of the answer, by the kernel's own timestamps on loopback.",
+        "Wire: from the client's first segment for a request (the first SYN, if it opened a connection) to the "
+        "last segment of the answer, by the kernel's own timestamps on loopback.",
         _list(f"`{case.name}`: {case.title}." for case in TIMES),
         _table(columns, rows),
     ]

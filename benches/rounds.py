@@ -43,7 +43,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Cpus:
-    """The CPU of the generator and that of the server."""
+    """The CPU of the generator and the CPU of the server."""
 
     generator: int
     server: int
@@ -213,7 +213,7 @@ def run_tool(tool: Tool, url: str, seconds: float, cpu: int) -> tuple[Account, f
 def on_cpu(
     command: Sequence[str], cpu: int, most_s: float, read: Callable[[IO[bytes], int], Output]
 ) -> tuple[Output, int, float]:
-    """Run a program on one CPU, at most for `most_s`. Return its output, exit status and CPU seconds.
+    """Run a program on one CPU, for at most `most_s`. Return its output, exit status and CPU seconds.
 
     `read` gets the output as it comes, and the process ID.
     """

@@ -31,7 +31,7 @@ FIGURES: dict[str, ReadFigure] = {
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A target for the ratio of our figure to that of the best peer, round by round."""
+    """A target for the ratio of our figure to the best peer's figure, round by round."""
 
     ours: str
     peers: tuple[str, ...]

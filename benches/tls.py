@@ -47,7 +47,8 @@ def verifying(**options: Any) -> Tool:
 def _handshakes() -> Iterator[Case]:
     yield Case(
         "tls-full-handshakes",
-        f"nginx, one worker, TLS 1.3, ECDSA P-256, a full handshake a request, {CONNECTIONS} connections at a time",
+        f"nginx, one worker, TLS 1.3, ECDSA P-256, a full handshake for each request, "
+        f"{CONNECTIONS} connections at a time",
         "nginx",
         NGINX | SECURE | {"tls_resumption": False},
         DOCUMENT,

@@ -94,7 +94,8 @@ class Wire:
         """
         now_ns = time.time_ns()
         found = list(self._received())
-        # Timestamping does not stop once begun, so checking the first segment suffices. The last may arrive meanwhile.
+        # Timestamping does not stop once begun, so it suffices to check the first segment. The last segment may arrive
+        # during the check.
         if found and found[0].at_ns > now_ns:
             raise WireError("segments have the time at which they were read")
         _, dropped = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
@@ -135,7 +136,7 @@ def await_timestamps() -> None:
             time.sleep(STAMP_PAUSE_S)
             if timestamp_ns(receiver.recvmsg(1, socket.CMSG_SPACE(16))[1]) <= sent_ns:
                 return
-    raise WireError("the kernel does not stamp what passes over loopback")
+    raise WireError("the kernel does not timestamp packets on loopback")
 
 
 def port_filter(port: int) -> bytes:

@@ -1,8 +1,8 @@
 """Print every text of the project that a person reads, with its place: `python tools/catalogue.py [KIND...]`.
 
 Kinds: `message` (errors, hints, help, settings), `report` (sentences of reports and of the terminal), `docstring`
-(Python and Rust), `comment`. `--sample N --seed S` draws N of each kind, in a repeatable way. {...} stands for a
-value that a program inserts into a sentence.
+(Python and Rust), `comment`. `--sample N --seed S` draws N texts of each kind; the same seed draws the same texts.
+{...} stands for a value that a program inserts into a sentence.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def documents() -> dict[str, dict[str, Any]]:
 
 
 def _levels() -> dict[str, Any]:
-    """Return the document of a level over HTTP, and the sections that replace its own for other kinds of work."""
+    """Return the document of a level over HTTP, and the sections that differ for other kinds of work."""
     suite = Suite(name="x", source="", workload="url", clients=[2], length_s=0.2, leave_after_errors=None)
     place = SimpleNamespace(protocol=HTTP.name, section=HTTP.target_section(Access(""), HttpSettings()))
     setup = LoadSetup(suite, cast(Any, place), GeneratorPlan(), cpus=(), bounds=None)

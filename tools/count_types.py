@@ -1,9 +1,9 @@
 """Count the types of our own that a figure passes on its way from a command to a sentence.
 
 Run `python tools/count_types.py`. Each path below lists the functions that the figure passes, in order: down to a
-system call, and up to the report. A type counts if it is defined in this repository, and is in the signature of one of
-these functions or is the class of a method among them. A missing function is an error, so that the lists follow the
-code.
+system call, and up to the report. A type counts if it is defined in this repository and occurs in the signature of one
+of these functions. The class of a method in the list also counts. A missing function is an error, so that the lists
+follow the code.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _of_python(path: Path, name: str) -> list[str]:
 
 
 def _names(hint: ast.expr) -> list[str]:
-    """Return the names in an annotation; for `Annotated`, only those of the type."""
+    """Return the names in an annotation; for `Annotated`, only the names in the type."""
     if isinstance(hint, ast.Subscript) and ast.unparse(hint.value) == "Annotated":
         hint = hint.slice.elts[0] if isinstance(hint.slice, ast.Tuple) else hint.slice
     return WORD.findall(ast.unparse(hint))

@@ -1,9 +1,9 @@
 """Make the example reports that the README links, in `docs/example/` and `docs/example-files/`.
 
 Run `python tools/example_report.py [EXPERIMENT ...]` with finished experiments of the plans of `make demo`. Without
-arguments, both plans run first, each in its own folder. The report is copied as `dyno report` writes it, without
-editing, so that an example shows what a reader's own report looks like. Files of more than `MOST_BYTES` are left out,
-since they can be generated from an experiment.
+arguments, both plans run first, each in its own folder. The report is copied unedited, as `dyno report` writes it, so
+that a reader's own report looks like the example. Files of more than `MOST_BYTES` are left out, because they can be
+generated from an experiment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 1_000_000
-"""Most bytes of one file of an example that the repository may contain."""
+"""Maximum size of a file of an example in the repository, in bytes."""
 # The folder of each example, by the name of its plan.
 EXAMPLES = {
     "demo-three-web-servers": ROOT / "docs" / "example",

@@ -2,7 +2,7 @@
 
 `python tools/gallery.py [PLAN ...]` runs all plans of `PLANS`, or the named ones, at the scale given there. Experiments
 stay in `experiments/gallery-PLAN`. An interrupted experiment is resumed; a finished one is not run again. The records
-of each are kept in an archive beside the pages, from which `--pages` builds every page again without a run.
+of each are kept in an archive next to the pages, from which `--pages` builds every page again without a run.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ servers of today. The archives have the records of the experiments: unpacked, on
 
 
 def main() -> None:
-    """Write the pages. If a `dyno` command fails, exit with its status; what was measured stays."""
+    """Write the pages. If a `dyno` command fails, exit with its status, and keep what was measured."""
     scales = {plan: scale for plans in PLANS.values() for plan, scale in plans.items()}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -89,7 +89,7 @@ def archive(experiment: Path, plan: str) -> None:
 
 
 def is_record(plan: str, member: str) -> bool:
-    """Return whether a file of the experiment belongs in the archive: reports are built from the others."""
+    """Return whether a file of the experiment belongs in the archive; reports do not, as they can be rebuilt."""
     return not member.startswith((f"{plan}/report", f"{plan}/.lock"))
 
 

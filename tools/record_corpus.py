@@ -1,4 +1,4 @@
-"""Record the corpus of raw experiments, tests/data/corpus: a small experiment of each form, by users' commands.
+"""Record the corpus of raw experiments, tests/data/corpus: a small experiment of each form, by the commands of users.
 
 `python tools/record_corpus.py FOLDER [FORM ...]` needs root, the servers of `make servers-for-tests`, and qemu and
 nbdkit for the power cut; it takes five minutes. The windows are too short for meaningful figures.
@@ -161,7 +161,7 @@ def planned(folder: Path, suite: str, plan: str) -> Path:
 
 
 def dyno(*arguments: object) -> None:
-    """Run a command to its end. A selftest may exit with 1, on an unfit machine."""
+    """Run a command to its end. A selftest may exit with 1, if the machine is unfit."""
     words = [str(DYNO), *(str(argument) for argument in arguments)]
     print(*words[1:], flush=True)
     done = subprocess.run(words, timeout=TIME_LIMIT_S, check=False)

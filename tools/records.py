@@ -80,7 +80,7 @@ def _row_name(name: str) -> str:
 def _class(name: str, told: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """Return a dataclass.
 
-    The class of the level has keyword arguments and defaults; those of rows have positional arguments, for speed.
+    The class of the level has keyword arguments and defaults; classes of rows have positional arguments, for speed.
     """
     is_row = told is not schema
     decorator = "frozen=True, slots=True" if is_row else "frozen=True, slots=True, kw_only=True"

@@ -1,7 +1,7 @@
 """Test a wheel as users install it: in an empty environment, without a compiler on the path, against a real server.
 
-`make wheel` runs `python tools/try_wheel.py WHEEL`. It fails if the wheel is not for every Python from 3.11 on and
-for manylinux, or if `dyno load` in that environment measures nothing.
+`make wheel` runs `python tools/try_wheel.py WHEEL`. The test fails if the wheel does not support every Python from 3.11
+on and manylinux, or if `dyno load` in that environment measures nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TIME_LIMIT_S = 600
 
 
 def main() -> None:
-    """Exit with 1 and a sentence if something is wrong."""
+    """Exit with 1 and a message if something is wrong."""
     wheel = Path(sys.argv[1]).resolve()
     tags = wheel.stem.split("-", 2)[2]
     if "abi3" not in tags or "manylinux" not in tags:

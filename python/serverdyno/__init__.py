@@ -1,4 +1,4 @@
-"""Serverdyno: a dynamometer for servers. `ARCHITECTURE.md` is the map."""
+"""Serverdyno: a dynamometer for servers. `ARCHITECTURE.md` describes its structure."""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ from pydantic import BaseModel
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 MOST_LINE = 4_000
-"""Maximum number of characters of a line. No name or setting needs more, and a line of megabytes hides everything else.
+"""Maximum number of characters of a line.
+
+No name or setting needs more, and a line of megabytes would hide everything else.
 """
 MOST_TEXT = 2**20
 """Maximum number of characters of a text of several lines, such as a configuration file."""
@@ -32,7 +34,7 @@ UNSAFE = re.compile(
     + "]"
 )
 NUMBERS = {int, float, bool, bytes, NoneType}
-"""Types that hold no text, with `NoneType` for a number that is not known."""
+"""Types that contain no text, with `NoneType` for an unknown number."""
 MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~&$])")
 
 Anything = TypeVar("Anything")
@@ -98,7 +100,7 @@ def _changed(value: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _has_text(values: list[Any] | tuple[Any, ...]) -> bool:
-    """Return whether the values can contain text. Rows of numbers, of which a record has many, are skipped."""
+    """Return whether the values can contain text. Rows of numbers are skipped, because a record has many of them."""
     first = values[0] if values else None
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
         return bool(_fields_with_text(type(first)))

@@ -1,4 +1,4 @@
-"""Errors that reach the user. The class says whose fault it is, and `hint` what to try.
+"""Errors that reach the user. The class tells whose fault the error is, and `hint` suggests a remedy.
 
 Failed operations under load are counted instead (see `crates/measure/src/fault.rs`).
 """
@@ -49,7 +49,7 @@ class ServerError(DynoError):
 
 
 class ServerEndedError(ServerError):
-    """A server that we started has ended by itself, and its files are removed. Every wait for the server ends."""
+    """A server that dyno started has ended by itself. Its files are removed, and every wait for it ends."""
 
 
 class WorkloadError(ServerError):
@@ -79,7 +79,7 @@ def gone(url: str, protocol: str, error: Exception) -> ServerError | None:
     if fault not in ("connection_refused", "unreachable"):
         return None
     return ServerError(
-        f"nothing answers {protocol} at {url} any more: {words}",
+        f"the {protocol} server at {url} no longer answers: {words}",
         hint="Check the server's log. `dyno resume` repeats the run.",
     )
 
@@ -101,7 +101,7 @@ def refuse_pipe(file: Path) -> Path:
 def refuse_contradictions(wrong: Mapping[str, bool]) -> None:
     """Raise ValueError with all contradictions that apply. `wrong` maps each message to whether it applies.
 
-    Call it in the validator of a settings model; the message becomes a problem of the plan.
+    For the validator of a settings model: the message becomes a problem of the plan.
     """
     if problems := [problem for problem, found in wrong.items() if found]:
         raise ValueError("; ".join(problems))

@@ -133,7 +133,7 @@ def _times(name: str, data: bytes | None) -> Iterator[tuple[str, float | None]]:
 
 
 def _text(level: object) -> str | None:
-    """Return a level as text, because the levels of a factor may have several types, but a column has only one."""
+    """Return a level as text: the levels of a factor may have several types, but a column has only one."""
     if isinstance(level, bool):
         return f"{level}".lower()
     return None if level is None else f"{level}"

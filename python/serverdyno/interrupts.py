@@ -1,8 +1,8 @@
 """Hold signals back during an operation that must not be interrupted.
 
-Python raises KeyboardInterrupt between any two instructions of the main thread. Inside a lock of the standard library
-the interrupt becomes another error; inside a console that has just written its buffer, the line is written twice. `cli`
-decides what a signal does.
+Python raises KeyboardInterrupt between any two instructions of the main thread. Inside a lock of the standard library,
+the interrupt turns into another error. Inside a console that has just written its buffer, the line is written twice.
+`cli` decides what a signal does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Held:
 
 @contextmanager
 def held() -> Iterator[Held]:
-    """Hold signals back until the block has ended, and then handle the first as usual.
+    """Hold signals back until the block has ended, and then handle the first signal as usual.
 
     Only the main thread handles signals, so in other threads this does nothing.
     """

@@ -1,4 +1,4 @@
-"""A table whose values are created at first use: drivers and commands, each of which imports modules."""
+"""A table whose values are created at first use, for drivers and commands, each of which imports modules."""
 
 from __future__ import annotations
 

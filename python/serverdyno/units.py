@@ -1,4 +1,4 @@
-"""Units, and the format of figures for people in every table."""
+"""Units, and the format of figures in every table for people."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ NO_BREAK = "\u00a0"
 ADVICE_ENDS = re.compile(
     r"(?<=[.;]) (?=If |Or |Otherwise|Try |A |With |Where |When |Some |Linux: |Location: )"
 )
-"""Positions in a hint at which another piece of advice begins: an alternative, or a case."""
+"""Positions in a hint at which another piece of advice begins: an alternative, or advice for another case."""
 NOTHING = "–"  # noqa: RUF001  an en dash means "not measured" in a table
 
 
@@ -37,7 +37,7 @@ REFUSALS = {
     "model_type": "must be a table",
     "string_type": "must be text in quotes",
 }
-"""The requirement that a refused value does not meet, by pydantic's type of error."""
+"""The requirement that a refused value violates, by pydantic's type of error."""
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

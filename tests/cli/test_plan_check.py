@@ -68,9 +68,9 @@ def test_what_is_not_there_on_this_machine_is_a_problem_of_this_machine(home: Ho
     done = home.here("plan", "check", plan(tmp_path, "quick-files", user))
     assert done.returncode == 1
     first, second = done.stdout.splitlines()[:2]
-    assert first.endswith(": no mistakes, but dyno run refuses it here: 1 problem")
+    assert first.endswith(": no mistakes, but this machine can't run it: 1 problem")
     assert second.startswith("  external: the password of me is missing: the variable DYNO_SMB_PASSWORD ")
-    assert "note: your servers are not asked" in done.stdout
+    assert "note: your own servers were not checked" in done.stdout
     small = f"{OURS}\nsettings = {{ capacity_mib = 16 }}"
     done = home.here("plan", "check", plan(tmp_path, "bonnie", small), "--scale", "0.1")
     assert (done.returncode, "note: " in done.stdout) == (0, False), done.stdout  # 10 MiB of 100

@@ -120,7 +120,7 @@ def test_a_nodes_certificate_can_ask_nothing_but_to_join_as_that_node(
     found = attacked("client", fleet, marker)
     assert not marker.exists(), found
     for name in fleet_intruder.REQUESTS:
-        assert found.pop(name) == f"answered: {{'refused': \"there is no request '{name}'\"}}"
+        assert found.pop(name) == f"answered: {{'refused': \"unknown request '{name}'\"}}"
     assert "can't be used to join as 'a'" in found.pop("foreign name")
     assert "can't be used to join as 'controller'" in found.pop("controller's name")
     assert "only the controller may send this request" in found.pop("members")

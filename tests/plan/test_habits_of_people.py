@@ -181,6 +181,6 @@ def test_few_requests_take_no_more_clients_than_there_are(
 
 
 def test_more_clients_than_requests_are_refused_if_the_user_gave_them() -> None:
-    refused_as = "must be at least 20, one for each request that may be under way at once"
+    refused_as = "must be at least 20, one for each concurrent request"
     with pytest.raises(PlanError, match=refused_as):
         quick_plan(URL, {"requests": "19", "http": "2", "clients": "2", "streams": "10"})

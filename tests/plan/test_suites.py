@@ -146,7 +146,7 @@ workload = "webbench-static"
         ),
         (
             "clients = [1]\nlength_s = 9\ndelay_s = 2\nramp_up_s = 1\n",
-            ["line 8: delay_s: clients may start 2 s late"],
+            ["line 8: delay_s: clients may start up to 2 s late"],
         ),
         ("clients = [1]\nlength_s = 9\nthink_time_s = 9\n", ["line 8: think_time_s: 9 s is not shorter"]),
         (

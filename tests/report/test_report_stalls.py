@@ -127,7 +127,7 @@ def test_clients_with_nothing_but_failures_have_not_waited(fault: str, waited: b
     assert ("clients waited for the whole window" in errors) is waited
     assert ("each request of some clients failed (C)" in errors) is not waited
     [caveat] = [each for each in made.warnings if "marked C" in each]
-    assert ("but each request of theirs in the window failed" in caveat) is not waited
+    assert ("but all their requests in the window failed" in caveat) is not waited
 
 
 def test_clients_that_left_are_not_said_to_have_waited() -> None:

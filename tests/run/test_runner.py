@@ -299,7 +299,7 @@ def test_a_server_of_the_users_that_dies_in_its_last_level_fails_its_run(tmp_pat
     listener = Killer()
     assert not carried_out(folder, listener)
     [failure] = listener.failures
-    assert "nothing answers HTTP" in failure and "any more" in failure
+    assert "the HTTP server at" in failure and "no longer answers" in failure
     assert Experiment.open(folder).finished() == {(1, 1)}
 
 

@@ -182,7 +182,7 @@ def test_a_certificate_that_can_not_be_used_is_told_before_any_request(home: Hom
     ):
         assert words in told(home, "https://127.0.0.1:9/", "-k", *options)
     said = told(home, "https://127.0.0.1:9/", "--ca-file", certified / "client.key")
-    assert "this file holds a private key" in said
+    assert "this file contains a private key" in said
 
 
 PLAN = """

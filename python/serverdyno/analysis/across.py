@@ -1,8 +1,8 @@
-"""Compare two experiments that ran at different times, although more than the change may differ between them.
+"""Compare two experiments that ran at different times. More than the tested change may differ between them.
 
-An interval covers the noise within each experiment, but not what changes between two times: the machine's temperature,
-its neighbours, the placement of pages in memory. Such a shift moves every run of one experiment alike, so more
-repetitions make a false claim more probable (simulated with a shift of 2 %: 16 to 59 % of equal pairs differ).
+An interval covers the noise within each experiment. It does not cover changes between two times: the machine's
+temperature, its neighbours, the placement of pages in memory. Such a shift moves every run of one experiment alike, so
+more repetitions make a false claim more probable (simulated with a shift of 2 %: 16 to 59 % of equal pairs differ).
 Therefore a comparison across experiments has a ratio with its interval but no verdict. If selftests at several times
 have measured the shift, a verdict is possible: its variance is added, with degrees of freedom for the number of times.
 (The range of the selftests would be no bound: after three times, the next one is outside in every second case.)

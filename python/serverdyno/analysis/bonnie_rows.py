@@ -36,7 +36,7 @@ def random(seeks: int, elapsed_s: float, cpu_s: float) -> Rate:
 class Phase(TypedDict):
     """The fields of a phase's record from which its rate is computed.
 
-    CPU times are those of the threads that ran the phase.
+    CPU times cover the threads that ran the phase.
     """
 
     phase: str

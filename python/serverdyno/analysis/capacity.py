@@ -42,7 +42,10 @@ LOOKS = 2
 STEPS = 8
 """Number of grid steps per unit of precision."""
 SURE = 0.99
-"""Required probability that the capacity is outside the range: a trial decided by chance must not end the search."""
+"""Required probability that the capacity is outside the range.
+
+It is high, so that one trial decided by chance does not end the search.
+"""
 
 
 class End(StrEnum):

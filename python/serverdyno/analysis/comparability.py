@@ -1,8 +1,9 @@
-"""Decide whether two figures can be compared at all, whatever their interval says.
+"""Decide whether two figures can be compared at all, regardless of their interval.
 
-An interval covers what differs from run to run. It does not cover conditions that differ between the two sides.
-Examples: a server dropped its clients, another program took a CPU from one side, the operations differed, or only one
-side kept a promise. Or the generator or the plan limited one side. Each of these shifts every run of one side alike.
+An interval covers differences from run to run. It does not cover conditions that differ between the two sides.
+Examples: a server dropped its clients, another program took a CPU from one side, or the operations differed. Or only
+one side kept a promise, or the generator or the plan limited one side. Each of these shifts every run of one side
+alike.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
 
 
 def _held_back(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obstacle]:
-    """Return the generator's and the plan's obstacles: the verdict must hold even with all hidden speed added."""
+    """Return the obstacles due to the generator or the plan: the verdict must hold even with all hidden speed added."""
     why = []
     for side, stands in (
         (base, _stands(found, base=_hidden(base))),

@@ -1,13 +1,14 @@
 """The logarithm of the ratio of two configurations (or of one figure), with its variance and t interval.
 
 The errors of a ratio are multiplicative, so logarithms are used: "twice" and "half" are equally far from no difference.
-Each run is one observation, because runs are what was repeated.
+Each run is one observation, because the runs were repeated.
 
-**Runs in rounds.** Interleaved configurations run there and back: A B C, C B A. Two such rounds form a block, in which
-every configuration has the same mean place, so that a linear drift cancels. The noise is the residual of a mean per
-configuration and a shift per block (randomised blocks with replication: G. E. P. Box, J. S. Hunter and W. G. Hunter,
-Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 4). Pairs of single rounds would have fewer degrees of
-freedom, and would miss slow changes: the runs at the turn of two rounds are neighbours and resemble each other.
+**Runs in rounds.** Interleaved configurations run in alternating order: A B C, C B A. Two such rounds form a block, in
+which every configuration has the same mean place, so that a linear drift cancels. The noise is the residual of a mean
+per configuration and a shift per block (randomised blocks with replication: G. E. P. Box, J. S. Hunter and W. G.
+Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 4). Pairs of single rounds would have fewer
+degrees of freedom, and would miss slow changes: the runs at the turn of two rounds are neighbours and resemble each
+other.
 
 **Unequal noise** of two configurations gets the degrees of freedom of Welch and Satterthwaite, with and without blocks
 (B. L. Welch, The Generalization of Student's Problem when Several Different Population Variances Are Involved,

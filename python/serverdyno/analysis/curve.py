@@ -74,8 +74,8 @@ def spread(values: Sequence[float] | NDArray[np.float64]) -> Spread | None:
 def summarise(throughput: Throughput) -> Summary | None:
     """Return the summary of one configuration's runs; None if no level was finished.
 
-    The spread of the overall average is over the repetitions that finished as many levels as the curve has. Its mean
-    is that of the mean curve, which is the same if no level is missing.
+    The spread of the overall average covers the repetitions that finished every level of the curve. The average itself
+    is taken from the mean curve, which gives the same value if no level is missing.
     """
     points = tuple(spread(column) for column in throughput.T)
     finished = [index for index, point in enumerate(points) if point is not None]

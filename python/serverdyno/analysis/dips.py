@@ -146,7 +146,7 @@ def _dips(curve: NDArray[np.float64], noise: float, critical: _Critical) -> list
 
 
 def _valley(curve: NDArray[np.float64], deepest: int, shoulder: float) -> tuple[int, int]:
-    """Return the first and last level around the deepest that lie more than halfway down from the shoulder."""
+    """Return the first and the last level around the deepest one that are more than halfway below the shoulder."""
     below = curve < (curve[deepest] + shoulder) / 2
     first = last = deepest
     while first > 0 and below[first - 1]:

@@ -1,8 +1,8 @@
-"""Judge what a file server's flushes did, from counts of flushes and syncs and from the medium below its files.
+"""Judge the effect of a file server's flushes, from counts of flushes and syncs and from the medium below its files.
 
 A flush promises that written data is on the disk. If only one of two servers keeps that promise, they are different
-services, and their throughput can't be compared. `run/durability.py` counts; `report/subjects/durability.py` words the
-findings.
+services, and their throughput can't be compared. `run/durability.py` counts the calls; `report/subjects/durability.py`
+words the findings.
 """
 
 from __future__ import annotations
@@ -214,5 +214,5 @@ def differs(first: Outcome | None, second: Outcome | None) -> bool | None:
         return None
     if replace(first, lost=None) != replace(second, lost=None):
         return True
-    # Equal counts hide what a power cut would do to the one whose power was not cut.
+    # The counts may be equal although only one server was tested with power cuts. The other's losses are then unknown.
     return None if {first.lost, second.lost} == {True, None} else False

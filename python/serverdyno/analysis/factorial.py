@@ -2,8 +2,8 @@
 
 Figures of runs are taken as logarithms, so that effects are ratios. A main effect is the mean over all cells with one
 level of a factor, less the mean over all cells with its first level. The interaction of two factors with two levels
-each is half the difference of one factor's effect between the levels of the other (G. E. P. Box, J. S. Hunter and W.
-G. Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 5). The noise is that of `contrast.scatter`.
+each is half the difference of one factor's effect between the levels of the other (G. E. P. Box, J. S. Hunter and W. G.
+Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 5). The noise is estimated by `contrast.scatter`.
 The claims are corrected together (`holm`).
 
 An effect is claimed only if its cells are comparable (`comparability`): each pair of cells that differ in one factor

@@ -1,9 +1,9 @@
 """Holm's correction: which of several claims hold together, in families of unequal weight.
 
 Of twenty comparisons of equal servers, one is expected to have a 95 % interval that excludes 0 %. Holm's step-down
-correction bounds the probability of any false claim among them, whatever their dependence (S. Holm, A Simple
-Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6(2), 1979, pages 65 to 70; also
-with weights).
+correction bounds the probability of any false claim among them, however they depend on each other (S. Holm, A Simple
+Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6(2), 1979, pages 65 to 70; also with
+weights).
 
 **Averages and peaks are one family of claims.** The overall average is primary: while claims of both are open,
 averages get 98 % of the 5 %, and peaks 2 %. Once all claims of one kind hold, the other kind gets the whole 5 %.
@@ -11,9 +11,9 @@ averages get 98 % of the 5 %, and peaks 2 %. Once all claims of one kind hold, t
 Tukey's range is not used although it would be slightly less strict, because it requires independent runs. If runs
 resemble their predecessors, eight equal servers would differ in 6 to 7 % of experiments.
 
-Only the claims are corrected; intervals remain those of single comparisons. That the direction of a claim is also
-right is proven only for independent comparisons (J. P. Shaffer, Control of Directional Errors with Stagewise Multiple
-Test Procedures, The Annals of Statistics 8(6), 1980, doi:10.1214/aos/1176345205).
+Only the claims are corrected; intervals apply to single comparisons. That the direction of a claim is also right is
+proven only for independent comparisons (J. P. Shaffer, Control of Directional Errors with Stagewise Multiple Test
+Procedures, The Annals of Statistics 8(6), 1980, doi:10.1214/aos/1176345205).
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ __all__ = [
 
 
 FEWEST_WITH_ODD = 3
-"""Fewest repetitions of which one may be left out."""
+"""Minimum number of repetitions for one of them to be left out."""
 
 
 class Verdict(StrEnum):
@@ -109,15 +109,16 @@ class Improvement:
 
     `low_percent` and `high_percent` are the interval; None with one repetition. `observed_*` are the smallest and
     largest improvement between single runs (of the same repetition if `paired`), with a peak read at the level that the
-    other runs chose. `repetitions` is that of the side with fewer. `levels` has the indices of the compared levels,
-    which both sides finished. `base_read_at` and `other_read_at` are the levels from which a side's figure was read;
-    empty: no whole run. `minimum_percent` is the minimum effect of the verdict; `equivalence_percent` is the margin of
-    equivalence, and 0 means never equivalent. `odd` is the run that all these figures exclude. `p_value` is for the
-    claim of a difference beyond the minimum effect; it is below 5 % exactly if this comparison by itself claims one.
-    `equivalence_p_value` is for the claim of no difference beyond the margin. Both are None without an interval.
-    `among` is the number of claims in the experiment for which the verdict is corrected. `found_percent` is the
-    smallest improvement that the design detects in four of five experiments with this noise; `repetitions_needed` is
-    the number of repetitions that detect one of 5 % as often. None: no interval, or out of reach.
+    other runs chose. `repetitions` is the smaller number of the two sides. `levels` contains the indices of the
+    compared levels, which both sides finished. `base_read_at` and `other_read_at` are the levels from which a side's
+    figure was read; empty: no whole run. `minimum_percent` is the minimum effect of the verdict; `equivalence_percent`
+    is the margin of equivalence, and 0 means never equivalent. `odd` is the run that all these figures exclude.
+    `p_value` is for the claim of a difference beyond the minimum effect; it is below 5 % exactly if this comparison by
+    itself claims one. `equivalence_p_value` is for the claim of no difference beyond the margin. Both are None without
+    an interval. `among` is the number of claims in the experiment for which the verdict is corrected. `found_percent`
+    is the smallest improvement that the design detects in four of five experiments with this noise;
+    `repetitions_needed` is the number of repetitions that detect one of 5 % as often. None: no interval, or out of
+    reach.
     """
 
     figure: Metric
@@ -181,7 +182,7 @@ def percent_improvement(base: float, other: float) -> float:
 def improvement(
     base: Runs, other: Runs, figure: Metric, *, paired: bool, margins: Margins = NO_MARGINS
 ) -> Improvement:
-    """Compare `other` with `base` over the levels and repetitions that both finished, as the only comparison."""
+    """Compare `other` with `base` by itself, over the levels and repetitions that both finished."""
     noise = scatter_of([base, other], figure, paired=paired)
     (base, other), odd = without_odd((base, other), noise)
     found, contrast = unjudged(base, other, figure, paired=paired, margins=margins)

@@ -1,6 +1,6 @@
-"""Order the configurations of an experiment by proven differences, and find those that are unbeaten.
+"""Order the configurations of an experiment by proven differences, and find the unbeaten ones.
 
-The order rests on final verdicts only. A configuration that beats nobody and is not beaten has no place in it.
+Only final verdicts determine the order. A configuration that beats none and is not beaten has no place in it.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _at(runs: Runs, level: int) -> dict[int, float]:
 
 
 def _pooled(found: Sequence[_Found]) -> list[_Found]:
-    """Return the contrasts with the larger of the pooled variance of all levels and their own."""
+    """Return the contrasts, each with the larger of two variances: its own, and the pooled one of all levels."""
     known = [contrast for _, contrast in found if contrast is not None]
     if len(known) < 2:
         return list(found)

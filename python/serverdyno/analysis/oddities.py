@@ -1,6 +1,6 @@
 """Rules of thumb for oddities that a report must mention: disagreeing counts, wide ranges, long tails, and others.
 
-Each threshold is our choice and is defined only here. `trust` has the marks in tables.
+Each threshold is our choice and is defined only here. `trust` defines the marks in tables.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ FEWEST_LEVELS = 3
 OWN_QUEUE_SHARE = 0.5
 """Share of the mean response time at which most of it counts as the generator's own queue."""
 CLOCK_SHARE = 0.01
-"""Largest error of a node's clock, as a share of the window, with which its seconds still match those of others."""
+"""Largest error of a node's clock, as a share of the window, at which its seconds still match those of others."""
 RESUMED_APART = 0.05
-"""Difference in the shares of resumed TLS handshakes above which it is mentioned."""
+"""Difference in the shares of resumed TLS handshakes above which reports mention it."""
 
 
 def counts_agree(served: int, answered: int, failed: int) -> bool:

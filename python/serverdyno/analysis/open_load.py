@@ -5,11 +5,11 @@ and the generator can only add to response times. So the hidden speed of open lo
 the generator's share g, a server answers 1 / (1 - g) - 1 faster. The idle CPU time of the server bounds the hidden
 throughput of closed load, but not the hidden speed of open load.
 
-A server that does not keep up answers what it can while the rest waits, so response times grow with the length of the
-level.
+If a server does not keep up, more and more requests wait, so response times grow with the length of the level.
 
-n connections on which a request takes the time S carry at most n / S requests/s (Little's law). If all are busy, a
-server that answers more at once gets no more. It is the limit itself if S grows with the rate.
+n connections on which a request takes the time S carry at most n / S requests/s (Little's law). If all connections are
+busy, they limit a server that could answer more requests at once. But if S grows with the rate, the server is the
+limit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 BEHIND_SHARE = 0.01
-"""Tolerated share by which fewer requests end in the window than arrived in it."""
+"""Tolerated shortfall of requests that ended in the window, as a share of the requests that arrived in it."""
 KEPT_UP_WITHIN = 3.0
 """Standard deviations of a Poisson number of requests: the most by which more requests under way at the end than at the
 beginning, and more arrivals than planned, are tolerated."""
@@ -27,18 +27,18 @@ windows. If n requests arrive at random in a window, a server that answers n in 
 x n^0.5 at the end with the probability exp(-2 x^2): the largest excess of a Brownian bridge (Smirnov)."""
 
 ALL_BUSY = 0.9
-"""Busy share of the connections' time from which all of them are busy."""
+"""Busy share of the connections' time from which all connections count as busy."""
 GROWN = 1.5
 """Factor by which requests take longer than at a lighter load if the server is the limit."""
 SPREAD = 3.0
-"""Standard deviations of the number of requests under way that spare connections cover; it is a Poisson number."""
+"""Spare connections, in standard deviations of the number of requests under way (a Poisson number)."""
 
 
 def too_few_connections(busy: float, waited: float, service_ms: float, lighter_ms: float | None) -> bool:
     """Return whether the connections limit a server that did not keep up.
 
     `busy`: their busy share; `waited`: share of the requests that waited for one. `service_ms`: time of a request on
-    its connection; `lighter_ms`: the same at a load that the server kept up with, None if not known.
+    its connection; `lighter_ms`: the same time at a load that the server kept up with; None if not known.
     """
     grown = lighter_ms is not None and service_ms > GROWN * lighter_ms
     return busy >= ALL_BUSY and waited >= ALL_BUSY and not grown

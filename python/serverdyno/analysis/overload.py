@@ -1,9 +1,9 @@
 """The share of the peak that is kept at the largest load, with its interval.
 
 The published reports read this from the curve beyond its peak (Open Benchmark, 1999: "how a server behaves as it is
-overloaded"). It is the share of `curve.Summary`, relative to the highest mean, so it never exceeds 1; noise raises
-that peak, so the share tends to be too small. The interval is a t interval of the log ratio of both levels within
-each run. `dips` says whether throughput fell smoothly or suddenly.
+overloaded"). As in `curve.Summary`, it is relative to the highest mean, so it never exceeds 1. Noise raises this mean,
+so the share tends to be too small. The interval is a t interval of the log ratio of both levels within each run. `dips`
+says whether throughput fell smoothly or suddenly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Choose which configurations to compare, and judge all comparisons together.
 
-If there are few, every pair is compared; otherwise each one with the first, which is the plan's baseline. Verdicts
-hold for all comparisons together (`comparisons`), and are given only if two figures are comparable (`comparability`).
-Intervals remain those of single comparisons.
+With few configurations, every pair is compared. Otherwise each configuration is compared with the first, which is the
+plan's baseline. Verdicts hold for all comparisons together (`comparisons`), and are given only if two figures are
+comparable (`comparability`). Intervals apply to single comparisons.
 """
 
 from __future__ import annotations

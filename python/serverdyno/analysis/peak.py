@@ -8,21 +8,21 @@ of the Royal Statistical Society B 36(2), 1974, doi:10.1111/j.2517-6161.1974.tb0
 throughput at the chosen levels. They may be neighbours of the true peak if noise hides which is higher, so this
 figure may lie slightly below the peak; if both halves choose the same level, it is the highest mean.
 
-**Its error.** The values of a half are independent of the choice of their level. The two halves are not independent
-of each other, since each chose for the other: the scatter of the values alone claims a difference between equal
-servers in up to 17 % of experiments. So the noise of a level counts twice: where it is read, and where it helped to
-choose. It is that of the levels that can't be told from the peak; if there is only one, nothing was chosen. In 32
-kinds of curves and noise, equal servers then differ in 0 to 5.5 % of experiments (2 to 10 runs, 4,000 simulated
-experiments each). If all other runs chose for each (leave-one-out), the values would depend on each other throughout:
-up to 22 %.
+**Its error.** The values of a half are independent of the choice of their level. The two halves are not independent of
+each other, since each chose the other's level. With only the scatter of the values, up to 17 % of experiments would
+claim a difference between equal servers. So the noise of a level counts twice: where it is read, and where it helped to
+choose. This noise is estimated from the levels that can't be told from the peak; if there is only one such level,
+nothing was chosen. In 32 kinds of curves and noise, equal servers then differ in 0 to 5.5 % of experiments (2 to 10
+runs, 4,000 simulated experiments each). If all other runs chose the level of each run (leave-one-out), all values would
+depend on each other, and up to 22 % of experiments would claim a difference.
 
 **At which level.** The levels that can't be told from the peak are a subset selection: those whose mean is not below
 the highest other by more than d s sqrt(2 / n), with n runs (S. S. Gupta, On Some Multiple Decision (Selection and
 Ranking) Rules, Technometrics 7(2), 1965, doi:10.1080/00401706.1965.10490251). Here s is the standard deviation of the
-log throughput after removal of the means of each run and each level (runs as blocks), and d is the one-sided critical
-value of Dunnett (A Multiple Comparison Procedure for Comparing Several Treatments with a Control, Journal of the
-American Statistical Association 50(272), 1955, table 1a). The set contains the true peak's level in at least 95 of
-100 experiments, if noise is normal and relatively equal at all levels.
+log throughput after removal of the means of each run and each level (runs as blocks). d is the one-sided critical value
+of Dunnett (A Multiple Comparison Procedure for Comparing Several Treatments with a Control, Journal of the American
+Statistical Association 50(272), 1955, table 1a). The set contains the true peak's level in at least 95 of 100
+experiments, if noise is normal and relatively equal at all levels.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _HERMITE = 80
 class Peak:
     """The peak of one configuration, over the runs that finished every level that any run finished.
 
-    `index` is that of `highest_mean`. `value` is cross-validated; with one run, it is the highest figure. `low`
+    `index` is the index of `highest_mean`. `value` is cross-validated; with one run, it is the highest figure. `low`
     and `high` are its 95 % interval; None with one run. `candidates` are the indices of the levels that can't be told
     from the peak, including its own; None: that can't be judged (one run, or a level without throughput).
     """

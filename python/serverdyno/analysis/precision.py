@@ -1,10 +1,10 @@
 """The precision of an experiment so far, and whether it suffices: the rule of `--until`.
 
 Repetitions are added in pairs, after the first six, until the widest 95 % interval is narrow enough, or a cap is
-reached. It is the interval of the overall average, or of the time of all steps of a suite. An interval that is
+reached. The interval belongs to the overall average, or to the total time of a suite's steps. An interval that is
 checked repeatedly and kept once it is narrow covers less than a fixed one (F. J. Anscombe, Sequential Estimation,
-Journal of the Royal Statistical Society B 15(1), 1953). With at least six repetitions this effect is small:
-see docs/simulations.md. Only the width decides, never the estimate or the verdict.
+Journal of the Royal Statistical Society B 15(1), 1953). With at least six repetitions this effect is small: see
+docs/simulations.md. Only the width decides, never the estimate or the verdict.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ and whether scaling was negative: less throughput than with fewer (as in eTestin
 second processor made a server slower).
 
 **The law** is the Universal Scalability Law, X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)). lambda is the
-throughput of one, sigma the share of contention (serialised work), and kappa that of coherency (what each must settle
-with each other); none is below 0 (N. J. Gunther, Guerrilla Capacity Planning, Springer 2007, chapters 4 to 6; A
+throughput of one, sigma the share of contention (serialised work), and kappa the share of coherency (exchange between
+each two processors); none is below 0 (N. J. Gunther, Guerrilla Capacity Planning, Springer 2007, chapters 4 to 6; A
 General Theory of Computational Scalability Based on Rational Functions, 2008, arXiv:0808.1431). It is fitted to the
 throughput by least squares, as Gunther and the R package `usl` do; lambda is free, so that a bad measurement of one
 processor doesn't spoil all others. If kappa is above 0, the throughput has its maximum at sqrt((1 - sigma) / kappa).
@@ -78,7 +78,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """A fit of the Universal Scalability Law. `trouble` is None if it can be used.
+    """A fit of the Universal Scalability Law. `trouble` is None if the fit can be used.
 
     `lam`, `sigma` and `kappa` are its parameters (`lambda` is a Python keyword). `r_squared` is 1 - residual / total
     sum of squares; None if all figures are equal. `relative_error` is the root mean square of the residuals / mean

@@ -1,9 +1,9 @@
 """Compute the smallest detectable difference, and the repetitions needed to detect 5 %.
 
-"No difference shown" says little without these two figures. They are those of a t test with a power of 80 % (through
-the noncentral t distribution: J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition, Lawrence
-Erlbaum 1988, chapter 2), with the measured noise. Its level is that of a claim while all others of its figure are open.
-These figures help to plan the next experiment; for this one, the interval says more.
+"No difference shown" says little without these two figures. They apply to a t test with a power of 80 % (through the
+noncentral t distribution: J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition, Lawrence
+Erlbaum 1988, chapter 2), with the measured noise. The significance level is the one of a claim while all other claims
+on the same figure are open. These figures help to plan the next experiment; for this one, the interval says more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EFFECT_PERCENT = 5.0
 """Effect for which the number of repetitions is computed."""
 MOST_REPETITIONS = 1000
 _NEGLIGIBLE = 16.0
-"""Negative natural logarithm of the share of a tail that is neglected."""
+"""Negative natural logarithm of the neglected share of a distribution's tail."""
 _STEPS = 2.0
 """Steps of the quadrature per width over which its integrand changes."""
 _SHARPEST = 100.0
@@ -68,8 +68,8 @@ def design_finds_percent(
     """Return the smallest difference of averages, in %, that an interleaved design detects in four of five cases.
 
     `deviation` is the relative standard deviation of equal runs; `margin` is the minimum effect as a log ratio. With
-    three or more configurations the noise is pooled, and each pair is one of many. None: nothing is compared, or only
-    once.
+    three or more configurations the noise is pooled, and each pair is one of many. None: nothing is compared, or there
+    is only one repetition.
     """
     if configurations < 2 or repetitions < 2:
         return None

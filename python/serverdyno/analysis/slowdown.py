@@ -10,10 +10,10 @@ from serverdyno.analysis.comparability import Judged
 from serverdyno.analysis.improvement import Verdict
 
 TOLERATED_PERCENT = 2.0
-"""Slowdown that must be ruled out before nothing counts as slower, unless the plan's minimum is larger."""
+"""Slowdown that must be ruled out for the result "not slower", unless the plan's minimum effect is larger."""
 
 UNTOLD = frozenset({Verdict.NOT_COMPARABLE, Verdict.NOT_SEPARATED, Verdict.TOO_FEW_REPETITIONS})
-"""Verdicts that say nothing about a slowdown, whatever the interval."""
+"""Verdicts that neither prove nor rule out a slowdown, regardless of the interval."""
 
 
 class Slowdown(StrEnum):

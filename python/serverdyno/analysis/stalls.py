@@ -11,8 +11,11 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 LEAST_MISSING = 10
-"""Expected completions during a gap at which the gap is not due to chance: in a Poisson process, one in 22,000
-such intervals is empty. At 10 per second one empty second is a stall; at 4 per second, three in a row."""
+"""Number of completions expected during a gap, from which the gap is not due to chance.
+
+In a Poisson process, one in 22,000 such intervals is empty. At 10 per second one empty second is a stall; at 4 per
+second, three in a row.
+"""
 
 
 def starved(completed: Iterable[tuple[int, bool]]) -> int:

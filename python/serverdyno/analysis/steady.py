@@ -2,14 +2,14 @@
 
 A mean over a window describes a server only if the server keeps its speed. A server that slows down when a buffer is
 full, or speeds up once a cache is warm, has two speeds. The mean then depends on the length of the window. The halves
-are compared by a t test of their log ratio. The noise is that of single seconds within the halves, over all repetitions
-of a level, and at least Poisson's. Neighbouring seconds that resemble each other do not count as noise: a server that
-wanders for seconds is not steady either.
+are compared by a t test of their log ratio. The noise is the scatter of single seconds within the halves, over all
+repetitions of a level, and at least Poisson noise. Neighbouring seconds that resemble each other do not count as noise:
+a server that wanders for seconds is not steady either.
 
-Whole seconds are used instead of shorter bins, because bins that resemble their neighbours make the noise look
-smaller than it is. The table shows the share of steady windows reported as drifting, by the length of a bin, of 900
-each (`python -m tests.support.steadiness`; noise: of a second; memory: the time after which it resembles itself by
-1/e, as with a collector's pauses or a disk's queue):
+Whole seconds are used because shorter bins resemble their neighbours, which makes the noise look smaller than it is.
+The table shows the share of steady windows that are reported as drifting, by the length of a bin, for 900 windows each
+(`python -m tests.support.steadiness`; noise: standard deviation of a second; memory: time in which its autocorrelation
+falls to 1/e, as with a garbage collector's pauses or a disk's queue):
 
 | window, noise, memory | 100 ms | 500 ms | 1 s |
 |---|---:|---:|---:|
@@ -19,7 +19,7 @@ each (`python -m tests.support.steadiness`; noise: of a second; memory: the time
 | 10 s, 6 %, 0.3 s | 23.3 % | 4.9 % | 1.8 % |
 | 60 s, 6 %, 0.3 s | 0.9 % | 0.9 % | 0.9 % |
 
-A window of less than four whole seconds is not judged: three are too few to tell noise from drift. `stalls` finds
+A window of less than four whole seconds is not judged, because three can't distinguish noise from drift. `stalls` finds
 seconds without any success.
 """
 
@@ -31,9 +31,9 @@ from collections.abc import Sequence
 from serverdyno.analysis.contrast import Contrast
 
 DRIFT_SHARE = 0.05
-"""Difference between the halves, up or down, at which it is reported. A rule of thumb."""
+"""Smallest difference between the halves, up or down, that is reported. A rule of thumb."""
 FEWEST_SECONDS = 4
-"""Fewest seconds of a window that is judged: two per half, because one second has no noise to estimate."""
+"""Minimum length of a judged window, in s: two per half, because one second has no noise to estimate."""
 RISK = 0.01
 """Risk that a steady window is reported."""
 

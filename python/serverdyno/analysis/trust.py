@@ -1,14 +1,13 @@
 """Decide which figures need a mark, because the generator, the plan or the machine may have limited them.
 
 The generator judges itself by its measurements at every level. `waiting_share` g is the share of the clients' time that
-was spent waiting in or for the generator. In closed load, a server without that wait would get its requests sooner,
-by at most 1 / (1 - g); and it can't get faster than its CPUs allow, by 1 / U if a share U of them was busy. The
-smaller of the two, less 1, is the hidden speed: an upper bound on how much faster the server may be than shown.
+was spent waiting in or for the generator. In closed load, a server without that wait would get its requests sooner, by
+at most the factor 1 / (1 - g). If a share U of its CPUs was busy, it can't get faster than by 1 / U. The smaller of the
+two, less 1, is the hidden speed: an upper bound on how much faster the server may be than shown.
 
 g is the sum of two kinds of waiting. Ready work is measured exactly (`crates/net/src/ready_work.rs`). While an engine
-thread waits for a CPU (run delay), anything from none to all of its clients wait for it, so this part is only a
-bound. A bound that exceeds the ready work's by more than `LOOSE_SPEED` is too vague to be stated. Errors are
-marked separately.
+thread waits for a CPU (run delay), some or all of its clients wait for it, or none do. So this part is only a bound. A
+bound that exceeds the ready work's by more than `LOOSE_SPEED` is too vague to be stated. Errors are marked separately.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ ALL_TIME = 0.9
 BUSY_SHARE = 0.85
 """Busy share of the server's CPUs at which they limit it: queues grow with 1 / (1 - U)."""
 LEAST_SHOWN = 0.01
-"""Smallest distinguished share of the server's true speed: a hidden speed is at most 99."""
+"""Smallest share of the server's true speed that is distinguished, so a hidden speed is at most 99."""
 RATE_BOUND_SHARE = 0.90
 FAILED_SHARE = 0.10
 """Largest share of failed operations in a window. Beyond it, the failures determine the speed of the rest."""
@@ -47,7 +46,7 @@ SAMPLES_BEYOND_PERCENTILE = 10
 
 
 class Mark(StrEnum):
-    """A reason to read a figure with care. `LETTERS` has the letters used in tables."""
+    """A reason to read a figure with care. `LETTERS` contains the letters used in tables."""
 
     GENERATOR_LIMITED = "generator-limited: the server may be more than 10 % faster than shown"
     RATE_BOUND = "rate-bound: at least 90 % of the rate that the plan allows"
@@ -133,7 +132,7 @@ def waiting_share(
 
 
 def is_held_by_thinking(thinking: float, under_way: float) -> bool:
-    """Return whether think times limit the clients, whatever the generator's share of the response times.
+    """Return whether think times limit the clients, regardless of the generator's share of the response times.
 
     `thinking`: the demanded think times as a share of the clients' time; `under_way`: the share of operations.
     """

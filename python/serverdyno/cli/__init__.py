@@ -56,7 +56,7 @@ OBJECTS_OF_IMPORTS = 200_000
 """Threshold of garbage collection: more objects than a command's imports create."""
 INTERRUPTED = 130  # typer's exit status after KeyboardInterrupt
 _signals: list[int] = []
-"""Numbers of the received signals, except that of Ctrl-C."""
+"""Numbers of the received signals, except SIGINT (Ctrl-C)."""
 PLAIN: Any = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
 """Settings for the output of errors and help."""
 

@@ -40,7 +40,7 @@ HABITS = {
         "Leave the option out; dyno scenario metadata creates files.",
     ),
     "-r": (
-        "the size is not derived from the memory",
+        "dyno bonnie does not derive the size from the memory",
         "Leave the option out, and give the size: -s 16G.",
     ),
     "--size": ("the option for the size is -s", "-s 16G, or a number of MB."),
@@ -60,7 +60,7 @@ HABITS = {
     ),
     "-z": ("the option for the seed is --seed", "--seed 1"),
 }
-"""Options of bonnie++ that `dyno bonnie` lacks: what `dyno bonnie` does instead, and what to use."""
+"""Options of bonnie++ that `dyno bonnie` lacks: its own behaviour, and what to use."""
 
 
 class BonnieCommand(FilesCommand):
@@ -78,7 +78,7 @@ def _fields() -> Mapping[str, FieldInfo]:
     from serverdyno.plan.protocols.bonnie import BonnieSettings  # noqa: PLC0415
 
     clients = copy(Suite.model_fields["clients"])
-    clients.description = "Number of clients that begin each phase together, each with a file of its own."
+    clients.description = "Number of clients that begin each phase together, each with its own file."
     of_suite = {"clients": clients}
     return BonnieSettings.model_fields | of_suite | one_liner.fields_of_plans()
 

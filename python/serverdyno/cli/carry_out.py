@@ -75,7 +75,7 @@ def carry_out_and_report(
         elif isinstance(error, WriteError):
             again = f"To continue: {resume}" if missing(experiment) else _report_later(experiment)
             say(console, f"The finished load levels are kept. {again}")
-        # The message of several servers' problems contains their hints.
+        # If several servers have problems, the message already contains their hints.
         error.args = tuple(map(spelled, error.args))
         error.hint = None if error.hint is None else spelled(error.hint)
         raise
@@ -93,7 +93,10 @@ def carry_out_and_report(
 
 
 def _without_result(experiment: Experiment) -> list[str]:
-    """Return the configurations without a success at any load level. Failed steps are left out: they fail their run."""
+    """Return the configurations without a success at any load level.
+
+    Failed steps are left out, because they fail their run.
+    """
     succeeded: dict[str, int] = {}
     for level in experiment.readable_levels()[0]:
         if level.step is None:
@@ -184,7 +187,9 @@ def show_and_write(
     page: bool = True,
     as_json: bool = False,
 ) -> Report | None:
-    """Show the table and write the report into the experiment's folder. Return it; None if nothing was measured.
+    """Show the table and write the report into the experiment's folder.
+
+    Return the report; None if nothing was measured.
 
     `views` are the additional files to write, of `report.View`. `beside` is a published report whose figures are shown
     next to these, `NAME` or `NAME:FIGURE`. If `page` is false, only the table and the command for the report are shown.

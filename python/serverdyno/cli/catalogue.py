@@ -119,7 +119,7 @@ def _told(opened: Experiment) -> tuple[str, str, str]:
     failed = sum(note.state == "failed" for note in opened.run_notes().values())
     state = "complete" if len(records) == planned else f"{len(records)} of {planned} levels"
     state += f", {failed} failed" if failed else ""
-    # Suites may use different units, so the highest value is that of the first timed suite.
+    # Suites may use different units, so only the first timed suite gives the highest value.
     timed = next((suite for suite in head.suites if not suite.ends_when_done), head.suite)
     of_first = {level.index for level in head.of_suite(timed).levels if level.step is None}
     records = [record for record in records if record.level in of_first]

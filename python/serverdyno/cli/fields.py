@@ -42,7 +42,8 @@ def add(
 ) -> None:
     """Add a command. It is called with `given`: the texts of the used options among `fields`.
 
-    The models are imported when the command itself is requested, because its line in a group's help needs no model.
+    The models are imported only when the command itself is requested, because its line in a group's help needs no
+    model.
     """
 
     @functools.cache

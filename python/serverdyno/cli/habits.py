@@ -166,7 +166,7 @@ ON_FILES: dict[str, tuple[str, str]] = {
     "--name": ("the option for the label of a row is -m of dyno bonnie", "-m NAME"),
     "--runtime": ("the command ends when its work is done, and at the latest after --hours", "--hours 0.5"),
 }
-"""Options of smbclient, mount and fio that dyno's file commands lack: what dyno does instead, and what to use."""
+"""Options of smbclient, mount and fio that dyno's file commands lack: dyno's own behaviour, and what to use."""
 
 
 class CommandWithHabits(TyperCommand):

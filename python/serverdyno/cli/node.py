@@ -24,7 +24,7 @@ def node(
 
     If the scheduler ends, the node waits and joins it again.
     """
-    # Imports create no garbage, and searching for it takes a tenth of the start's CPU time.
+    # Imports create no garbage, and searching for garbage takes a tenth of the start's CPU time.
     gc.disable()
     from serverdyno.fleet import node as fleet_node  # noqa: PLC0415
     from serverdyno.fleet.folder import NodeFolder  # noqa: PLC0415

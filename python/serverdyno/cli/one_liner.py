@@ -29,7 +29,7 @@ Settings = Annotated[
     typer.Option("--set", help="KEY=VALUE: a setting of the started server; may be repeated."),
 ]
 User = Annotated[
-    str | None, typer.Option(help=f"User of an SMB server, whose password is in {PASSWORD_VARIABLE}.")
+    str | None, typer.Option(help=f"User name on an SMB server. The password is in {PASSWORD_VARIABLE}.")
 ]
 Authentication = Annotated[
     Literal["ntlm", "kerberos"],
@@ -131,9 +131,10 @@ def read(given: Mapping[str, Any], fields: Mapping[str, FieldInfo], command: str
 def run(
     suite: Suite, place: Place, values: Mapping[str, Any], into: Path | None, *, command: str
 ) -> tuple[list[LevelRecord], str, Suite]:
-    """Measure a suite once. Return its records, the URL of the server, and the suite as it ran.
+    """Measure a suite once.
 
-    `values` contains keys of the plan, and `max_rate_per_s`. Raises DynoError, also if the run fails.
+    Return its records, the URL of the server, and the suite as it ran. `values` contains keys of the plan, and
+    `max_rate_per_s`. Raises DynoError, including if the run fails.
     """
     import tomli_w  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415

@@ -61,7 +61,7 @@ def check(
     except ServerError as error:
         refusals.insert(0, f"{error}")
     console = standard_output()
-    verdict = f"no mistakes, but dyno run refuses it here: {wording.plural(len(refusals), 'problem')}"
+    verdict = f"no mistakes, but this machine can't run it: {wording.plural(len(refusals), 'problem')}"
     say(console, f"{plan}: {verdict if refusals else 'no problems'}")
     for refusal in refusals:
         say(console, f"  {refusal}")
@@ -84,7 +84,7 @@ def check(
     for remark in remarks(levels):
         say(console, f"note: {remark}")
     if any(level.url is not None for level in levels):
-        say(console, "note: your servers are not asked; dyno run does so before the load")
+        say(console, "note: your own servers were not checked; dyno run checks them before the load")
     say(console, f"to run it: dyno run {shlex.quote(str(plan))}")
     if refusals:
         raise typer.Exit(1)
@@ -108,6 +108,6 @@ def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> 
     if configurations < 2:
         return f"{words}: only one configuration, so there is no comparison"
     if found is None:
-        return f"{words}: can't prove any difference, however large; use 3 or more"
+        return f"{words}: can't prove any difference, not even a large one; use 3 or more"
     scattered = f"if identical runs scatter by {scatter:.2g} %, {whose}"
     return f"{words}: detects differences above about {found:.2g} % (4 of 5 times, {scattered})"

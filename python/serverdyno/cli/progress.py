@@ -41,7 +41,8 @@ def progress_for(
     if not console.is_interactive:
         yield PlainLines(console, tells_failures=tells_failures, spelled=spelled)
         return
-    # Rich's refresh thread would write between a finished line and the lines below it, and erase one line too many.
+    # Rich's refresh thread would write between a finished line and the lines below it, and would erase one line too
+    # many.
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LiveLine(console, live, tells_failures=tells_failures, spelled=spelled)
 
@@ -155,8 +156,8 @@ def bars(levels: Sequence[LevelRecord]) -> list[str]:
 
 
 def _load(level: Loaded) -> str:
-    """Return the load as text: `8 clients`, or `1,000/s come` for open load."""
-    return f"{level.clients} clients" if level.rate_per_s is None else f"{level.rate_per_s:,}/s come"
+    """Return the load as text: `8 clients`, or `1,000/s offered` for open load."""
+    return f"{level.clients} clients" if level.rate_per_s is None else f"{level.rate_per_s:,}/s offered"
 
 
 def _bar(record: LevelRecord, highest: float) -> str:

@@ -62,7 +62,7 @@ def show(
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts and tables.")
     ] = None,
 ) -> None:
-    """Show the figures of a published report, its method, and what is doubtful in it."""
+    """Show the figures of a published report, its method, and doubts about it."""
     from serverdyno import published  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.published.pictures import pictures  # noqa: PLC0415
@@ -111,7 +111,7 @@ def write_page(path: Path, page: str) -> None:
 
 
 def page_style() -> str:
-    """Return the style of a report's page, so that all pages look alike."""
+    """Return the style of a report's page, which other pages share."""
     from importlib import resources  # noqa: PLC0415
 
     from serverdyno.report.views import palette  # noqa: PLC0415

@@ -86,7 +86,7 @@ class _Answer(io.FileIO):
 
 class _Talk(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write the data; after the first failure, discard all data."""
+        """Write the data; after the first failure, discard all further data."""
         try:
             return super().write(data)
         except OSError:

@@ -1,7 +1,7 @@
 """The RPC server in a fleet's processes: Dask's server with only the fleet's own handlers.
 
 Dask's scheduler and worker have dozens of handlers that execute code from a peer, and no list of blocked handlers is
-complete. So neither is used, and there are no Dask tasks. `scheduler.py` and `node.py` have the handlers.
+complete. So neither is used, and there are no Dask tasks. `scheduler.py` and `node.py` contain the handlers.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ class _Handlers(dict[str, Handler]):
 
     def __missing__(self, name: object) -> Handler:
         async def refuse(**_: object) -> dict[str, str]:
-            return {"refused": f"there is no request {name!r}"}
+            return {"refused": f"unknown request {name!r}"}
 
         return refuse

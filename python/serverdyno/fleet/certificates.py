@@ -1,8 +1,8 @@
 """The certificates of a fleet: its authority, and one per machine, with a name and an expiry date.
 
-Both sides of every connection present a certificate, whose name decides what its holder may do. Whoever has the
-controller's certificate and key can generate load from every node of the fleet, on servers that consent. So protect
-the key like an SSH key.
+Both sides of every connection present a certificate, whose name decides what its holder may do. Anyone with the
+controller's certificate and key can generate load from every node of the fleet, on servers that consent. So protect the
+key like an SSH key.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Authority:
 
 
 def name_of(shown: Mapping[str, Any] | None) -> str | None:
-    """Return the name in a peer's certificate, which is in the form of `ssl.SSLSocket.getpeercert`."""
+    """Return the name in a peer's certificate, given in the form of `ssl.SSLSocket.getpeercert`."""
     subject = (shown or {}).get("subject", ())
     names = [value for part in subject for key, value in part if key == "commonName"]
     return str(names[0]) if len(names) == 1 else None

@@ -1,9 +1,9 @@
-"""The offset of a node's monotonic clock from that of this process, and its error.
+"""The offset of a node's monotonic clock from this process's clock, and the error of this offset.
 
 The offset follows from the four times of an exchange (RFC 5905, section 8). No answer arrives before it was sent, and
 no request is received before it was sent. Each of these facts bounds the offset on one side. So the error is at most
-half the distance between the closest bounds, even if the delays of the two directions differ. Every request to a node
-is an exchange: the one that prepares a level is used, and pings follow only if it was slow.
+half the distance between the closest bounds, even if the two directions have different delays. Every request to a node
+is an exchange. The request that prepares a level is used, and pings follow only if it was slow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLOSE_NS = 400_000
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """Offset of a node's monotonic clock from that of this process."""
+    """Offset of a node's monotonic clock from this process's clock."""
 
     offset_ns: int
     error_ns: int
@@ -53,5 +53,5 @@ def measured(node: Node, exchanges: int = EXCHANGES) -> ClockOffset:
         node.answer()
         earliest, latest = node.exchange.bounds_ns()
         least, most = max(least, earliest), min(most, latest)
-    # If a clock was adjusted meanwhile, the bounds may contradict each other.
+    # If a clock was adjusted between two exchanges, the bounds may contradict each other.
     return ClockOffset((least + most) // 2, max(0, most - least + 1) // 2)

@@ -1,6 +1,6 @@
 """The backend for many machines: the controller's view of the nodes that have joined a scheduler.
 
-A node that has ended, has stopped or can't be reached counts as lost after `SILENT_S` and one look. The controller
+A node that has ended, was stopped or can't be reached counts as lost after `SILENT_S` and one check. The controller
 waits for a node that is only short of CPU time (`silence.py`). `membership.py` checks that the required nodes are
 present.
 """
@@ -42,11 +42,11 @@ LEVEL_LOOK_S = 1.2
 PING_S = 1.5
 """Time from the last message of a node to a ping.
 
-It is longer than `LEVEL_LOOK_S`, so no pings are sent during a level.
+This time is longer than `LEVEL_LOOK_S`, so no pings are sent during a level.
 """
 CONNECT_S = 0.75
 CONNECT_LOOKS = 5
-"""Number of looks within `CONNECT_S`. A single look would be late if this process gets no CPU time."""
+"""Number of checks within `CONNECT_S`. A single check would be late if this process gets no CPU time."""
 SILENT_S = 3.0
 """A node that answers no ping for this long is lost, if it had CPU time."""
 FACTS_S = 9.0
@@ -55,7 +55,7 @@ AT_ONCE = 16
 END_S = 5.0
 AGAIN_S = 0.1
 CHECK_MEMBERS_S = 0.5
-"""Time between two looks at the members of the fleet."""
+"""Time between two checks of the fleet's members."""
 ENDED = "it has ended"
 UNREACHED = "its machine does not answer, because the machine or its link is down"
 STANDS_STILL = "its machine answers, but the node does not run: it was stopped (SIGSTOP) or gets no CPU time"
@@ -68,7 +68,7 @@ class DaskNode:
     look_s = LEVEL_LOOK_S
 
     def __init__(self, cluster: Cluster, name: str, address: str, told: dict[str, Any]) -> None:
-        """Create the node. `told` has its facts, see `facts.node_facts`."""
+        """Create the node. `told` contains its facts, see `facts.node_facts`."""
         self.name, self.address, self.facts = f"node {name}", address, told
         self.short_name = name
         self.lost = False
@@ -114,7 +114,7 @@ class DaskNode:
         self._request = self._cluster.begin(self._call(packed({"do": do, "with": arguments})))
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait up to `timeout_s` for the answer. Return true if it has arrived or the node is lost."""
+        """Wait up to `timeout_s` for the answer. Return true if the answer has arrived or the node is lost."""
         assert self._request is not None, "a request comes first"
         return bool(wait([self._request], timeout_s).done)
 
@@ -156,7 +156,7 @@ class DaskNode:
         return self._cpu_s
 
     def end(self) -> None:
-        """Release the node. It ends its work soon, even if this message does not arrive."""
+        """Release the node. The node ends its work soon, even if this message does not arrive."""
         self._watching.cancel()
         if not self.lost:
             with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
@@ -190,7 +190,7 @@ class DaskNode:
         raise PeerError("its answer is malformed")
 
     async def _watch(self) -> None:
-        """Ping the node whenever no other message arrives from it, until it is lost. A late answer counts."""
+        """Ping the node while no other message arrives from it, until the node is lost. A late answer counts."""
         ping: asyncio.Future[Any] | None = None
         try:
             while not self.lost:
@@ -217,7 +217,7 @@ class DaskNode:
                 ping.cancel()
 
     async def _pinged(self) -> float:
-        """Ping the node. Return how late its own looks were recently, in s."""
+        """Ping the node. Return the recent delay of the node's own checks, in s."""
         match await said(self._rpc, "dyno_ping", controller=self._cluster.controller):
             case {"late_s": float(late_s)}:
                 return late_s
@@ -239,7 +239,7 @@ class DaskNode:
     async def _silence(self) -> str:
         """Return why the node does not answer, judged by an attempt to connect.
 
-        The attempt ends after a fixed number of looks, so that a controller without CPU time does not blame the node.
+        The attempt ends after a fixed number of checks, so that a controller without CPU time does not blame the node.
         """
         at = host_and_port(self.address.rpartition("/")[2])
         connecting = asyncio.ensure_future(asyncio.open_connection(*at))
@@ -268,12 +268,12 @@ class DaskNode:
             ""
             if self._cluster.has_scheduler()
             else (
-                f". The fleet's scheduler at {self._cluster.folder.at} is gone, too: its nodes left with it"
+                f". The fleet's scheduler at {self._cluster.folder.at} no longer answers, so its other nodes are lost"
             )
         )
         return DynoError(
             f"{self.name} is lost: {self._why}{scheduler}",
-            hint="Once it is back (dyno fleet status), dyno resume measures what is missing.",
+            hint="Once dyno fleet status lists the node again, dyno resume measures the missing levels.",
         )
 
 
@@ -314,7 +314,7 @@ class Cluster:
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def run(self, work: Coroutine[Any, Any, Told]) -> Told:
-        """Run a coroutine on the connection's thread to its end."""
+        """Run a coroutine to its end on the connection's thread."""
         return self.begin(work).result()
 
     def rpc(self, name: str, address: str) -> rpc:
@@ -432,7 +432,7 @@ def _loop() -> Iterator[asyncio.AbstractEventLoop]:
 def connected(folder: FleetFolder) -> Iterator[Cluster]:
     """Yield a connection for the duration of the block.
 
-    Raises DynoError if there is no scheduler, or if it refuses the controller.
+    Raises DynoError if there is no scheduler, or if the scheduler refuses the controller.
     """
     link.check(folder.at, folder.path / CONTROLLER)
     dask_settings.prepare()
@@ -445,7 +445,10 @@ def connected(folder: FleetFolder) -> Iterator[Cluster]:
 
 
 def wait_for(cluster: Cluster, names: Sequence[str], patience_s: float) -> dict[str, str]:
-    """Wait until all nodes in `names` have joined, at most `patience_s`. Return the addresses of those that have."""
+    """Wait for at most `patience_s` until all nodes in `names` have joined.
+
+    Return the addresses of the joined nodes.
+    """
     until = time.monotonic() + patience_s
     while True:
         there = cluster.members()

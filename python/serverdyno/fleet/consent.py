@@ -1,7 +1,7 @@
 """Open targets that consent to load, and advise the user if they don't.
 
-The data plane decides: it accepts only a `Target` that has consented (`crates/http/src/consent.rs`). This module has
-the user's token and the messages.
+The data plane decides: it accepts only a `Target` that has consented (`crates/http/src/consent.rs`). This module
+manages the user's token, and contains the messages.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def open_target(  # noqa: PLR0913 (what a target is opened with)
 ) -> Target:
     """Return the target of `access` for load within `bounds`. Only a target on loopback needs no bounds.
 
-    `timeout_s` bounds the opening, and each later look.
+    `timeout_s` bounds the opening, and each later check.
 
     Raises UserError, ServerError, or ConsentError that says how to give consent.
     """
@@ -133,10 +133,9 @@ def bounds_of_ours(levels: Sequence[Level]) -> Bounds:
 
 
 def token_for(access: Access, *, loopback: bool) -> str | None:
-    """Return the token with which to check consent: that of a server that dyno started, or the user's.
+    """Return the token with which to check consent: the token of a server that dyno started, or the user's.
 
-    The user's token is created only if it is needed. It is not needed for loopback, so a read-only home directory
-    does no harm.
+    The user's token is created only when needed. Loopback needs none, so a read-only home directory does no harm.
     """
     return access.consent_token or (None if loopback else consent_token())
 

@@ -25,8 +25,8 @@ class FleetError(DynoError):
 class Exchange:
     """The times of one exchange with a node.
 
-    `sent_ns` and `came_ns` are times of the request and the answer by this process's monotonic clock; `heard_ns` and
-    `said_ns` are those by the node's clock.
+    `sent_ns` and `came_ns` are the times of the request and the answer by this process's monotonic clock. `heard_ns`
+    and `said_ns` are the times of the same two messages by the node's clock.
     """
 
     sent_ns: int
@@ -42,14 +42,15 @@ class Exchange:
 Look = dict[str, Any] | tuple[dict[str, Any], bytes]
 """The state of a level on a node: whether it has `ended`, its `snapshot`, and the name of a link that is down.
 
-Once the level has ended, the state includes the use by others in the `window`, and the tally.
+Once the level has ended, the state includes the tally, and other programs' use of the CPUs in the `window`.
 """
 
 
 class Node(Protocol):
-    """A process that generates load. A `lost` node has ended or does not answer, and gets no more requests.
+    """A process that generates load.
 
-    `look_s` is the longest time for which the node waits before it reports the state of a level.
+    A `lost` node has ended or does not answer, and gets no more requests. `look_s` is the longest time before the node
+    reports the state of a level.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Node(Protocol):
 
     @property
     def on_this_clock(self) -> bool:
-        """Whether the node's monotonic clock is that of this process."""
+        """Whether the node has the same monotonic clock as this process."""
 
     @property
     def exchange(self) -> Exchange:
@@ -90,7 +91,7 @@ class Node(Protocol):
 def openings(
     count: int, target: _native.Target, secret: dict[str, str | None], workspaces: int, load_file: str | None
 ) -> list[dict[str, Any]]:
-    """Return the arguments of `open` for each of `count` nodes, which ask in turn.
+    """Return the arguments of `open` for each of `count` nodes, which ask one after the other.
 
     `workspaces` is a number unique to this fleet; `load_file` is packed.
     """

@@ -47,7 +47,7 @@ class RefusedConnections(logging.Handler):
 
 
 def prepare() -> RefusedConnections:
-    """Configure Dask for this process. Only errors are logged, and refused connections are counted."""
+    """Configure Dask for this process. It then logs only errors, and refused connections are counted."""
     dask.config.set(SETTINGS)
     plain_comm.install()
     refused = RefusedConnections()
@@ -64,7 +64,7 @@ def address_of(at: str) -> str:
 
 
 def connecting(folder: Path, peer: str, most_bytes: int) -> dict[str, Any]:
-    """Return the arguments of connections to one peer. `folder` has the certificate to present."""
+    """Return the arguments of connections to one peer. `folder` contains the certificate to present."""
     return {**_security(folder).get_connection_args("client"), "peer": peer, "most_bytes": most_bytes}
 
 

@@ -34,7 +34,7 @@ UNSEEN: dict[str, Any] = {"others_cpu_s": None, "steal_cpu_s": None, "cpus": Non
 class Place:
     """A node and its clients: of every `step` clients, `run` clients from `offset` on.
 
-    `cpus` are those of the node's engine threads; empty: the threads are not pinned.
+    `cpus` are the CPUs of the node's engine threads; empty: the threads are not pinned.
     """
 
     node: Node
@@ -44,7 +44,7 @@ class Place:
     cpus: tuple[int, ...] = ()
 
     def clients(self, of: int) -> int:
-        """Return how many of the first `of` clients the node has."""
+        """Return the number of the node's clients among the first `of` clients."""
         whole, rest = divmod(of, self.step)
         return whole * self.run + min(max(rest - self.offset, 0), self.run)
 
@@ -88,9 +88,9 @@ class NodeFigures:
 
 
 class Fleet:
-    """The nodes of one run. `figures` has the figures of each node in the last level.
+    """The nodes of one run. `figures` contains the figures of each node in the last level.
 
-    `disclosed` has the facts of the nodes that a report discloses; None if they are processes of this machine.
+    `disclosed` contains the facts of the nodes that a report discloses; None if they are processes of this machine.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class FleetLoad:
         offsets: Sequence[ClockOffset],
         looks: Sequence[Look],
     ) -> None:
-        """Create the load. `parts` has the document of each node, and `looks` its first report."""
+        """Create the load. `parts` contains the document of each node, and `looks` its first report."""
         self._fleet, self._parts, self._nodes, self._offsets = fleet, parts, list(parts), offsets
         self._is_going = False
         self._start_ns: int | None = None
@@ -198,7 +198,7 @@ class FleetLoad:
 
     @property
     def elapsed_s(self) -> float:
-        """Time since the start: the largest of this machine's and those that nodes reported; 0 before the start."""
+        """The largest time since the start, by this machine or a node's last report; 0 before the start."""
         if self._start_ns is None:
             return 0.0
         here_s = (time.monotonic_ns() - self._start_ns) / NS_PER_S
@@ -206,7 +206,7 @@ class FleetLoad:
         return max(0.0, here_s, *said_s)
 
     def snapshot(self) -> _native.Snapshot:
-        """Return the combined state of all nodes at the last look."""
+        """Return the combined state of all nodes, as last reported."""
         parts = [look["snapshot"] for look in self._looks.values()]
         snapshot = {name: sum(part[name] for part in parts) for name in parts[0] if name not in OF_THE_LAST}
         for name in OF_THE_LAST:
@@ -268,7 +268,7 @@ class FleetLoad:
         )
 
     def _ask(self) -> None:
-        """Request the next look from each node, unless a request is pending or no change is expected."""
+        """Request the next report from each node, unless a request is pending or no change is expected."""
         for node in self._nodes:
             news = not self._looks[node]["ended"] if self._is_going else not self._is_ready(node)
             if news and node not in self._asked:
@@ -355,5 +355,5 @@ class FleetRemoval:
         ask_all(self._nodes, "stop_removing")
 
     def left(self) -> list[_native.LeftOver]:
-        """Return the files that remained at the last look."""
+        """Return the remaining files, as last reported."""
         return self._left

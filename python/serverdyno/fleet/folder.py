@@ -42,7 +42,7 @@ class FleetFolder:
 
     @classmethod
     def open(cls, path: Path) -> FleetFolder:
-        """Return the fleet in a folder. Raises UserError if the folder is not that of a fleet."""
+        """Return the fleet in a folder. Raises UserError if the folder is not a fleet's."""
         try:
             found = tomllib.loads((path / FLEET).read_text(encoding="utf-8"))
             return cls(path, str(found["name"]), str(found["at"]), tuple(map(str, found["nodes"])))
@@ -75,7 +75,7 @@ class NodeFolder:
         except (OSError, ValueError, KeyError) as error:
             raise UserError(
                 f"{path} is not a node's folder of a fleet: {error}",
-                hint=f"dyno fleet init makes one for each node, {NODES}/NAME of the fleet; copy that to the node.",
+                hint=f"dyno fleet init creates a folder for each node, {NODES}/NAME; copy that folder to the node.",
             ) from error
 
     @property

@@ -31,11 +31,11 @@ END_S = 10.0
 BEGIN, END = "begin", "end"
 """Kinds of gates at which this module acts. The third kind is between levels."""
 AtGate = Callable[[str], None]
-"""Called with the kind of a gate while all clients wait there."""
+"""Function that is called with the kind of a gate while all clients wait there."""
 
 
 class ThisProcess:
-    """This process as a node. It performs a request when the answer is read."""
+    """This process as a node, which performs a request when its answer is read."""
 
     name, lost, look_s = "this process", False, TICK_S
     on_this_clock = on_this_machine = True
@@ -89,7 +89,7 @@ class Group:
     """The levels of a group, for the requests to nodes.
 
     `job` is the document for the data plane (`crates/engine/src/job.rs`) without a node's part. `clients` is the
-    largest number of clients of a level. `names` has the names of the steps for error messages, and `local` the sizes
+    largest number of clients of a level. `names` are the names of the steps for error messages, and `local` the sizes
     of local files in bytes, by name.
     """
 
@@ -100,7 +100,7 @@ class Group:
 
 
 class GroupLoad:
-    """A running group. `begun_unix_s` has the start times of the levels by this machine's clock."""
+    """A running group. `begun_unix_s` contains the start times of the levels by this machine's clock."""
 
     def __init__(self, fleet: Fleet, group: Group) -> None:
         self.begun_unix_s: list[float] = []
@@ -116,8 +116,8 @@ class GroupLoad:
     def carry_out(self, at_gate: AtGate) -> list[GroupLevel | None]:
         """Run the group and return the counts of each level. Raises DynoError.
 
-        Even after an error, the load is ended and each node removes the files that it created. After a
-        ServerEndedError, no files are removed.
+        Even after an error, the load is ended and each node removes the files that it created. Only after a
+        ServerEndedError are no files removed.
         """
         try:
             try:

@@ -14,9 +14,9 @@ REMOVAL_TIMEOUTS = 2  # in timeouts of an operation
 
 @dataclass(frozen=True, slots=True)
 class LoadSetup:
-    """Everything that a level needs beyond its own parameters, the same for all levels of a run.
+    """Everything that a level needs beyond its own parameters.
 
-    `fleet` runs the levels; None: this process does.
+    It is the same for all levels of a run. `fleet` runs the levels; None: this process does.
     """
 
     suite: Suite

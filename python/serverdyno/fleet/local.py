@@ -67,7 +67,7 @@ def remove_workspaces(
 ) -> None:
     """Remove the files that the clients of all levels so far have created on the server, within `setup.removal_s`.
 
-    `on_left` is called with the remaining files, also after an interruption, but not if no files remain.
+    If files remain, `on_left` is called with them, even after an interruption.
     """
     if not setup.workspaces_begun():
         return
@@ -143,8 +143,7 @@ def _started(level: Level, setup: LoadSetup, seed: int) -> _native.Load | FleetL
 def _removal(level: Level, setup: LoadSetup) -> _native.Removal | FleetRemoval | None:
     if not setup.fleet or (lost := setup.fleet.lost_clients()):
         if setup.fleet:
-            # It is not known what the clients of a lost process created, so everything that may exist is
-            # removed by name.
+            # The files that a lost process created are not known, so all files that may exist are removed by name.
             setup.workspaces.assume_standing(lost)
         return _prepared(level, setup, seed=0).remove_workspaces(setup.removal_s)
     return setup.fleet.remove_workspaces(level_document(level, setup, seed=0), setup.removal_s)

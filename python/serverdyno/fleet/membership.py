@@ -58,7 +58,7 @@ def all_nodes(cluster: Cluster, wanted: Sequence[str], patience_s: float | None 
 
 
 def free_again(cluster: Cluster, there: dict[str, str]) -> dict[str, dict[str, Any] | None]:
-    """Return the nodes' facts. Wait a short time for nodes whose last controller was killed."""
+    """Return the nodes' facts, after a short wait for nodes whose last controller was killed."""
     until = time.monotonic() + 2 * LEASE_S
     while True:
         told = cluster.facts(there, max(PATIENCE_S, FACTS_S))
@@ -129,7 +129,7 @@ def fleet_at(  # noqa: PLR0913 (what a load is made with)
 ) -> Iterator[Fleet]:
     """Yield the fleet of a folder, of which each node has opened the target.
 
-    `generator` has the threads and weights of the nodes. `apart` names nodes that run servers and generate no load.
+    `generator` gives the threads and weights of the nodes. `apart` names nodes that run servers and generate no load.
     `load_file` is packed. Raises DynoError.
     """
     folder = FleetFolder.open(path)
@@ -199,7 +199,10 @@ def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
 
 
 def _open(nodes: list[DaskNode], target: _native.Target, wanted: list[dict[str, Any]]) -> None:
-    """Let each node check by itself that the target consents to load. Raises one error with those of all nodes."""
+    """Let each node check by itself that the target consents to load.
+
+    Raises one error that contains the errors of all nodes.
+    """
     _, problems = ask_each(nodes, "open", wanted)
     if not problems:
         return
@@ -212,7 +215,10 @@ def _open(nodes: list[DaskNode], target: _native.Target, wanted: list[dict[str, 
 
 
 def weights(nodes: Sequence[DaskNode], stated: Mapping[str, int]) -> list[int]:
-    """Return each node's weight: that in the plan, or its number of CPUs. Raises UserError if the plan lacks a node."""
+    """Return each node's weight: the one in the plan, or the node's number of CPUs.
+
+    Raises UserError if the plan lacks a node.
+    """
     names = [node.short_name for node in nodes]
     if not stated:
         return [len(node.facts["cpus"]) for node in nodes]
@@ -226,7 +232,7 @@ def weights(nodes: Sequence[DaskNode], stated: Mapping[str, int]) -> list[int]:
 
 
 def _cpus(nodes: list[DaskNode], threads: int) -> list[tuple[int, ...]]:
-    """Return each node's CPUs: the first ones if it is alone on its machine; empty (not pinned) if it is not."""
+    """Return each node's CPUs: the first ones if it is the only node on its machine; otherwise none (not pinned)."""
     boots = [node.facts["place"]["boot"] for node in nodes]
     chosen = []
     for node, boot in zip(nodes, boots, strict=True):

@@ -101,13 +101,13 @@ class FleetNode(FleetServer):
         loop = asyncio.get_running_loop()
         answer, blob = await loop.run_in_executor(self._requests, self._place.perform, asked)
         if asked["do"] == "serve" and "told" in answer:
-            # Tell the person who runs the node to whose load its machine consents.
+            # Tell the person who runs the node which controller's load its machine consents to.
             url, server = answer["told"]["access"]["url"], asked["with"]["server"]
             self._say(f"{self.name} runs {server} at {url}, and consents to load from {controller}")
         return self._answer(heard_ns, answer, blob)
 
     def _answer(self, heard_ns: int, answer: dict[str, Any], blob: bytes | None = None) -> dict[str, Any]:
-        """Return an answer with the node's lateness in s, and the times at which the request arrived and was answered.
+        """Return an answer with the node's lateness in s, and with the times of the request's arrival and answer.
 
         The times are in ns of the node's monotonic clock. The controller treats an answer as a sign of life, as it
         does a ping.
@@ -117,7 +117,7 @@ class FleetNode(FleetServer):
         return {"answer": told, "late_s": late_s, "heard_ns": heard_ns, "said_ns": self._place.clock()}
 
     async def dyno_ping(self, controller: str | None = None) -> dict[str, float]:
-        """Return how late the node's looks were recently, in s. `controller` renews its lease."""
+        """Return the recent delay of the node's checks, in s. `controller` renews its lease."""
         now_s = time.monotonic()
         if controller is not None and controller == self._controller:
             self._silence.heard(now_s)

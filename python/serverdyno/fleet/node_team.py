@@ -1,7 +1,7 @@
 """A team with members on several nodes, as one server: the front on one node, the servers behind it on others.
 
 Each member is started, proven, measured and stopped on its own node (`serving.py`). The front's node proves that each
-server behind it generates the page that clients request from the front. `servers/team.py` has the fronts.
+server behind it generates the page that clients request from the front. `servers/team.py` defines the fronts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ServerNode:
 
 class NodeTeam(Members):
     def __init__(self, settings: TeamSettings, front: NodeServer, backs: Mapping[str, NodeServer]) -> None:
-        """Create the team. `backs` has the servers behind the front in order, by their names in records."""
+        """Create the team. `backs` contains the servers behind the front in order, by their names in records."""
         self.settings, self.front, self.backs = settings, front, dict(backs)
 
     @property
@@ -59,7 +59,7 @@ class NodeTeam(Members):
         return self.front.url
 
     def access(self) -> Access:
-        """Return the front's access. Trust and TLS URL are those of the member that terminates TLS."""
+        """Return the front's access. The trust and the TLS URL come from the member that terminates TLS."""
         if not self.settings.tls_at_the_back:
             return self.front.access()
         behind = next(iter(self.backs.values())).access()

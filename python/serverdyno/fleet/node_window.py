@@ -14,7 +14,7 @@ from serverdyno.probes.noise import CpuTime, machine_cpu, used_by_others
 
 
 class NodeWindow:
-    """Two samples, near both borders of a window. `cpus` are those of the node's load; empty: any."""
+    """Two samples, near both borders of a window. `cpus` are the CPUs of the node's load; empty: any."""
 
     def __init__(self, window: dict[str, float], cpus: Sequence[int]) -> None:
         self._opens_s = window.get("ramp_up_s", 0.0)

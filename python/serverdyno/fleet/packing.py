@@ -20,7 +20,8 @@ END_OF_WORDS = b"\0"
 MOST_REQUEST_BYTES = 3 << 29
 """Maximum size of a request after decompression.
 
-The longest request has a load file: 1 GiB of incompressible data in base64. 170 MiB are left for the rest.
+The longest request contains a load file: 1 GiB of incompressible data in base64. 170 MiB remain for the rest of the
+request.
 """
 MOST_ANSWER_BYTES = 1 << 28
 """Maximum size of an answer after decompression, equal to the maximum size of a level's record in the store.

@@ -61,7 +61,7 @@ FINAL = {
 class Preflight:
     """The result of the check. `server` is the name that a web server gives itself.
 
-    `warning` has the error and a remedy if not every answer was correct; None if all were.
+    `warning` contains the error and a remedy if not every answer was correct; None if all were.
     """
 
     results: Sequence[Counted]
@@ -78,7 +78,7 @@ def preflight(setup: LoadSetup, level: Level) -> Preflight:
     calm = _calm(setup, level)
     # A single operation may take up to the timeout of the load.
     length_s = setup.suite.timeout_s + 1 if operations == 1 else PREFLIGHT_S
-    # The server was asked once before, and the load follows.
+    # Keep the rate limit: the server was queried just before this check. The pause at the end precedes the load.
     _pause(calm.bounds, 0)
     results = [_attempt(calm, level, operations, length_s)]
     while results[-1].errors and len(results) < MOST_ATTEMPTS:
@@ -160,8 +160,7 @@ def _refuse_at_once(setup: LoadSetup, results: Sequence[Counted]) -> None:
     """Raise ServerError if another attempt would have the same result."""
     served = any(result.operations_total for result in results)
     for error in results[-1].errors:
-        # Each share has its own client, so the success of one client does not make up for another that is
-        # refused.
+        # Each share has its own client, so one client's success does not excuse the refusal of another.
         if error.fault == "session_refused" or (_is_final(error) and not served):
             raise _refusal(setup, results, error)
     worst = _worst(results)
@@ -194,7 +193,7 @@ def _worst(results: Sequence[Counted]) -> ErrorRow | None:
 
 def _refusal(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> ServerError:
     url, work, workload = setup.target.url, setup.suite.work, setup.suite.workload
-    # Documents are the user's. Other files and objects are ours, so wrong ones are not due to what the user has set up.
+    # Only documents belong to the user. Other files and objects are ours, so the user's set-up can't make them wrong.
     of_workload = error.fault == "error_status" or (error.side == "check" and work.uses_documents)
     hint = work.workloads[workload] if of_workload and (work.uses_documents or error.advice is None) else ""
     hint = _of_session(setup, error) or hint
@@ -225,7 +224,7 @@ def _share(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> str
 def _failing_path(
     setup: LoadSetup, calm: LoadSetup, level: Level, length_s: float
 ) -> tuple[str, str | None] | None:
-    """Request each path of a list, and return the warning for the first one that fails; None if none fails."""
+    """Request each path of a list, and return the warning for the first path that fails; None if none fails."""
     work = setup.suite.work
     for path, settings in work.paths_of_check(setup.suite.settings(work)).items():
         if calm.bounds:

@@ -1,6 +1,6 @@
 """The backend of processes on this machine. Each process answers over a pipe, and ends with this process.
 
-`worker.py` has the work of one process, and `fleet.py` combines the processes.
+`worker.py` does the work of one process, and `fleet.py` combines the processes.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ SLOWEST_ANSWER_S = 60.0
 STOPPED_S = 2.5
 """A process that is stopped for this time counts as lost.
 
-A debugger may therefore stop a process for a moment without ending the level.
+So a debugger may stop a process for a moment without ending the level.
 """
 LOOK_S = 0.5
-"""Time between two looks at a process that does not answer."""
+"""Time between two checks of a process that does not answer."""
 END_S = 5.0
 
 
 class Standstill:
-    """Measures how long a process has been in one state without an answer, from looks at the state.
+    """Measures how long a process has been in one state without an answer, by checks of the state.
 
-    A runnable process is never given up, even without CPU time. Time in which this process itself was stopped counts
-    as one look.
+    A runnable process is never given up, even without CPU time. Time in which this process itself was stopped counts as
+    one check.
     """
 
     def __init__(self) -> None:
         self._state, self._looked_s, self._seen_s = "", 0.0, 0.0
 
     def is_over(self, state: str, now_s: float) -> bool:
-        """Record a look. Return whether the process has been in `state` (of psutil) for too long."""
+        """Record a check. Return whether the process has been in `state` (of psutil) for too long."""
         self._seen_s += min(now_s - self._looked_s, LOOK_S)
         if state != self._state:
             self._state, self._seen_s = state, 0.0
@@ -102,7 +102,10 @@ class WorkerProcess:
             raise self._ended() from error
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait up to `timeout_s` for the answer. Return true if it has begun to arrive or the process is lost."""
+        """Wait up to `timeout_s` for the answer.
+
+        Return true if the answer has begun to arrive or the process is lost.
+        """
         return self._pipe.wait(timeout_s) or self._stands_still()
 
     def answer(self) -> Any:

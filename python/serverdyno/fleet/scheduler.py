@@ -1,6 +1,6 @@
 """The scheduler of a fleet, with which nodes register: `python -m serverdyno.fleet.scheduler FOLDER`.
 
-It has the list of nodes; no load passes through it. A node is a member as long as its connection lasts, under the
+It keeps the list of nodes; no load passes through it. A node is a member as long as its connection lasts, under the
 name in its certificate. `up.py` starts the scheduler, which runs until SIGINT or SIGTERM.
 """
 
@@ -23,7 +23,7 @@ from serverdyno.fleet.plain_comm import PlainComm
 from serverdyno.fleet.private_file import write_private
 
 MOST_BYTES = 1 << 16
-"""Maximum size of a request, which has a name and an address."""
+"""Maximum size of a request, which consists of a name and an address."""
 
 
 class FleetScheduler(FleetServer):

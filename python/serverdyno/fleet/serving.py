@@ -1,7 +1,7 @@
 """A server on a node of the fleet: driver and keeper run on the node, and the controller requests figures.
 
-`ServerPlace` is the node's side, `NodeServer` the controller's, and `served_by` yields the server for a block. A
-server ends with its node, or if its controller is silent for too long. `node_team.py` has teams on several nodes.
+`ServerPlace` is the node's side, `NodeServer` the controller's, and `served_by` yields the server for a block. A server
+ends with its node, or if its controller is silent for too long. `node_team.py` implements teams on several nodes.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class ServerPlace:
     ) -> dict[str, Any]:
         """Start a server on an address of this node and prove it. Return its number, access and description.
 
-        `team` has the `token` with which the server consents to load, and `backs`, the servers behind the front of a
-        team.
+        `team` contains the `token` with which the server consents to load, and `backs`, the servers behind the front of
+        a team.
         """
         backs = [Behind(host, port) for host, port in team["backs"]]
         with ExitStack() as stack:
@@ -90,7 +90,7 @@ class NodeServer:
     def __init__(self, node: Node, told: Mapping[str, Any], machine: Mapping[str, Any], token: str) -> None:
         """Create the server.
 
-        `told` is the result of `ServerPlace.start`, and `machine` has the node's facts for the disclosure.
+        `told` is the result of `ServerPlace.start`, and `machine` contains the node's facts for the disclosure.
 
         `token` is the consent token of this run, which the server must show.
         """
@@ -179,8 +179,8 @@ class NodeServer:
 def _check_is_there(node: Node, access: Mapping[str, Any], address: str) -> None:
     """Raise DynoError if a node reports its server at an address other than the expected one.
 
-    The node only claims the port, and that it is on this machine. Consent (`token`) proves that the server is meant
-    for this load, whatever its network namespace.
+    The node only claims the port, and that the server is on this machine. Consent (`token`) proves that the server is
+    meant for this load, in any network namespace.
     """
     hosts = {urlsplit(url).hostname for url in (access["url"], access["secure_url"]) if url is not None}
     namespace = access["network_namespace"]
@@ -210,7 +210,8 @@ def served_by(
 ) -> Iterator[NodeServer]:
     """Yield a server on a node, ready for load. Raises DynoError with the node's own message.
 
-    `machine` has the node's facts for the disclosure. `team` is that of `ServerPlace.start`; None if there is no team.
+    `machine` contains the node's facts for the disclosure. `team` is passed to `ServerPlace.start`; None if there is no
+    team.
     """
     team = team or {"token": secrets.token_hex(TOKEN_BYTES), "backs": []}
     wanted = {

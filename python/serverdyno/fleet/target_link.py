@@ -1,6 +1,6 @@
 """Check the network link by which a node reaches its target, because a pulled cable causes no error.
 
-Packets are sent again until a client's timeout, so a level without a link looks like one of a slow server.
+Packets are sent again until a client's timeout, so a level without a link looks like a level with a slow server.
 `cluster.py` handles the loss of the link to the controller.
 """
 
@@ -30,7 +30,7 @@ class TargetLink:
             self.name = _interface_to(*host_and_port(address))
 
     def is_down(self) -> bool:
-        """Return whether the link is down, as of the last half second."""
+        """Return whether the link was down at the last check, at most half a second ago."""
         if self.name is not None and time.monotonic() - self._looked_s >= CHECK_LINK_S:
             self._looked_s = time.monotonic()
             stats = psutil.net_if_stats().get(self.name)

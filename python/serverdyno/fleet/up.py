@@ -91,7 +91,7 @@ def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
 
 
 def scheduler_process(folder: FleetFolder) -> psutil.Process | None:
-    """Return the fleet's scheduler on this machine, found by the process ID in the folder and its command line."""
+    """Return the fleet's scheduler on this machine. The process ID in the folder and the command line identify it."""
     try:
         process = psutil.Process(int((folder.path / RUNNING).read_text()))
         words = process.cmdline()

@@ -2,7 +2,7 @@
 
 `fleet/processes.py` starts `python -m serverdyno.fleet.worker FD`, which ends with its parent. A node opens the target
 and checks its consent itself. It keeps the clients' workspaces as long as it runs, gets level documents, and answers
-with tallies. All decisions are the controller's.
+with tallies. The controller makes all decisions.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 TICK_S = 0.25
-"""Longest pause within a look. A link that is down or a missing controller is noticed after this pause."""
+"""Longest pause while a request `look` waits.
+
+A link that is down or a missing controller is noticed after this pause.
+"""
 READY_LOOK_S, READY_LOOK_SHARE = 0.01, 0.05
-"""The first pause while clients get ready, and later pauses as a share of the time waited so far."""
+"""First pause while clients get ready, and later pauses as a share of the time waited so far."""
 REQUESTS = frozenset(
     {
         "begin_group",
@@ -119,7 +122,7 @@ class Worker:
     ) -> None:
         """Open the target and check its consent to load.
 
-        `secrets` has the other arguments of `Target.open`; `load_file` is packed.
+        `secrets` contains the other arguments of `Target.open`; `load_file` is packed.
         """
         pairs = {name: tuple(secrets.get(name) or ()) or None for name in ("identity", "access_key")}
         self._target = _native.Target.open(protocol, json.dumps(section), **{**secrets, **pairs})
@@ -134,7 +137,7 @@ class Worker:
     def start(self, document: dict[str, Any], anew: bool, timeout_s: float) -> Look:
         """Prepare a level, and wait up to `timeout_s` until its clients are ready. `go` starts the level.
 
-        Unless `anew` is set, `document` has only the parts that changed since the last level.
+        Unless `anew` is set, `document` contains only the parts that changed since the last level.
         """
         self._document = document if anew else self._document | document
         self._window = NodeWindow(self._document["window"], self._document["engine"]["cpus"])
@@ -151,8 +154,8 @@ class Worker:
     def look(self, timeout_s: float) -> Look:
         """Wait up to `timeout_s` until the level ends or its clients are ready, and return its state.
 
-        Once the level has ended, the state includes its tally and the use of this node's CPUs by others in the window.
-        The wait also ends if the link to the target is down, or when `hurry` is called.
+        Once the level has ended, the state includes its tally, and other programs' use of this node's CPUs in the
+        window. The wait also ends if the link to the target is down, or when `hurry` is called.
         """
         load, began_s, pause_s = self._running(), time.monotonic(), 0.0
         while True:
@@ -207,7 +210,7 @@ class Worker:
             self._load.stop()
 
     def tally(self) -> tuple[dict[str, Any], bytes]:
-        """Return the use of this node's CPUs by others in the window, and the level's tally.
+        """Return other programs' use of this node's CPUs in the window, and the level's tally.
 
         Raises the level's error.
         """
@@ -221,7 +224,10 @@ class Worker:
         cpus: list[int],
         timeout_s: float,
     ) -> Look:
-        """Begin a group of levels that end when done (`group.Group`), and `look_at_group`. `cpus` empty: any."""
+        """Begin a group of levels that end when done (`group.Group`), and `look_at_group`.
+
+        If `cpus` is empty, any CPUs are used.
+        """
         assert self._target is not None, "no target was opened"
         self._names, self._group = names, None
         self._local.close()
@@ -339,8 +345,7 @@ def _on(cpus: Sequence[int]) -> Iterator[None]:
 def main() -> None:
     """Serve requests until the pipe is closed."""
     _end_with_parent()
-    # A signal from the terminal also reaches the command's main process, which ends the level in an orderly
-    # way.
+    # A signal from the terminal also reaches the command's main process, which then ends the level.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     worker = Worker()

@@ -32,7 +32,7 @@ SAFE = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# A report is one file that contains its style. Scripts are forbidden, so untrusted text in its records can't run any.
+# A report is one file that contains its style. Scripts are forbidden, so untrusted text in the records can't run one.
 OF_REPORT = {
     **SAFE,
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "

@@ -48,7 +48,7 @@ def application(feed: Feed) -> Starlette:
 
 
 def _after(request: Request) -> int:
-    """Return the number of events that a reconnecting browser has received; 0 for a new one."""
+    """Return the number of events that a reconnecting browser has received; 0 for a new browser."""
     seen = request.headers.get("last-event-id", "0")
     return int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else 0
 

@@ -16,7 +16,7 @@ OF_THE_USER = {"name", "title", "servers"}
 
 
 def against(loaded: LoadedPlan, base: LoadedPlan, settings_types: SettingsTypes) -> LoadedPlan:
-    """Return a plan with the servers of both plans, those of `base` first because it is the baseline.
+    """Return a plan with the servers of both plans. The servers of `base`, the baseline, come first.
 
     Raises UserError if the plans differ in anything but their servers, or if they have too many servers together.
     """

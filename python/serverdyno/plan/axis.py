@@ -15,7 +15,7 @@ AxisName = Literal["clients", "rate"]
 
 
 class Loaded(Protocol):
-    """The part of a planned or recorded level that an axis needs."""
+    """The fields of a planned or recorded level that an axis needs."""
 
     @property
     def clients(self) -> int: ...

@@ -56,7 +56,7 @@ def _time_problems(suite: Suite) -> list[Problem]:
         return [Problem(("length_s",), message)]
     problems = []
     if suite.delay_s > suite.ramp_up_s:
-        message = f"clients may start {suite.delay_s:g} s late, after the ramp up of {suite.ramp_up_s:g} s"
+        message = f"clients may start up to {suite.delay_s:g} s late, but the ramp up lasts only {suite.ramp_up_s:g} s"
         problems.append(
             Problem(("delay_s",), f"{message}: the window would begin with fewer clients than planned")
         )
@@ -86,8 +86,7 @@ def _step_problems(suite: Suite) -> list[Problem]:
         found.append(
             Problem(
                 ("clients",),
-                "must be a single number; for a scenario it must be 1, because the steps "
-                "name their own clients",
+                "must be a single number; for a scenario it must be 1, because the steps define their own clients",
             )
         )
     if (most := max(level.clients for level in levels(suite))) > MOST_SESSIONS:
@@ -101,9 +100,7 @@ def _operations_problems(suite: Suite) -> list[Problem]:
     if suite.operations is None:
         return []
     most = max(level.clients * level.threads for level in levels(suite))
-    each = (
-        "one per connection" if suite.threads == 1 else "one for each request that may be under way at once"
-    )
+    each = "one per connection" if suite.threads == 1 else "one for each concurrent request"
     wrong = {
         "only allowed for web servers, because clients of file servers complete whole "
         "passes": not suite.work.uses_documents,

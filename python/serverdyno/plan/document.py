@@ -1,6 +1,6 @@
 """Turn TOML text into a checked model, and describe every problem with its key and line.
 
-This works for any model. `validate.py` and `check_suite.py` check what plans and suites mean.
+This works for any model. `validate.py` and `check_suite.py` check the meaning of plans and suites.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 def configurations(plan: Plan, settings_types: SettingsTypes) -> list[Configuration]:
     """Return a configuration for each combination of factor levels of each server, in the order of the document.
 
-    The last factor varies fastest. `settings_types` has the settings model of every known server, by name.
+    The last factor varies fastest. `settings_types` contains the settings model of every known server, by name.
     """
     return [each for server in plan.servers for each in configurations_of(server, settings_types)]
 
@@ -70,9 +70,9 @@ def configuration_name(server: ServerPlan, levels: dict[str, Any]) -> str:
 def levels(suite: Suite, scale: float = 1.0) -> list[Level]:
     """Return the levels of a suite, with its length, both ramps and the start delay multiplied by `scale`.
 
-    All these times are scaled alike, so that the measured share of a level stays the same. Clients, threads, rate and
-    think time are the load and do not change. Levels that end when their work is done have no ramps, and their length
-    is only an upper bound; `with_scaled_work` scales their work.
+    All these times are scaled by the same factor, so that the measured share of a level stays the same. Clients,
+    threads, rate and think time are the load and do not change. Levels that end when their work is done have no ramps,
+    and their length is only an upper bound; `with_scaled_work` scales their work.
     """
     if steps := suite.work.planned_steps(suite.settings(suite.work), suite.clients[0]):
         return [

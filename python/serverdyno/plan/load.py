@@ -46,7 +46,7 @@ def load_plan(
 ) -> LoadedPlan:
     """Return the plan in a file. Raises PlanError with all its problems, or UserError if the file can't be read.
 
-    `settings_types` has the settings model of every known server, by name. `scale`, `suite_file` and `clients`
+    `settings_types` contains the settings model of every known server, by name. `scale`, `suite_file` and `clients`
     (`1,2,4`) replace the values of the plan and its suites. A suite's path is relative to the plan's folder;
     `suite_file` may also be the name of a shipped suite.
     """
@@ -158,9 +158,10 @@ def parse_plan(
     scale: float | None = None,
     known: Sequence[Suite | str] = (),
 ) -> Plan:
-    """Return the plan in a text. `source` names the text in error messages; `known` has its suites or their names.
+    """Return the plan in a text.
 
-    The other arguments and the errors are those of `load_plan`.
+    `source` names the text in error messages; `known` contains its suites or their names. For the other arguments and
+    the errors, see `load_plan`.
     """
     data = parse_toml(text, source)
     if scale is not None:

@@ -81,11 +81,11 @@ class ThreadStep(Model):
 class Suite(Model):
     """An ordered list of levels with a growing number of clients.
 
-    `source` says where the parameters were published, and `description` what the suite measures and what it does not.
-    `certainty` says for each parameter (`length_s`, `http.version`) why and how it is known: *seen* in the published
-    report, *derived* from what is published, from *memory* of the literature, or our own *choice*. `axis` is the
-    quantity that grows from level to level. `sections` has the settings of protocols and of the kind of work, each of
-    which is a table in a file.
+    `source` is the publication of the parameters. `description` says what the suite measures, and what it does not
+    measure. `certainty` says for each parameter (`length_s`, `http.version`) why and how it is known: *seen* in the
+    published report, *derived* from what is published, from *memory* of the literature, or our own *choice*. `axis` is
+    the quantity that grows from level to level. `sections` contains the settings of protocols and of the kind of work,
+    each of which is a table in a file.
     """
 
     name: Name = Field(description="The suite's name. Every report shows it.")
@@ -94,7 +94,8 @@ class Suite(Model):
     description: str = Field(default="", description="A description of the suite, including its limits.")
     workload: str = Field(description="What clients do.")
     axis: AxisName = Field(
-        default="clients", description="What grows from level to level. With `[open]`, the rate grows."
+        default="clients",
+        description="The quantity that grows from level to level. With `[open]`, this is the rate.",
     )
     clients: Annotated[
         list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]],
@@ -229,7 +230,7 @@ class Suite(Model):
         return self.work.terms_of(self.workload)
 
     def settings(self, of: HasSettings[SettingsT]) -> SettingsT:
-        """Return the section of a protocol or a kind of work, or its defaults."""
+        """Return the section of a protocol or a kind of work; the defaults if the suite has none."""
         section = self.sections.get(of.section or "")
         return section if isinstance(section, of.settings_type) else of.settings_type()
 
@@ -344,7 +345,7 @@ class GeneratorPlan(Model):
 class Bounds(Model):
     """The limits that a plan must set before load goes to a host that is not loopback.
 
-    Clients and length apply to one level; the rate is that of all clients together, in requests/s.
+    Clients and length apply to one level; the rate is the total of all clients, in requests/s.
     """
 
     max_clients: int = Field(ge=1, description="Maximum number of clients at a load level.")
@@ -357,7 +358,7 @@ class Bounds(Model):
 
 
 class ServerPlan(Model):
-    """A server under test, its fixed settings, and the factors that vary it.
+    """A server under test, its fixed settings, and the factors that vary other settings.
 
     Every combination of factor levels is a configuration. `cpus` empty: dyno chooses the CPUs.
     """

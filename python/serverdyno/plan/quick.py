@@ -90,7 +90,7 @@ def fields() -> dict[str, FieldInfo]:
 
 
 def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
-    """Return the plan, its suite, and the command as the plan's text. `given` has the options' texts by name.
+    """Return the plan, its suite, and the command as the plan's text. `given` contains the options' texts by name.
 
     Raises PlanError with every mistaken option.
     """
@@ -243,7 +243,7 @@ def _without_fragment(url: str) -> str:
 
 
 def _without_implied(texts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options without headers of browsers and curl that only say what the clients do anyway."""
+    """Return the options without headers of browsers and curl that only describe the clients' usual behaviour."""
     keeps = f"{texts.get('keep_alive', True)}".lower() == "true"
     implied = {"expect:", "transfer-encoding:", "te:", f"content-length:{_body_bytes(texts)}"}
     implied |= {"connection:keep-alive", "connection:keep-alive,te"} if keeps else {"connection:close"}
@@ -259,7 +259,7 @@ def _without_implied(texts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _body_bytes(texts: Mapping[str, Any]) -> int | None:
-    """Return the number of bytes of the body that the options give; None: a file of them can't be read."""
+    """Return the number of bytes of the body that the options give; None if its file can't be read."""
     if "data_file" in texts:
         try:
             return Path(texts["data_file"]).expanduser().stat().st_size

@@ -134,7 +134,7 @@ class HttpOptions(Model):
         return address if address is not None and _is_address(address) else None
 
     def problems(self, url: str, given: Collection[str] = ()) -> Iterator[str]:
-        """Yield options that exclude each other or don't apply to this URL. `given` has the names of all options."""
+        """Yield options that exclude each other or don't apply to this URL. `given` are the names of all options."""
         if self.insecure and self.ca_file is not None:
             yield "--insecure: accepts any certificate, so --ca-file has no effect"
         if self._trust() and not url.startswith("https:"):

@@ -124,7 +124,7 @@ def fields() -> dict[str, FieldInfo]:
 
 
 def objects_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
-    """Return the plan, its suite, and the command as the plan's text. `given` has the options' texts by name.
+    """Return the plan, its suite, and the command as the plan's text. `given` contains the options' texts by name.
 
     Raises PlanError with every mistaken option.
     """
@@ -167,7 +167,7 @@ def _url_problems(url: str, texts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _taken_for_host(url: str) -> str:
-    """Return what to write if the URL may begin with its bucket, as for the AWS CLI; empty if it hardly does."""
+    """Return the right spelling if the URL may begin with its bucket, as for the AWS CLI; empty if that is unlikely."""
     found = re.match(r"(s3s?)://([\w-]+)(/.*|$)", url)
     if found is None:
         return ""

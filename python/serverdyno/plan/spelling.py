@@ -1,6 +1,6 @@
-"""Names of settings in hints: hints name the options of `dyno load` and `dyno objects`, and plans have keys.
+"""Names of settings in hints. Hints name the options of `dyno load` and `dyno objects`; a plan has keys instead.
 
-`in_plan` is the only place that turns the one into the other. Options that `dyno run` has, too, stay.
+Only `in_plan` converts options to keys. Options that `dyno run` also has stay unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def in_plan(text: str) -> str:
 
 
 def is_of_options(suite: Suite) -> bool:
-    """Return whether a suite was made of options on the command line, so that hints name options."""
+    """Return whether a suite was made from options on the command line, so that hints name options."""
     return suite.source.startswith("the options of `dyno ")
 
 
@@ -53,7 +53,7 @@ def _key_of(found: re.Match[str]) -> str:
 
 
 def _written(option: str, value: str) -> str | None:
-    """Return the key of an option that sets no field directly; None: it does, or is unknown."""
+    """Return the key for an option that sets no field directly; None if the option sets a field or is unknown."""
     named, shown, given = value or "FILE", value or "...", f" = {json.dumps(value)}" if value else ""
     header = f" = {json.dumps([value])}" if value else ""
     keys = {
@@ -76,7 +76,7 @@ def _written(option: str, value: str) -> str | None:
 
 @functools.cache
 def _settings() -> dict[str, Setting]:
-    """Return the settings behind the options of both commands, by the option without its hyphens."""
+    """Return the settings behind the options of both commands, by the option's name without hyphens."""
     from serverdyno.plan import quick, quick_objects  # noqa: PLC0415  they import much, and hints are rare
 
     both = quick_objects.SETTINGS | quick.SETTINGS
@@ -84,7 +84,7 @@ def _settings() -> dict[str, Setting]:
 
 
 def _place(setting: Setting) -> str:
-    """Return where a setting's key stands: `in [http.request]`."""
+    """Return the place of a setting's key: `in [http.request]`."""
     place: KeyPath = setting.path[:-1]
     if "servers" in place:
         return f"in {place[-1]} of the server"
@@ -94,7 +94,7 @@ def _place(setting: Setting) -> str:
 
 
 def _toml(text: str, key: str, setting: Setting) -> str:
-    """Return the value of an option as a plan has it; a placeholder is text."""
+    """Return the value of an option as written in a plan; a placeholder is written as text."""
     value, wrong = read(text, key, setting.field)
     return _plain(text if wrong is not None else value)
 

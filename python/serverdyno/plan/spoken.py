@@ -1,4 +1,4 @@
-"""Which protocol a server of a plan speaks: that of its driver, or that of its URL's scheme.
+"""The protocol of a plan's server: the protocol of its driver, or of its URL's scheme.
 
 `validate.py` checks whether a suite can run over it.
 """

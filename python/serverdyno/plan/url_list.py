@@ -50,7 +50,7 @@ OTHERS = "for requests with other methods, headers or bodies, use a session, see
 
 
 class _OtherFormatError(ValueError):
-    """A line shows that the file has a format that can't be used."""
+    """A line shows that the file's format can't be used."""
 
 
 def read_url_list(file: Path, url: str) -> list[str]:
@@ -202,7 +202,7 @@ def _stated_at(value: Any, key: str = "") -> str | None:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """Return what a client sent for an escape in a log; bytes that a URL can't contain are escaped as URLs do."""
+    """Return the bytes that an escape in a log stands for; bytes that a URL can't contain are percent-encoded."""
     byte, character, plain = found.groups()
     if byte is not None:
         return quote(bytes([int(byte, 16)]), safe=GRAPHIC)

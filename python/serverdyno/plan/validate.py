@@ -65,7 +65,7 @@ _NO_URLS = (
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """The context for checking the servers of a plan. `levels` and `suites` contain those that are known."""
+    """The context for checking the servers of a plan. `levels` and `suites` are the known ones."""
 
     settings_types: SettingsTypes
     machine_cpus: Collection[int]
@@ -82,8 +82,8 @@ def check_plan(
 ) -> tuple[Plan | None, list[Problem]]:
     """Return the plan in a document, or None, and all its problems.
 
-    `settings_types` has the settings model of every known server, by name. `machine_cpus` are the CPUs that may be
-    named, by default those of this process. `known` are suites of the plan that are not shipped.
+    `settings_types` contains the settings model of every known server, by name. `machine_cpus` are the CPUs that may be
+    named, by default the CPUs of this process. `known` are suites of the plan that are not shipped.
     """
     plan, unsound = check_model(Plan, data)
     frame = _frame(data, _first_keys(unsound))
@@ -133,7 +133,7 @@ def _suites_of(
 
 
 def precision_problem(suite: Suite) -> str | None:
-    """Return why the precision of a suite's averages has no meaning; None if it has one."""
+    """Return why the precision of a suite's averages is meaningless; None if it is meaningful."""
     if suite.open is None:
         return None
     return (
@@ -145,7 +145,7 @@ def precision_problem(suite: Suite) -> str | None:
 def url_problem(url: str, schemes: Sequence[str] | None = None, suites: Sequence[Suite] = ()) -> str | None:
     """Return why `url` can't be a target; None if it can.
 
-    `schemes` are the allowed ones; None: those of every protocol, of which the message names those that can carry
+    `schemes` are the allowed ones. None: the schemes of every protocol; the message then names those that can carry
     `suites`. Whether the server consents to load is checked only when the load starts.
     """
     allowed = schemes or [scheme for protocol in protocols.known() for scheme in protocol.schemes]
@@ -433,7 +433,7 @@ def cpu_problems(
 ) -> Iterator[Problem]:
     """Yield the problems with a list of CPUs.
 
-    `machine_cpus` are the usable ones, by default those of this process.
+    `machine_cpus` are the usable ones, by default the CPUs of this process.
     """
     usable = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
     if absent := sorted(set(cpus) - set(usable)):

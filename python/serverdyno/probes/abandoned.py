@@ -2,9 +2,9 @@
 
 Directories that a killed tool left are removed when the next private directory is created.
 
-A directory is removed only if it has a name and an owner file of dyno, belongs to this user, and has not changed for a
-minute. In addition, the process that created it must have ended, and no process may work in it or name it. `keeper.py`
-ends servers.
+A directory is removed only if it has a name and an owner file of dyno, and belongs to this user. It must not have
+changed for a minute. The process that created it must have ended, and no process may work in it or have its name in an
+argument. `keeper.py` ends servers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def sweep_once() -> None:
 
 
 def sweep(temporary: Path, age_s: float = AGE_S) -> list[Path]:
-    """Remove the abandoned directories in `temporary` and return them. Those that can't be read or removed stay."""
+    """Remove the abandoned directories in `temporary` and return them.
+
+    Directories that can't be read or removed stay.
+    """
     swept = []
     with contextlib.suppress(OSError):
         for directory in temporary.iterdir():
@@ -84,7 +87,7 @@ def _is_abandoned(directory: Path, age_s: float) -> bool:
 def _is_used(directory: Path) -> bool:
     """Return whether a process (a server, a keeper) works in the directory or has the directory's name in an argument.
 
-    Volumes in another place have a directory of the same name.
+    A volume's directory on another disk may have the same name.
     """
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):

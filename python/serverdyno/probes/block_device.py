@@ -37,7 +37,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The devices below a file system, from top to bottom. `loops` has the numbers of loop devices among them.
+    """The devices below a file system, from top to bottom. `loops` contains the numbers of loop devices among them.
 
     `unfollowed` says why the devices below a device are not known; empty if all are known.
     """

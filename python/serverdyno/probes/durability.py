@@ -61,7 +61,7 @@ class Unavailable(Exception):  # noqa: N818 (it is an answer)
 
 
 class FsyncCounter:
-    """Counts the durability calls of processes, of their threads, and of everything that these start later.
+    """Counts the durability calls of processes, of their threads, and of everything that they start later.
 
     It is a context manager. In its block, `counts` returns the counts so far; None if not known, see `reason`. Leftover
     tracefs instances of killed counters are removed first.
@@ -149,8 +149,8 @@ class FsyncCounter:
     def _check_that_calls_are_seen(self) -> None:
         """Check that a call of this process is counted.
 
-        In a PID namespace, the kernel's process IDs differ from those that this process sees, so it would count
-        nothing.
+        In a PID namespace, the kernel's process IDs differ from the IDs that this process sees, so nothing would be
+        counted.
         """
         instance = self._instances["fsync"]
         (instance / "set_event_pid").write_text(str(threading.get_native_id()))
@@ -239,7 +239,7 @@ def _checked(result: int) -> int:
 
 
 def remove_abandoned() -> None:
-    """Remove the tracefs instances that counters of killed processes left, as far as this user may."""
+    """Remove the tracefs instances that counters of killed processes left, as far as this user is allowed to."""
     with contextlib.suppress(OSError, Unavailable):
         mount = _mount_tracefs()
         try:
@@ -297,8 +297,8 @@ def _counted_until(until_s: float, trace: str, total: int) -> int:
 def disk_fsync_s(directory: Path, count: int = 100) -> list[float]:
     """Return the times of `count` fsync(2) calls in order, in s. A temporary file grows by 4 KiB before each call.
 
-    So each call writes data and the file's new size, as a program that saves a document does. The time of write(2) is
-    not included. Raises OSError.
+    So each call writes data and the file's new size, as when a program saves a document. The time of write(2) is not
+    included. Raises OSError.
     """
     block = os.urandom(BLOCK_BYTES)
     taken_s = []

@@ -1,6 +1,6 @@
 """The facts of this machine for the disclosure, with which a reader can judge or repeat a measurement.
 
-Facts are read, never guessed; a fact that can't be read is None. `noise.py` observes what happens during a level.
+Facts are read, never guessed; a fact that can't be read is None. `noise.py` observes the machine during a level.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def whole(text: str | None) -> int | None:
 
 
 def _same(values: Iterable[str | None]) -> str | None:
-    """Return the distinct values, joined by commas, because the CPUs of a machine may differ; None if none."""
+    """Return the distinct values, joined by commas, because the CPUs of a machine may differ; None without values."""
     return ", ".join(sorted({value for value in values if value is not None})) or None
 
 
@@ -208,7 +208,7 @@ def _cpu() -> dict[str, object]:
 def _cpu_quota() -> str | None:
     """Return the CPU limit of this process's control group, as in a container; None if not known.
 
-    The text is that of `cpu.max` in cgroup v2: quota and period in us.
+    The text has the format of `cpu.max` in cgroup v2: quota and period in us.
     """
     group = next((line[3:] for line in _lines(Path("/proc/self/cgroup")) if line.startswith("0::")), None)
     return None if group is None else read(Path("/sys/fs/cgroup", group.lstrip("/"), "cpu.max"))
@@ -268,7 +268,7 @@ def _kernel_parameters() -> list[str]:
 def _file_system(directory: Path) -> dict[str, object] | None:
     """Return the mount that contains `directory`.
 
-    Of the mounts with the longest mount point, it is the last one, because that hides the others.
+    If several mounts have the longest mount point, the last one hides the others.
     """
     real = directory.resolve()
     mounts = [mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)]

@@ -32,7 +32,7 @@ RECEIVED_BYTES = 1 << 16
 def listening_sockets(port: int, inside: int | None = None) -> list[tuple[str, str]]:
     """Return address and inode of each TCP socket that listens on a port.
 
-    Sockets are those of this network namespace, or of the namespace of the process `inside`.
+    The sockets belong to this network namespace, or to the namespace of the process `inside`.
     """
     if inside is None:
         # Kernels without tcp_diag, and sandboxes without netlink, refuse the request: read /proc then.

@@ -26,7 +26,7 @@ ROOT_OF_PROCESS = re.compile(r"/proc/\d+/root(?=/)")
 
 @dataclass(frozen=True, slots=True)
 class LayerReading:
-    """A mounted file system. `options` has the options of the mount and of the file system, each once.
+    """A mounted file system. `options` contains the options of the mount and of the file system, each once.
 
     `device` is its source, a block device by its kernel name ("loop0"). `devices` are all block devices below it,
     from the top. `unfollowed` says why the layers below are not known; empty: the next layer is known, or only the
@@ -65,7 +65,7 @@ class _Place:
 def medium(directory: Path, pid: int) -> list[LayerReading]:
     """Return the file system of `directory`, as mounted by the process `pid`, and those below it; empty if not known.
 
-    In an overlay, a file is created for a moment.
+    In an overlay, a test file is briefly created.
     """
     layers: list[LayerReading] = []
     place: _Place | None = _Place(Path(f"/proc/{pid}/mountinfo"), directory)
@@ -121,7 +121,7 @@ def _numbers(mount: _Mount, place: _Place) -> list[str]:
 def _image_place(backing: block_device.Backing) -> _Place:
     """Return the directory of a loop device's image, or only the number of its file system.
 
-    The directory is returned if the file at the image's path is still the attached one.
+    The directory is returned only if the file at the image's path is still the attached file.
     """
     own = Path("/proc/self/mountinfo")
     with contextlib.suppress(OSError):

@@ -88,7 +88,9 @@ def _run_ns() -> dict[int, int]:
 
 
 def used_by_others(before: CpuTime, after: CpuTime, own_cpu_s: float) -> OthersUse:
-    """Return the CPU time of other programs between two times, at least 0. `own_cpu_s` is that of server and generator.
+    """Return the CPU time of other programs between two times, at least 0.
+
+    `own_cpu_s` is the CPU time of server and generator.
 
     Kernels that account interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING) charge network interrupts to no process,
     so they count as use by others.

@@ -16,7 +16,7 @@ def own_identity() -> tuple[int, int, int]:
 
 
 def has_ended(pid: int, started: int, pid_namespace: int) -> bool:
-    """Return whether a process has ended; False if it is in another PID namespace, where it can't be seen."""
+    """Return whether a process has ended; False if it is in another PID namespace, where it is not visible."""
     return pid_namespace == _pid_namespace() and started_ticks(pid) != started
 
 

@@ -20,7 +20,7 @@ Figure = TypeVar("Figure")
 
 
 def descendants(pids: Iterable[int]) -> list[int]:
-    """Return the IDs of all descendants of `pids`, zombies included, without `pids`.
+    """Return the IDs of all descendants of `pids`, zombies included, but not `pids` themselves.
 
     IDs of processes that have ended are ignored.
     """
@@ -28,7 +28,7 @@ def descendants(pids: Iterable[int]) -> list[int]:
     parents = {}
     for _ in range(READINGS):
         parents = _parents()
-        # If a parent ended during the reading, its children have another parent by now: read again.
+        # If a parent ended during the reading, its children now have another parent: read again.
         if all(parent in parents for parent in parents.values() if parent):
             break
     return sorted(_below(roots, parents) - roots)
@@ -51,10 +51,10 @@ def steady(read: Callable[[], Figure], attempts: int) -> Figure | None:
 def cpu_s(reapers: Sequence[int], living: Sequence[int]) -> float:
     """Return the CPU seconds, user and system, of the processes `living` and of the ended children of `reapers`.
 
-    The CPU time of living processes is that of their CPU clocks, in nanoseconds; that of ended children is `cutime`
-    and `cstime` of their parents in /proc/PID/stat, in ticks of 10 ms. Ended children are read first, so that no time
-    is counted twice. The time of a child is lost if its parent ignores SIGCHLD. Raises psutil.NoSuchProcess if a
-    process ends before it is read.
+    For living processes, the CPU clocks give this time in nanoseconds. For ended children, `cutime` and `cstime` of
+    their parents in /proc/PID/stat give it in ticks of 10 ms. Ended children are read first, so that no time is counted
+    twice. The time of a child is lost if its parent ignores SIGCHLD. Raises psutil.NoSuchProcess if a process ends
+    before it is read.
     """
     ended_s = sum(sum(psutil.Process(pid).cpu_times()[2:4]) for pid in reapers)
     return float(ended_s + sum(process_cpu_s(pid) for pid in living))
@@ -63,9 +63,9 @@ def cpu_s(reapers: Sequence[int], living: Sequence[int]) -> float:
 def memory_bytes(pids: Sequence[int]) -> int:
     """Return the memory of processes in bytes.
 
-    Proportional set size (shared pages are divided among n processes; /proc/PID/smaps_rollup) if every process is
-    readable; otherwise the sum of resident sets, which counts shared pages once per process. Raises
-    psutil.NoSuchProcess.
+    If every process is readable, this is the proportional set size, which divides shared pages among their processes
+    (/proc/PID/smaps_rollup). Otherwise it is the sum of resident sets, which counts shared pages once per process.
+    Raises psutil.NoSuchProcess.
     """
     processes = [psutil.Process(pid) for pid in pids]
     try:

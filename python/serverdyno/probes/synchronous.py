@@ -38,7 +38,7 @@ def synchronous(directory: Path) -> bool | None:
     except OSError:
         return None
     if None in seen:
-        # A kernel before 6.5 reports only the attribute. False leaves the mount to be judged by its options.
+        # A kernel before 6.5 reports only the attribute. If False is returned, the options of the mount decide.
         return None if flags is None else False
     return not any(seen)
 

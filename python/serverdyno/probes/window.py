@@ -13,7 +13,7 @@ from serverdyno.probes.noise import CpuTime, io_wait_s, machine_cpu, used_by_oth
 
 @dataclass(frozen=True, slots=True)
 class WindowUse:
-    """CPU seconds in the window. `others` and `steal` are those on the CPUs of the generator and the server.
+    """CPU seconds in the window. `others` and `steal` count only the CPUs of the generator and the server.
 
     `io_wait_s` are the seconds in which some process of the machine waited for a disk. None means that a figure is
     not known, for example for a server that the user runs.
@@ -43,10 +43,9 @@ class _Sample:
 class WindowMeter:
     """Samples near both borders of the window.
 
-    A sample is late by a few milliseconds, or by more on a busy machine. Its time is recorded, so that the rate
-    between the two samples is exact and can be applied to the length of the window. Syncs are counted up to the
-    border itself. If a sample is later than `MOST_LATE_S`, or the first one is in the second half of the window, the
-    use is not known.
+    A sample is late by a few milliseconds, or by more on a busy machine. But its time is recorded, so the rate between
+    the two samples is exact and can be applied to the length of the window. Syncs are counted up to the border itself.
+    If a sample is later than `MOST_LATE_S`, or the first one is in the second half of the window, the use is not known.
     """
 
     def __init__(
@@ -60,10 +59,10 @@ class WindowMeter:
     ) -> None:
         """Create the meter.
 
-        `server_cpu_s` returns the CPU seconds of the server so far, `server_syncs` its syncs by name until a time of
-        the monotonic clock, and `generator_cpu_s` the CPU seconds of all processes that generate the load. `cpus` are
-        those on which both run; empty: any. `server_is_here`: whether the server runs on this machine; if not, the
-        use of its CPUs by others is not known.
+        `server_cpu_s` returns the CPU seconds of the server so far, and `server_syncs` its syncs by name until a time
+        of the monotonic clock. `generator_cpu_s` returns the CPU seconds of all processes that generate the load.
+        `cpus` are the CPUs on which both run; empty: any. `server_is_here`: whether the server runs on this machine; if
+        not, the use of its CPUs by others is not known.
         """
         self._generator_cpu_s = generator_cpu_s
         self._server_cpu_s, self._server_syncs = server_cpu_s, server_syncs
@@ -74,7 +73,7 @@ class WindowMeter:
         self._began_s = math.inf
         """The start on the monotonic clock.
 
-        `elapsed_s` is 0 before the start, and outdated when it arrives, so the earliest estimate is the best.
+        `elapsed_s` is 0 before the start, and old when it arrives, so the earliest estimate is the best.
         """
 
     def look(self, elapsed_s: float, level: Level) -> None:

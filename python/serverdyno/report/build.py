@@ -93,7 +93,7 @@ MOST_SUBJECTS = 6
 def build(experiment: Experiment, beside: PublishedReport | None = None) -> Report:
     """Build the report of a stored experiment, which may be unfinished, from all records that can be read.
 
-    `beside`: a published report whose curves are shown next to those of the experiment.
+    `beside`: a published report whose curves are shown next to the experiment's.
     """
     return build_from(source_of(experiment), beside)
 
@@ -227,7 +227,7 @@ class _View:
         self._suite = part.head.suite.name if several else ""
         own = list(self.parts.values())
         self.answer, *more = [each.answer for each in own if each.answer is not None]
-        # The first answer is that of the load, if there is any; answers of steps come last.
+        # The answer of the load comes first, if there is a load; answers of steps come last.
         self.verdict = " ".join([self.named(self.answer.verdict), *(each.verdict for each in more)])
         self.told = tuple(line for each in (self.answer, *more) for line in each.told)
         summary, *further = [each.summary for each in own if each.summary is not None]

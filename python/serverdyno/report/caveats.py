@@ -1,6 +1,6 @@
 """Caveats that a reader must know before any figure: missing data, contradictions and disturbances.
 
-This module decides their order. Caveats about one subject are in that subject's module.
+This module defines their order. A caveat on one subject is in that subject's module.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _unlike_repetitions(results: Results) -> list[str]:
 
 
 def _parts_of_a_pass(results: Results) -> list[str]:
-    """Warn of levels too short for one pass, whose operations depend on how far each client got."""
+    """Warn of levels that are too short for one pass: how far each client gets determines its operations."""
     known = [level for level in results.levels if level.passes_a_client is not None]
     short = [level for level in known if Mark.PART_OF_A_PASS in level.marks]
     if not short:

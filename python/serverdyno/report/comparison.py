@@ -41,11 +41,12 @@ LASTING_HOST_FACTS = (
 class Compared:
     """The result of `dyno compare`.
 
-    `verdict` is for programs: the most alarming of all comparisons with the base. `slowdown`: whether any is slower.
+    `verdict` is for programs: the most alarming of all comparisons with the base. `slowdown`: whether any configuration
+    is slower.
 
     For outages, `outages` are the times without service, `levels` are the clients at each level, and `comparisons` is
-    empty. `steps` is used if there are no timed levels. `warnings` are those of the reports. `differences` lists what
-    differs between two experiments besides the server under test.
+    empty. `steps` is used if there are no timed levels. `warnings` come from the reports. `differences` lists the
+    differences between two experiments besides the server under test.
     """
 
     comparisons: tuple[Comparison, ...]

@@ -199,9 +199,9 @@ def _generator(results: Results) -> str:
 
 def _share(results: Results) -> str:
     if all(level.hidden_speed is None for level in results.levels):
-        return "Its share of the response times was not measured."
+        return "The generator's share of the response times was not measured."
     return (
-        "Its share of the response times is measured at every load level. If the server may be more than "
+        "The generator's share of the response times is measured at every load level. If the server may be more than "
         "10 % faster without the generator, the figure is marked generator-limited."
     )
 

@@ -134,7 +134,7 @@ class Link:
 class Testbed:
     """The machines and networks that the load passes.
 
-    `machine`: the known facts about the generator's machine. `generators` has one box, or one for each subnet of a
+    `machine`: the known facts about the generator's machine. `generators` contains one box, or one for each subnet of a
     testbed in network namespaces.
     """
 
@@ -211,10 +211,10 @@ class Caveat:
 class Answer:
     """The answer at the top of a report, to be read in twenty seconds.
 
-    `verdict`: who won, in one sentence. `margin`: by how much, with intervals. `times`: peaks and their response
-    times. `gaps`: proven differences at equal load. `sure`: how certain the verdict is. `limit`: what limited the
-    figures. `figures`: the configurations, best first. `caveats`: caveats on the verdict; the report
-    explains each below. `told`: a label and its text for each outage or step with something to report.
+    `verdict`: who won, in one sentence. `margin`: by how much, with intervals. `times`: peaks and their response times.
+    `gaps`: proven differences at equal load. `sure`: how certain the verdict is. `limit`: the resource that limited the
+    figures. `figures`: the configurations, best first. `caveats`: caveats on the verdict; the report explains each
+    below. `told`: a label and its text for each outage or step with something to report.
     """
 
     verdict: str

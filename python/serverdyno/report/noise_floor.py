@@ -27,7 +27,7 @@ class NoiseFloor:
 
     @classmethod
     def of(cls, disclosed: object) -> NoiseFloor:
-        """Return the noise floor in a disclosure, which is untrusted input; at least the usual noise floor."""
+        """Return the noise floor in a disclosure (untrusted input), or the usual noise floor if that is larger."""
         if not isinstance(disclosed, Mapping):
             return cls()
         percent, between = (_percent(disclosed.get(key)) for key in ("percent", "between_times_percent"))

@@ -41,7 +41,7 @@ class Source:
         return [configuration.name for configuration in self.head.configurations]
 
     def records_of(self, configuration: str) -> list[LevelRecord]:
-        """Return the records of one configuration, including those that the figures leave out."""
+        """Return the records of one configuration, including records that the figures leave out."""
         return [record for record in self.records if record.configuration == configuration]
 
     def cpus_shared_with_generator(self, configuration: Configuration) -> tuple[int, ...]:

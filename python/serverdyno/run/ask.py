@@ -113,8 +113,8 @@ def _asked(
                     looks = looked(setup, levels, sessions=_sessions(setup))
                     slow += _slow_preparation(server.access(), setup, levels)
                     if suite.work.uses_documents:
-                        # Report a wrong document root before other servers are measured. A server that is gone fails
-                        # its own run later.
+                        # Report a wrong document root before other servers are measured. A server that no longer
+                        # answers fails its own run later.
                         with contextlib.suppress(GoneError):
                             preflight(setup, levels[0])
             return None, [
@@ -136,7 +136,7 @@ def _sessions(setup: LoadSetup) -> int:
 
 
 def looked(setup: LoadSetup, levels: Sequence[Level], *, sessions: int = 0) -> list[_native.ShareLook]:
-    """Return what the shares report about themselves; empty for a web server.
+    """Return the reports of the shares about themselves; empty for a web server.
 
     Raises ServerError if a share can't be used, lacks room for the largest of `levels`, or refuses that many concurrent
     `sessions`. A server that does not report its free space is accepted.

@@ -29,7 +29,7 @@ def create_experiment(folder: Path | None, plan_text: str, plan: Plan, suites: S
     """Create an experiment's folder, open for writing. Raises UserError if it is not empty.
 
     If `folder` is None, the first default folder that does not exist is created. Two commands that start in the same
-    second get different ones. CPUs that the plan leaves open are chosen here, so that all runs use the same CPUs, also
+    second get different ones. CPUs that the plan leaves open are chosen here, so that all runs use the same CPUs, even
     after a resume.
     """
     configurations, generator = placed(plan)

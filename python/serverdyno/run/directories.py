@@ -1,6 +1,6 @@
-"""Checks that the directories in the settings of a user's file server are those of its shares.
+"""Checks that the directories in the settings of a user's file server belong to its shares.
 
-The report judges flushes by the medium of these directories, so directories of another medium would make it wrong.
+The report judges flushes by the medium of these directories, so other directories could make it wrong.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from serverdyno.run.steps import steps_of
 from serverdyno.servers.base import RunningServer
 
 DIRECTORY = "serverdyno-check-"
-"""Prefix of the directory that is made through a share for a moment; unique letters follow."""
+"""Prefix of the test directory that is briefly created through a share; unique letters follow."""
 
 
 def directories_of_shares(
     configuration: Configuration, server: RunningServer, setup: LoadSetup, progress: Progress
 ) -> Sequence[Path]:
-    """Return the directories of a server's files by share; none, and report why, if one is not that of its share.
+    """Return the directories of a server's files by share; none, with a notice, if one does not belong to its share.
 
-    Those of our own servers and of `file:` URLs need no check.
+    Directories of our own servers and of `file:` URLs need no check.
     """
     directories = server.data_directories()
     protocol = protocol_of(configuration, setup.suite)
@@ -57,7 +57,7 @@ def directories_of_shares(
 
 
 def _mismatch(setup: LoadSetup, target: _native.Target, directory: Path, base: str) -> str | None:
-    """Return why a directory can't be that of the target's first share; None if it is."""
+    """Return why a directory can't belong to the target's first share; None if it does."""
     name = DIRECTORY + secrets.token_hex(6)
     here = group.in_this_process(target, ())
 

@@ -1,4 +1,4 @@
-"""Records the disclosure of the machine and of each server, and refuses a resume if either has changed.
+"""Records the disclosure of the machine and of each server, and refuses a resume if one of them has changed.
 
 Runs on two machines, or with two versions of the server or of this program, are not repetitions of each other.
 """
@@ -89,10 +89,10 @@ def _by_name(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]
 def disclose_server(
     experiment: Experiment, configuration: str, server: RunningServer, seen: Preflight | None = None
 ) -> None:
-    """Record the facts about a server. Raises ServerError if an earlier run of the configuration had another one.
+    """Record the facts about a server.
 
-    `seen`: what the check before load found. The name that the server gives itself is recorded as its version if the
-    version is not known otherwise.
+    Raises ServerError if an earlier run of the configuration had another server. `seen`: the result of the check before
+    load. The name that the server gives itself is recorded as its version if the version is not known otherwise.
     """
     described = dataclasses.asdict(server.describe())
     if seen is not None:

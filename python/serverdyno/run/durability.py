@@ -1,6 +1,6 @@
-"""The data that a run records about durability: the files' media, the disk's own fsync, and the server's syncs.
+"""A run's data on durability: the files' media, the disk's own fsync, and the server's syncs.
 
-Only file servers have it, because web servers promise no durability.
+They exist only for servers that promise durability: file and object servers.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ CALLS_OF_SERVERS = tuple(call for call in DATA_CALLS if call != OPEN_SYNC)
 SERVERS_MEMORY = "the server's memory"
 """Name of the medium of a server without files, for `analysis/medium.py`."""
 VOLUME_FSYNCS = 20
-"""Number of fsyncs on each further volume. Few suffice: a plausible median is a hundred times the threshold."""
+"""Number of fsyncs on each further volume.
+
+A few suffice, because a plausible median is a hundred times the threshold.
+"""
 
 
 @dataclass(slots=True)
 class Durability:
     """The durability data of one run.
 
-    `directories`: those of the shares; empty if unknown.
-    `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load. `media`: the layers of
-    each volume, its file system first; empty if unknown. `synchronous`: whether each volume writes without a sync.
-    `volume_fsync_ms`: the median fsync of each volume, before any load. `preloaded`: libraries of LD_PRELOAD, in this
-    program and in the server.
+    `directories`: the directories of the shares; empty if unknown. `disk_fsync_ms`: percentiles and count of the data
+    directory's own fsync, before any load. `media`: the layers of each volume, its file system first; empty if unknown.
+    `synchronous`: whether each volume writes without a sync. `volume_fsync_ms`: the median fsync of each volume, before
+    any load. `preloaded`: libraries of LD_PRELOAD, in this program and in the server.
     """
 
     server: RunningServer | None = None

@@ -66,7 +66,7 @@ def _missing_of(run: RunKey, head: ExperimentHead, finished: Collection[tuple[in
 def note_lost_runs(experiment: Experiment, rest: Collection[RunKey], progress: Progress) -> None:
     """Record that the rest of the note is lost, for complete runs without a final note.
 
-    The missing counts can only be read at the end of a run, while its server is still there.
+    The missing counts can only be read at the end of a run, while its server still runs.
     """
     notes = experiment.run_notes()
     for run in experiment.head.order:
@@ -87,7 +87,7 @@ def disclose(experiment: Experiment, progress: Progress) -> None:
 
 
 def ask(experiment: Experiment, progress: Progress) -> None:
-    """Check that our servers are installed and have room, and check the user's servers, before any measurement.
+    """Check before any measurement that our servers are installed and have room, and check the user's servers.
 
     Configurations without missing levels are not checked. Raises DynoError.
     """

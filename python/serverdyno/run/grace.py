@@ -1,4 +1,4 @@
-"""Says once that clients wait for a server that has restarted (grace period of NFSv4)."""
+"""Reports once that clients wait for a restarted server (grace period of NFSv4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from serverdyno.servers.waiting import Look
 
 
 def grace_told(configuration: Configuration, setup: LoadSetup, progress: Progress) -> Look:
-    """Return a check of a wait that reports the grace period of the server once."""
+    """Return a function for waits, which reports the server's grace period once."""
     told = False
 
     def look() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class NegotiatedSessions:
-    """Negotiated sessions by kind, over the levels of a run; each client of each level establishes its own.
+    """Negotiated sessions by kind, over the levels of a run; each client establishes a session at each level.
 
     `of_files`: whether any level has sessions.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from serverdyno.counted import Counted
 
 MOST_FAILED = 0.01
-"""The largest failed share of requests; beyond it the measured peak is not that of the server."""
+"""The largest failed share of requests. Above it, the measured peak is not the server's."""
 
 
 def settle_rates(experiment: Experiment, progress: Progress, site: Site = HERE) -> None:

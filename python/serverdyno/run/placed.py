@@ -37,7 +37,7 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
 
 
 def _cpus(configuration: Configuration, placement: Placement) -> tuple[int, ...]:
-    """Return the CPUs that the plan names or leaves open, or the number that `processors` gives. Raises UserError."""
+    """Return the CPUs that the plan names, or all those left; with `processors`, only that many. Raises UserError."""
     count = configuration.settings.get("processors")
     if count is None:
         return configuration.cpus or placement.server

@@ -1,6 +1,6 @@
 """Reasons why this machine can't run a checked plan, as far as known without a server and without load.
 
-`plan/validate.py` finds the problems of the plan, and `ask.py` those of the user's servers.
+`plan/validate.py` finds problems of the plan, and `ask.py` problems of the user's servers.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ SLOW_S = 10
 """Length of a preparation from which users are told."""
 WORKERS = "workers"
 THREADS_OF_WORKERS = {"apache"}
-"""Servers whose `workers` are threads that mostly wait, not event loops, of which one per CPU is enough."""
+"""Servers whose `workers` are mostly waiting threads.
+
+Other servers have event loops, and one loop per CPU is enough.
+"""
 
 
 def slow_preparations(

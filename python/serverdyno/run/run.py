@@ -48,7 +48,7 @@ NextRate = Callable[[RunKey], int | None]
 def used_since(
     before: Mapping[str, float | None], after: Mapping[str, float | None]
 ) -> dict[str, float | None]:
-    """Return the CPU seconds that each member of a team used; None if a reading is missing."""
+    """Return the CPU seconds that each member of a team used; None if a value is missing."""
 
     def used(start: float | None, end: float | None) -> float | None:
         return None if start is None or end is None else end - start
@@ -234,11 +234,11 @@ class Run:
         if level.operations is not None:
             meter.end()
         nodes = setup.fleet.figures if setup.fleet else ()  # read before a preflight replaces the figures
-        # Figures of a server that has ended are not a measurement.
+        # If a server has ended, its figures are not a measurement.
         server.check()
         if result.clients_participating == 0 or result.operations == 0:
-            # An overloaded server is a measurement, but a server that has ended is not. A user's server can't be
-            # inspected.
+            # The figures of an overloaded server are a measurement, but those of an ended server are not. A user's
+            # server can only be queried.
             self.progress.stage(
                 f"{self.key.configuration} {'lost all its clients' if result.operations else 'completed nothing'} "
                 f"with {wording.plural(level.clients, 'client')}: checking whether it still answers"
@@ -273,7 +273,7 @@ class Run:
         return frozenset((*setup.cpus, *server)) if setup.cpus and server else frozenset()
 
     def _note(self, server: RunningServer) -> None:
-        """Record the counts since the server's start; after a resume, only those of the levels from `from_level` on."""
+        """Record the counts since the server's start; after a resume, only those of levels from `from_level` on."""
         counted = self.served
         suites = self.experiment.head.suites
         if any(cut_of(suite) is not None for suite in suites) or not self.requests.are_known:

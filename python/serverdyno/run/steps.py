@@ -32,7 +32,7 @@ SEEDS = 1 << 32
 REMOVAL_S, REMOVAL_PAUSE_S = 3.0, 0.1
 """Longest time to retry the removal while a server restarts, and the pause between two attempts."""
 HURRY_S = 2.0
-"""Longest time that the removal waits for an answer after an interrupt, because the server may hang."""
+"""Longest time that the removal waits for an answer after an interrupt, because the server may not respond."""
 Found = tuple[list[float], "list[group.GroupLevel | None]"]
 """The start of each phase by this machine's clock, and the counts of each level."""
 
@@ -64,7 +64,7 @@ NOT_KNOWN = ServerUse(None, None, None)
 class LevelDone:
     """The counts of a level, in total and by node, and the server's use.
 
-    If levels end together, the last one has the use during all of them.
+    If levels end together, the last one contains the server's use during all of them.
     """
 
     result: Counted
@@ -142,7 +142,7 @@ class _GroupRun:
     def _carried_out(
         self, load: GroupLoad, gates_without: int, removal: scenario.Actions, base: str, left: Sequence[str]
     ) -> Found:
-        """Run a group. If it fails after the first gates, remove what it created on the server."""
+        """Run a group. If it fails after the first gates, remove the files that it created on the server."""
         try:
             return load.begun_unix_s, load.carry_out(self.watch)
         except ServerEndedError:
@@ -170,7 +170,7 @@ class _GroupRun:
     ) -> None:
         """Remove the remaining files of a group, from this process with new sessions. Raises ServerError.
 
-        `hurry`: the user waits, so soon give up on a server that hangs.
+        `hurry`: the user waits, so give up soon on a server that does not respond.
         """
         here, steps = (
             group.in_this_process(self.setup.target, ()),

@@ -33,7 +33,7 @@ NODE_LOOK_S = 1.0
 def under_test(
     head: ExperimentHead, configuration: Configuration, levels: Sequence[Level], site: Site = HERE
 ) -> Iterator[tuple[RunningServer, LoadSetup]]:
-    """Yield the verified server and the setup for load of the levels' suite; always stop the server.
+    """Yield the verified server and the setup for the load of the levels' suite; always stop the server.
 
     Raises DynoError, with nothing left running.
     """
@@ -55,7 +55,7 @@ def opened(
     """Yield the setup for one suite's load on a running server. `levels`: the suite's levels. Raises DynoError."""
     suite = head.suite_of(levels[0])
     protocol = protocol_of(configuration, suite)
-    # Consent precedes the first request, and every request goes to the address that consented.
+    # The server consents before the first request, and every request goes to the address that consented.
     access = protocol.with_secrets(server.access(), suite.settings(protocol))
     is_ours_elsewhere = access.consent_token is not None and not is_loopback(access.url)
     bounds = bounds_of_ours(levels) if is_ours_elsewhere else configuration.bounds

@@ -44,7 +44,7 @@ def workspaces_taken_away(
         if not interrupted:
             progress.stage(f"removing the clients' workspaces, {setup.removal_words()}")
         elif setup.workspaces_begun():
-            # The terminal that sent the interrupt may be gone.
+            # The terminal that sent the interrupt may be closed.
             with suppress(OSError):
                 progress.notice(
                     f"interrupted: removing the clients' workspaces from {configuration.url}, "

@@ -19,7 +19,7 @@ REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 CREDENTIALS_FILE, CONFIG_FILE = "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"
 OTHER_SOURCES = ("sso_session", "sso_start_url", "role_arn", "credential_process", "web_identity_token_file")
-"""Keys that mark a profile whose access key only the AWS CLI can get."""
+"""Keys of a profile which show that only the AWS CLI can get its access key."""
 
 
 def access_key() -> AccessKey | None:

@@ -1,4 +1,4 @@
-"""Apache httpd with its own complete configuration: nothing of /etc/apache2 is read.
+"""Apache httpd with its own complete configuration: no file in /etc/apache2 is read.
 
 The tunings of VeriTest 2003, appendix C, are settings here: no access log, MaxRequestsPerChild 0 (today
 MaxConnectionsPerChild) and MMapFile over the whole tree. All workers are started at the beginning, and idle workers
@@ -62,8 +62,8 @@ class ApacheSettings(Compressing, Http2Settings):
         default=1000,
         ge=0,
         description="MaxKeepAliveRequests: maximum number of requests per connection; 0: no limit. "
-        "Apache's default is 100. The default here is that of nginx and lighttpd, so that "
-        "the servers do not differ in this setting.",
+        "Apache's default is 100. The default here is the same as for nginx and lighttpd, so that the servers do not "
+        "differ in this setting.",
     )
     max_connections_per_child: int = Field(
         default=0,
@@ -205,7 +205,7 @@ class Apache(WebServer[ApacheSettings]):
             ),
             *([f"User {user}", f"Group {user}"] if user else []),
             f"ServerName {self.host}",
-            # A page's SERVER_PORT is then the port of the connection, whatever port the Host header has.
+            # A page's SERVER_PORT is then the port of the connection, even if the Host header has another port.
             "UseCanonicalName On",
             "UseCanonicalPhysicalPort On",
             *(f"Listen {self.host}:{port}" for port in self.ports()),

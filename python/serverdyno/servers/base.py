@@ -30,10 +30,10 @@ MAX_VOLUMES = 16
 class Settings(SettingsModel):
     """The named settings of a driver. Each field has a description: `dyno servers` prints it.
 
-    `protocol` is the server's protocol, so that a plan can be checked before anything is started; None: that of its
-    URL. `is_external`: whether the user runs the server, so that a plan names its URL. `needs_documents`: whether it
-    serves the document tree from disk. `listens_elsewhere`: whether it can listen on an address other than loopback.
-    `cuts` are the outages in the middle of a level that it supports: server, processes.
+    `protocol` is the server's protocol, so that a plan can be checked before anything is started; None: the URL gives
+    the protocol. `is_external`: whether the user runs the server, so that a plan names its URL. `needs_documents`:
+    whether it serves the document tree from disk. `listens_elsewhere`: whether it can listen on an address other than
+    loopback. `cuts` are the outages in the middle of a level that it supports: server, processes.
     """
 
     protocol: ClassVar[str | None] = None
@@ -81,7 +81,7 @@ class LocalSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A server on this machine. `program` is None if it needs no program of its own."""
+    """A server on this machine. `program` is None if the server needs no separate program."""
 
     version: str
     program: Path | None
@@ -92,7 +92,7 @@ class Description:
     """The disclosed facts of a server: version, command, settings and every configuration file as used.
 
     `package` is the name and revision of the distribution's package with the program; None if no package is known.
-    `effective` has the known effective values of settings that are left out.
+    `effective` contains the effective values, as far as known, of settings that are left out.
     """
 
     server: str
@@ -122,7 +122,7 @@ class RunningServer(Protocol):
         """Raise ServerError if the server has ended since it was ready. A user's server is queried again."""
 
     def crashes(self) -> list[str]:
-        """Return a line from its log for each process that crashed since its start; empty without a log."""
+        """Return a line from the server's log for each process that crashed since its start; empty without a log."""
 
     def describe(self) -> Description:
         """Return the facts to disclose about the server."""

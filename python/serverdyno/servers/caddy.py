@@ -1,4 +1,4 @@
-"""Caddy with its own complete Caddyfile: nothing of /etc/caddy is read, and no certificate is requested."""
+"""Caddy with its own complete Caddyfile: no file in /etc/caddy is read, and no certificate is requested."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Caddy(WebServer[CaddySettings]):
         return self.settings.access_log
 
     def runs_as(self) -> str | None:
-        """Return None, for the user of this process: Caddy does not drop privileges."""
+        """Return None, which means the user of this process: Caddy does not drop privileges."""
         return None
 
     def notes(self) -> list[str]:

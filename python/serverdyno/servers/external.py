@@ -1,6 +1,8 @@
-"""A server that the user runs. The scheme of its URL gives the protocol. Nothing is started, stopped or configured.
+"""A server that the user runs.
 
-The data plane checks whether the server consents to load. `plan/protocols/look.py` has the checks before and after
+The scheme of its URL determines the protocol. Nothing is started, stopped or configured.
+
+The data plane checks whether the server consents to load. `plan/protocols/look.py` checks the server before and after
 the load.
 """
 
@@ -36,7 +38,7 @@ EXAMPLE = (
 MARKED_BYTES = 4096
 OTHER_FORMS = (
     (b"PRIVATE KEY-----", "a private key", None),
-    (b"BEGIN TRUSTED CERTIFICATE", "a certificate in a form of OpenSSL's own", "x509"),
+    (b"BEGIN TRUSTED CERTIFICATE", "a certificate in OpenSSL's own format", "x509"),
     (b"BEGIN PKCS7", "certificates as PKCS #7", "pkcs7 -print_certs"),
     (
         b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02",
@@ -84,7 +86,7 @@ class ExternalSettings(Settings, ClientCertificate):
         default=[],
         max_length=16,
         description="For a file server on this machine: the local directory of each share. dyno inspects "
-        "the file system there, creates test files for a moment, and checks that a directory made through "
+        "the file system there, briefly creates test files, and checks that a directory made through "
         "the share appears there.",
     )
     trust: str = Field(
@@ -282,7 +284,10 @@ class External:
         )
 
     def _region(self) -> str:
-        """Return the region in the settings, or for an object server that of the environment. Raises UserError."""
+        """Return the region in the settings, or for an object server the region of the environment.
+
+        Raises UserError.
+        """
         return self.settings.region or (region() if self._protocol.has_access_keys else US_EAST_1)
 
     def _trust(self) -> Any:
@@ -303,7 +308,7 @@ class External:
                 ("no certificate (PEM)", None),
             )
             raise UserError(
-                f"the authorities in {file}: this file holds {holds}",
+                f"the authorities in {file}: this file contains {holds}",
                 hint=f"Convert it: openssl {converted} -in {file} -out authorities.pem"
                 if converted
                 else "Give the file of the authority's certificate, or of the server's own certificate.",

@@ -1,4 +1,4 @@
-"""NFS-Ganesha with its VFS back end and its own complete configuration: nothing of /etc/ganesha is read.
+"""NFS-Ganesha with its VFS back end and its own complete configuration: no file in /etc/ganesha is read.
 
 It runs in a network namespace with its own /run. If other machines have to reach it, it uses one address of this
 machine and free ports. For NFSv3, a private rpcbind runs next to it, because Ganesha 4.3 refuses NFSv3 if it can't
@@ -66,7 +66,7 @@ class GaneshaSettings(DiskSettings):
         ge=8,
         le=1_000_000,
         description="RPC_Max_Connections: maximum number of NFS and MOUNT connections together; Ganesha "
-        "resets further ones. An NFSv3 client briefly has one of each. Ganesha's default is "
+        "resets further connections. An NFSv3 client briefly has one of each. Ganesha's default is "
         "1024.",
     )
     max_transfer_bytes: int = Field(
@@ -144,7 +144,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         return Access(self.url, None, None, self.exports, namespace, consent_token=token)
 
     def choose_port(self) -> int:
-        """Return NFS's own port if no other program can use it; otherwise a free port."""
+        """Return NFS's standard port if no other program can use it; otherwise a free port."""
         if self.own_network:
             return NFS_PORT
         port = super().choose_port()
@@ -194,7 +194,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         self.check_place("Ganesha")
 
     def answers_as_ours(self) -> bool:
-        """Return whether each export can be mounted. `LocalServer` has checked who listens."""
+        """Return whether each export can be mounted. `LocalServer` has checked which process listens."""
         return every_export_answers(self.access())
 
     def configuration(self) -> dict[str, str]:
@@ -226,7 +226,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     @property
     def _protocols(self) -> int:
-        """Return the major version of NFS, because Ganesha serves all its minor versions."""
+        """Return the major version of NFS, because Ganesha always serves all minor versions."""
         return int(self.settings.nfs_version.partition(".")[0])
 
     def _configuration(self) -> str:

@@ -124,6 +124,6 @@ s3_region = "{US_EAST_1}"
         elif settings.db_engine == "sqlite":
             metadata = f"its metadata are in SQLite's log, which is not synced (synchronous = NORMAL), {loss}"
         else:
-            page = "the page that ends a transaction, which the next one syncs (MDB_NOMETASYNC)"
-            metadata = f"its metadata are synced but for {page}, {loss}"
+            page = "the last page of a transaction, which the next transaction syncs (MDB_NOMETASYNC)"
+            metadata = f"its metadata are synced, except for {page}, {loss}"
         return f"A PUT is acknowledged once its blocks are {blocks} and {metadata}."

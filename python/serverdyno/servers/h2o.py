@@ -1,4 +1,4 @@
-"""H2O with its own complete configuration: nothing of /etc/h2o is read."""
+"""H2O with its own complete configuration: no file in /etc/h2o is read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class H2oSettings(WebSettings):
         default=4096,
         ge=16,
         le=1_000_000,
-        description="max-connections: maximum number of open connections; further ones wait.",
+        description="max-connections: maximum number of open connections; further connections wait.",
     )
     access_log: bool = Field(
         default=False,
@@ -78,7 +78,7 @@ class H2o(WebServer[H2oSettings]):
 
     def notes(self) -> list[str]:
         return [
-            f"Holds at most {self.settings.max_connections} connections; further ones wait. {self.workers} "
+            f"Holds at most {self.settings.max_connections} connections; further connections wait. {self.workers} "
             "threads. "
             "Over TLS it also speaks HTTP/2."
         ]

@@ -22,7 +22,7 @@ class HaproxySettings(ProxySettings):
         default=4096,
         ge=16,
         le=1_000_000,
-        description="maxconn: maximum number of client connections; further ones wait.",
+        description="maxconn: maximum number of client connections; further connections wait.",
     )
 
 
@@ -56,7 +56,7 @@ class Haproxy(Proxy[HaproxySettings]):
 
     def notes(self) -> list[str]:
         return [
-            f"Holds at most {self.settings.max_connections} client connections; further ones wait. "
+            f"Holds at most {self.settings.max_connections} client connections; further connections wait. "
             f"{self.workers} threads; connections to the servers behind the proxy are reused (http-reuse "
             "safe)."
         ]

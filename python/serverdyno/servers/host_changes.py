@@ -1,8 +1,8 @@
 """Changes to the host that the keeper makes before a server starts, and reverts when the server has ended.
 
 The changes are a network namespace, a file system on a loop device, the kernel's write-back limits, and a slow disk.
-The namespaces, and with them the mount and its loop device, also vanish when the keeper is killed with SIGKILL: the
-kernel drops them with the last process inside. The write-back limits apply to the whole machine: see `write_back.py`.
+The namespaces, and with them the mount and its loop device, vanish even if the keeper is killed with SIGKILL: the
+kernel removes them with the last process inside. The write-back limits apply to the whole machine: see `write_back.py`.
 
 Uses only the standard library, because the keeper runs without site packages. The drivers decide which changes a
 server gets.
@@ -49,8 +49,8 @@ class HostChanges(TypedDict):
     """Changes for a server.
 
     `own_run` gives the server an empty private /run. `sync_delay_s` 0 means no delay. With `skip_syncs`, fsync and
-    fdatasync do nothing. `write_back` has names and values below /proc/sys/vm. `remove` lists directories to remove
-    besides the private one.
+    fdatasync do nothing. `write_back` contains names and values below /proc/sys/vm. `remove` lists directories to
+    remove besides the private one.
     """
 
     own_network: bool
@@ -158,7 +158,7 @@ def _own_mounts() -> None:
 
 
 def _own_run() -> None:
-    """Mount an empty /run for daemons whose paths there are fixed. It ends with the last process in the namespace."""
+    """Mount an empty /run for daemons with fixed paths in it. The mount ends with the last process in the namespace."""
     try:
         mounted = ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", b"/run", b"tmpfs", 0, b"mode=755")
         _call(mounted, "mount")

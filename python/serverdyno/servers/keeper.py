@@ -1,11 +1,11 @@
-"""The process between the tool and one server, which ensures that nothing of the server outlives the tool.
+"""The process between the tool and one server, which ensures that no process or file of the server outlives the tool.
 
 It runs as `python -I -S keeper.py DIRECTORY` in its own session. It uses only the standard library, so that it starts
 at once, and imports `host_changes.py` only if a server needs host changes. The tool holds the other end of standard
 input. Its first line is the spec, which has secrets: every user can read a command line. When the tool ends, even by
 kill -9, standard input is closed, which is the order to stop. A line `restart SECONDS` is the order to kill the server
 and to start it again after this time. As "child subreaper" (prctl(2)), the keeper inherits every process that the
-server leaves behind. So nothing of the server is left once the keeper has no children.
+server leaves behind. So no process of the server is left once the keeper has no children.
 
 Events go to standard output, one JSON object per line: `refused` (its host changes are not possible), `started`,
 `exited` (the server ended by itself), `killed` (it will be started again), `stopped`. Standard error is the server's
@@ -231,7 +231,7 @@ class Keeper:
                 self.server_status = os.waitstatus_to_exitcode(status)
 
     def watch(self) -> None:
-        """Wait until the server has ended or has to be stopped. Restart it meanwhile if ordered."""
+        """Wait until the server has ended or has to be stopped. If ordered, restart it in the meantime."""
         while not self.stop_asked and self.server_status is None:
             self.wait(None)
             if self.restart_after_s is not None:

@@ -59,9 +59,8 @@ HINTS = (
 def service_ticket(host: str, user: str | None, password: str | None) -> str:
     """Return a credential cache with a ticket for `cifs/host`, in hexadecimal.
 
-    Without `user`, the ticket is that of the default credential cache (`kinit`, KRB5CCNAME). With `user`, it is
-    obtained with `password`; if this is None, with the keytab of `KRB5_CLIENT_KTNAME`. Raises UserError or
-    ServerError.
+    Without `user`, the ticket comes from the default credential cache (`kinit`, KRB5CCNAME). With `user`, it is
+    obtained with `password`; if this is None, with the keytab of `KRB5_CLIENT_KTNAME`. Raises UserError or ServerError.
     """
     if _is_address(host):
         raise UserError(

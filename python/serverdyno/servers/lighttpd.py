@@ -1,4 +1,4 @@
-"""lighttpd with its own complete configuration: nothing of /etc/lighttpd is read."""
+"""lighttpd with its own complete configuration: no file in /etc/lighttpd is read."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class LighttpdSettings(Http2Settings):
         default=4096,
         ge=1,
         le=300_000,
-        description="server.max-connections: maximum number of connections per process; further ones "
-        "wait in the listen queue.",
+        description="server.max-connections: maximum number of connections per process; further "
+        "connections wait in the listen queue.",
     )
     access_log: bool = Field(
         default=False,
@@ -102,7 +102,7 @@ class Lighttpd(WebServer[LighttpdSettings]):
         return self.settings.access_log
 
     def access_log_bytes(self, process: ServerProcess) -> int:
-        """Return the size of the access log after SIGHUP, on which all processes write their buffers."""
+        """Return the size of the access log after SIGHUP, at which all processes write their buffers."""
         told = self._logs_reopened() + self.workers
         process.signal(signal.SIGHUP)
         deadline = time.monotonic() + LOG_WRITTEN_S
@@ -116,7 +116,7 @@ class Lighttpd(WebServer[LighttpdSettings]):
     def prepare(self) -> None:
         """Create the access log, because lighttpd opens it only after it has dropped root privileges.
 
-        Errors go to the server's output for the same reason.
+        For the same reason, errors go to the server's output.
         """
         super().prepare()
         user = worker_user()
@@ -128,7 +128,7 @@ class Lighttpd(WebServer[LighttpdSettings]):
 
     def notes(self) -> list[str]:
         return [
-            f"Holds at most {self.workers} x {self.settings.max_connections} connections; further ones wait."
+            f"Holds at most {self.workers} x {self.settings.max_connections} connections; further connections wait."
         ]
 
     def configuration(self) -> dict[str, str]:

@@ -61,7 +61,7 @@ def version_line(program: Path, option: str) -> str:
 
 
 def worker_user() -> str | None:
-    """Return the user of the workers; None if this process is not root: they then run as its user.
+    """Return the user of the workers; None if this process is not root, because workers then run as its user.
 
     Raises ServerError.
     """
@@ -182,7 +182,7 @@ class LocalServer(ABC, Generic[SettingsT]):
     def listen_on(self, address: str) -> None:
         if not self.settings_type.listens_elsewhere:
             raise UserError(
-                f"the server {self.name} listens on loopback alone: other machines can't reach it"
+                f"the server {self.name} listens only on loopback, so other machines can't reach it"
             )
         self.host = address
 
@@ -202,7 +202,7 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @property
     def consent_token(self) -> str:
-        """Return the consent token: the given one, or one of this start that does not reveal the server's secret."""
+        """Return the consent token: the given one, or one for this start that does not reveal the server's secret."""
         return self.given_token or hashlib.sha256(f"consent {self.secret}".encode()).hexdigest()[:32]
 
     def consent_document(self) -> str:
@@ -227,7 +227,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         """Add the files that the server needs besides the configuration. Raises ServerError."""
 
     def host_changes(self) -> HostChanges | None:
-        """Return the host changes that the keeper applies while the server runs; None: none."""
+        """Return the host changes that the keeper applies while the server runs; None if there are none."""
         return None
 
     @property
@@ -268,7 +268,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         make_private(self.directory)
         abandoned.mark(self.directory)
         for name, text in self._files.items():
-            # Whoever can write to this file controls the server, so the mode must not depend on the umask.
+            # Anyone who can write to this file controls the server, so its mode must not depend on the umask.
             (self.directory / name).touch(mode=0o644)
             (self.directory / name).write_text(text)
         self.furnish()
@@ -309,7 +309,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         )
 
     def _wait_for_proof(self) -> str | None:
-        """Return None once the server is proven, or which other program has the port. Raises ServerError."""
+        """Return None once the server is proven; otherwise, the program that has the port. Raises ServerError."""
         process = self._require_process()
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -413,7 +413,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         return [f"Program: {self.settings.program}, SHA-256 {digest}."]
 
     def cut_off(self, how: str, away_s: float) -> None:
-        """Start an outage in the middle of a level, in a way of `settings_type.cuts`; return immediately.
+        """Start an outage in the middle of a level, of a kind in `settings_type.cuts`; return immediately.
 
         server: all processes are killed, and the server is started again after `away_s`. processes: the processes
         that serve connections are killed.

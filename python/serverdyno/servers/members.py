@@ -33,7 +33,7 @@ class Members(ABC):
         return [f"{name}: {line}" for name, member in self.members.items() for line in member.crashes()]
 
     def cpu_s(self) -> float | None:
-        """Return the CPU seconds of all members; None if those of one member are unknown."""
+        """Return the CPU seconds of all members; None if one member's are unknown."""
         return self._sum(lambda member: member.cpu_s())
 
     def cpu_by_member_s(self) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""MinIO on one drive. `make servers-objects WITH=minio` builds the last state of its community edition."""
+"""MinIO on one drive. `make servers-objects WITH=minio` builds the last version of its community edition."""
 
 from __future__ import annotations
 

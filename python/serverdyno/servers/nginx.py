@@ -1,4 +1,4 @@
-"""nginx, from its own complete configuration: nothing of /etc/nginx is read."""
+"""nginx with its own complete configuration: no file in /etc/nginx is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from serverdyno.servers.web import (
 )
 
 CONFIGURATION = "nginx.conf"
-# nginx creates these directories at its start. The compiled-in paths belong to the system's own nginx.
+# nginx creates these directories when it starts. The compiled-in paths belong to the system's own nginx.
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 LUA = [f"/usr/lib/nginx/modules/{name}.so" for name in ("ndk_http_module", "ngx_http_lua_module")]
 PAGE_UPSTREAM = """\

@@ -1,7 +1,6 @@
-"""The common part of the drivers of private object servers (S3): an access key per start, a bucket, its proof.
+"""The common part of the drivers of private object servers (S3): access key, bucket, and proof of identity.
 
-The data are on a volume like those of file servers (`volume_server.py`). A subclass defines the program and its
-arguments.
+The data are on a volume, as with file servers (`volume_server.py`). A subclass defines the program and its arguments.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ INSTALL = "make servers-objects installs it; or name the program in the setting 
 
 
 def access_key_of(secret: str) -> AccessKey:
-    """Return the access key of one start, which reveals nothing of the server's secret."""
+    """Return the access key of one start, which does not reveal the server's secret."""
     drawn = hashlib.sha256(f"access key {secret}".encode()).hexdigest()
     return f"DYNO{drawn[:16].upper()}", drawn[16:56], None
 
@@ -147,7 +146,7 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
         """Do nothing: the consent is an object, which `ready` puts once the server answers."""
 
     def answers_as_ours(self) -> bool:
-        """Return whether the server accepts this start's access key, and refuses another one."""
+        """Return whether the server accepts this start's access key, and refuses another key."""
         try:
             key_id, secret, _ = self.key
             with self.client(self.key) as ours, self.client((key_id, secret[::-1], None)) as other:
@@ -208,7 +207,10 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
         self.asked("DELETE", path)
 
     def until_done(self, attempt: Callable[[], object]) -> None:
-        """Repeat an attempt until it succeeds: some servers answer before they can store. Raises ServerError."""
+        """Repeat an attempt until it succeeds, because some servers answer before they can store data.
+
+        Raises ServerError.
+        """
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             self.check()
@@ -247,4 +249,4 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
 
     @abstractmethod
     def acknowledged(self) -> str:
-        """Return a note about what an acknowledged PUT means."""
+        """Return a note on the meaning of an acknowledged PUT."""

@@ -1,7 +1,7 @@
 """Start one server's processes through the keeper, measure them and end them.
 
-The keeper (`keeper.py`) is the parent of everything that the server starts, so "the processes of the server"
-are exactly the keeper's descendants. The differences between servers are in the drivers.
+The keeper (`keeper.py`) is the parent of everything that the server starts, so "the processes of the server" are
+exactly the keeper's descendants. The drivers contain the differences between servers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ INHERITED = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
 
 
 class ServerProcess:
-    """A server that runs in the foreground under a keeper. An object is for one start and one stop."""
+    """A server that runs in the foreground under a keeper. Each object starts and stops its server once."""
 
     def __init__(self, keeper: subprocess.Popen[bytes], directory: Path) -> None:
         self.keeper = keeper
@@ -221,7 +221,7 @@ class ServerProcess:
         return f"/proc/{self.keeper.pid}/ns/net" if own else None
 
     def seen_from_here(self, path: Path) -> Path:
-        """Return where this process can open a path of the running server, even in its own mount namespace."""
+        """Return the path by which this process can open a path of the server, even in another mount namespace."""
         own = self._surroundings is not None and self._surroundings["mount"] is not None
         return Path(f"/proc/{self.keeper.pid}/root{path}") if own else path
 

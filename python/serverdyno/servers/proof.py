@@ -45,7 +45,7 @@ class Listener:
 def listeners(port: int, inside: int | None = None, host: str = LOOPBACK) -> list[Listener]:
     """Return every listening socket that accepts connections to `host`:`port`.
 
-    Sockets are those of this network namespace, or of the namespace of the process `inside`. A socket that is closed
+    The sockets belong to this network namespace, or to the namespace of the process `inside`. A socket that is closed
     during the look-up has no owner, so the look-up is repeated.
     """
     for _ in range(OWNER_ATTEMPTS):
@@ -87,8 +87,8 @@ def get(
 ) -> _native.Answer:
     """Send one plain GET and return at most the first 64 KiB of the body. Raises AnswerError.
 
-    `trust` are the trusted certificates for TLS; None: without TLS. `consent_token` is that of `host`, which is
-    needed outside loopback.
+    `trust` are the trusted certificates for TLS; None: without TLS. `consent_token` is the consent token of `host`,
+    which is needed outside loopback.
     """
     scheme = "http" if trust is None else "https"
     access = Access(f"{scheme}://{host}:{port}/", trust=trust or SYSTEM)

@@ -1,7 +1,7 @@
 """Reverse proxies: web servers that forward requests to the servers behind them.
 
-`team.py` uses them as fronts; without servers behind them they serve nothing. nginx is not one of them: it serves
-documents itself and forwards only requests for the dynamic page.
+`team.py` uses them as fronts. Without servers behind them, they have nothing to serve. nginx is not one of them: it
+serves documents itself and forwards only requests for the dynamic page.
 """
 
 from __future__ import annotations

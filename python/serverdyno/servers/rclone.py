@@ -1,4 +1,4 @@
-"""rclone's S3 server on a directory of this machine: `rclone serve s3`, with an empty configuration of its own."""
+"""rclone's S3 server on a directory of this machine: `rclone serve s3`, with its own, empty configuration."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         return HostChanges(own_network=True, mount=None, write_back={}, sync_delay_s=0.0, remove=[])
 
     def choose_port(self) -> int:
-        """Return the protocol's own port if no other program can use it; otherwise a free port."""
+        """Return the protocol's standard port if no other program can use it; otherwise a free port."""
         return self.usual_port if self.own_network else super().choose_port()
 
     def furnish(self) -> None:
@@ -111,7 +111,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
 
     @abstractmethod
     def process_options(self, here: dict[str, Any]) -> FilesProcess:
-        """Return the options of the process: the settings, those in `here`, and those of the protocol."""
+        """Return the options of the process: the settings, the options in `here`, and the protocol's options."""
 
     def command(self) -> list[str]:
         """Return the `dyno reference` command that a user could run as well."""
@@ -124,7 +124,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         return {}
 
     def cut_off(self, how: str, away_s: float) -> None:
-        """Cause an outage of the settings' `outage_s` by a signal. A killed process would lose its files."""
+        """Cause an outage of `outage_s` (a setting) by a signal. A killed process would lose its files."""
         del how, away_s
         self._cut_off_ns = time.monotonic_ns()
         os.kill(self.pids()[0], signal.SIGHUP)

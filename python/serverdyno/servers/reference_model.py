@@ -1,9 +1,8 @@
 """The settings of the reference servers: one model per server, which defines all its options.
 
-`...Serving` has the settings that a plan can vary; the settings of the drivers inherit them (`reference.py`,
-`reference_smb.py`, `reference_nfs.py`, `reference_s3.py`). `...Process` has the options of `dyno reference`; it adds
-the address, and options for tests: faults, counts, servers behind it. `document` returns the options for the data
-plane.
+`...Serving` contains the settings that a plan can vary; the settings of the drivers inherit them (`reference.py`,
+`reference_smb.py`, `reference_nfs.py`, `reference_s3.py`). `...Process` adds the other options of `dyno reference`: the
+address, and options for tests (faults, counts, servers behind it). `document` returns the options for the data plane.
 """
 
 from __future__ import annotations
@@ -121,7 +120,9 @@ class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
         }
 
     def start(self, documents: dict[str, bytes], **other: Any) -> _native.ReferenceServer:
-        """Start the server in this process. `documents` has additional ones by path; `other` overrides options.
+        """Start the server in this process.
+
+        `documents` contains additional documents by path; `other` overrides options.
 
         Raises ValueError or OSError.
         """
@@ -234,7 +235,8 @@ class SmbProcess(SmbServing, FilesProcess):
     """The options of `dyno reference smb`."""
 
     user: str | None = Field(
-        default=None, description=f"The only user, whose password is in {PASSWORD_VARIABLE}. Default: guests."
+        default=None,
+        description=f"Name of the only user. The password is in {PASSWORD_VARIABLE}. Default: guests.",
     )
 
     @model_validator(mode="after")
@@ -333,7 +335,7 @@ class S3Process(S3Serving, FilesProcess):
         max_length=128,
         pattern=r"^[!-~]+$",
         description=(
-            f"The only access key, whose secret is in {SECRET_VARIABLE}; signatures are verified. Default: "
+            f"ID of the only access key. The secret is in {SECRET_VARIABLE}; signatures are verified. Default: "
             "anyone may do everything, without a key."
         ),
     )

@@ -22,7 +22,8 @@ class ReferenceNfsSettings(NfsServing, ReferenceFilesSettings):
     protocol: ClassVar[str | None] = NFS.name
 
     nfs_version: Literal["3", "4.1"] = Field(
-        default="3", description="The version of NFS that clients speak. The server offers both on its port."
+        default="3",
+        description="The version of NFS that clients speak. The server offers both versions on its port.",
     )
     proto: Transport = Field(
         default="tcp",
@@ -74,5 +75,5 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
         ]
 
     def answers_as_ours(self) -> bool:
-        """Return whether each export can be mounted. `LocalServer` has checked who listens."""
+        """Return whether each export can be mounted. `LocalServer` has checked which process listens."""
         return every_export_answers(self.access())

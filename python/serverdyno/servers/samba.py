@@ -1,4 +1,4 @@
-"""Samba's smbd, with its own complete configuration: it reads nothing of /etc/samba and no state of the system.
+"""Samba's smbd with its own complete configuration: it reads no file in /etc/samba and no state of the system.
 
 It has its own user database with one user and a generated password; guests are refused. If possible, it runs in its
 own network namespace: smbd listens with SO_REUSEPORT, so another smbd on the same port would silently accept some of
@@ -100,7 +100,7 @@ class Samba(VolumeServer[SambaSettings]):
         return found
 
     def choose_port(self) -> int:
-        """Return SMB's own port if no other program can use it; otherwise a free port."""
+        """Return SMB's standard port if no other program can use it; otherwise a free port."""
         return SMB_PORT if self.own_network else super().choose_port()
 
     def check_paths(self) -> None:
@@ -138,7 +138,7 @@ class Samba(VolumeServer[SambaSettings]):
             raise ServerError(f"pdbedit could not add the user {self.user}: {done.stderr.strip()}")
 
     def start(self) -> None:
-        """Start smbd and create the volumes. Write the proof that this server is ours to the root of each."""
+        """Start smbd and create the volumes. Write a file to the root of each that proves that the server is ours."""
         super().start()
         try:
             for directory in self.data_directories():
@@ -307,7 +307,7 @@ class Samba(VolumeServer[SambaSettings]):
     def _wait_until_written(self) -> None:
         """Wait until no process serves a connection, because each process writes its counters at its end.
 
-        The wait is at most `COUNTERS_DELAY_S`: until then, a remaining process has written its counters.
+        The wait is at most `COUNTERS_DELAY_S`. By then, a remaining process has written its counters, too.
         """
         until_s = time.monotonic() + COUNTERS_DELAY_S
         while self.process is not None and self.connection_pids() and time.monotonic() < until_s:

@@ -1,6 +1,6 @@
 """The differences between a Samba configuration and Samba's defaults, both as testparm(1) prints them.
 
-The differences show which settings of the driver an ordinary Samba does not have. Paths are left out.
+The differences show how the driver's Samba differs from an ordinary one. Paths are left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOVE_FIGURES = (
 
 
 def departures(configuration: Path, log_level: int) -> str:
-    """Return a sentence with each parameter that differs from Samba's default, and that default.
+    """Return a sentence with each parameter that differs from Samba's default, and with the default.
 
     `log_level` is the one in `configuration`: testparm applies this parameter to itself and does not report it.
     """
@@ -71,7 +71,7 @@ def _defaults(program: Path) -> dict[str, str]:
 
 
 def _read(program: Path, *arguments: str) -> dict[str, str]:
-    """Return parameters by name from testparm: those that differ from the defaults; with `-v`, all."""
+    """Return parameters by name from testparm: the ones that differ from the defaults; with `-v`, all."""
     done = subprocess.run(
         [str(program), "-s", *arguments],
         capture_output=True,

@@ -1,6 +1,7 @@
 """One signed request to an object server that dyno starts: for its bucket, its proof, its consent, and power cuts.
 
-It has only what drivers need: path addressing, no query, a signed payload. The load is signed by the data plane.
+The module supports only the needs of drivers: path addressing, no query, a signed payload. The data plane signs the
+load.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ObjectClient:
     def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         """Return the status and the body of the answer.
 
-        Raises OSError, also for an answer that is not HTTP or ends early.
+        Raises OSError, including for an answer that is not HTTP or ends early.
         """
         from http.client import HTTPException, IncompleteRead  # noqa: PLC0415
 
@@ -49,7 +50,7 @@ class ObjectClient:
             self._connection.request(method, path, body or None, headers)
             answer = self._connection.getresponse()
             content = answer.read(MAX_ANSWER_BYTES)
-            # With a limit, `read` returns a body that ends before its Content-Length, and does not raise.
+            # With a limit, `read` returns a body that ends before its Content-Length instead of raising an error.
             if answer.length and len(content) < MAX_ANSWER_BYTES:
                 raise IncompleteRead(content, answer.length)
             return answer.status, content

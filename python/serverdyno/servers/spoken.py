@@ -1,4 +1,4 @@
-"""The TLS and HTTP/2 settings of web servers, common to all drivers and `dyno reference http`."""
+"""The TLS and HTTP/2 settings that all drivers of web servers and `dyno reference http` share."""
 
 from __future__ import annotations
 

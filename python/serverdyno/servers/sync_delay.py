@@ -2,8 +2,8 @@
 
 A seccomp filter (seccomp_unotify(2), Linux 5.5) sends only these two calls to the keeper, which lets each continue
 after the delay; the kernel then executes the call in full. The filter applies to every process and thread of the
-server, and costs every other system call five filter instructions. Concurrent calls wait concurrently. The delay is a
-minimum. Writes with O_SYNC and syncs by io_uring are not covered, because they make neither call. This module uses
+server, and costs every other system call five filter instructions. Concurrent calls wait at the same time. The delay is
+a minimum. Writes with O_SYNC and syncs by io_uring are not covered, because they make neither call. This module uses
 only the standard library, because the keeper imports it.
 """
 
@@ -111,8 +111,8 @@ def _let_go_later(listener: int, delay_s: float) -> None:
     poll.register(listener, select.POLLIN)
     while True:
         timeout_s = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
-        # The time limit of select(2) is in microseconds, that of poll(2) only in milliseconds. But only
-        # poll(2) reports that the server has ended.
+        # select(2) has a time limit in microseconds, and poll(2) only in milliseconds. But only poll(2) reports that
+        # the server has ended.
         ready = select.select([listener], [], [], timeout_s)[0]
         if ready:
             if poll.poll(0)[0][1] & select.POLLHUP:

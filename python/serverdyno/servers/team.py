@@ -41,7 +41,7 @@ OF_THE_TEAM = ("tls", "also_clear", "tls_min_version", "tls_max_version", "tls_r
 
 
 class TeamSettings(WebSettings):
-    """Settings of a team. TLS settings are those of the member that terminates TLS."""
+    """Settings of a team. The TLS settings apply to the member that terminates TLS."""
 
     front: Literal["nginx", "haproxy", "varnish", "reference"] = Field(
         default="nginx",
@@ -162,7 +162,7 @@ class Team(Members):
 
     @staticmethod
     def installed() -> Installed | None:
-        """Return whether any front and any back are installed. The run checks those of the plan."""
+        """Return whether any front and any back are installed. The run checks the ones in the plan."""
         fronts = [driver.name for driver in FRONTS.values() if driver.installed()]
         backs = [driver.name for driver in BACKS.values() if driver.installed()]
         if not fronts or not backs:
@@ -216,7 +216,7 @@ class Team(Members):
         return self._elsewhere or tuple(Behind(back.host, back.port) for back in self.back_servers)
 
     def prepare(self) -> None:
-        """Prepare the servers behind the front. The front needs their ports, so `ready` prepares it."""
+        """Prepare the servers behind the front. The front needs their ports, so `ready` prepares the front."""
         for back in self.back_servers:
             back.prepare()
 
@@ -251,7 +251,7 @@ class Team(Members):
         return back if back is not None and back.secure_port else None
 
     def _document_note(self) -> str:
-        """Return a note that names the server that answers for a document, by its Server header."""
+        """Return a note on the server that sends a document, identified by its Server header."""
         answer = self.front.asked("/wbtree/223/223_0000.gif")
         if answer["status"] != HTTPStatus.OK:
             raise ServerError(
@@ -302,7 +302,7 @@ class Team(Members):
                 return [f"Before load, each server behind the front generated the page: {named}."]
         names = ", ".join(str(back) for back in silent.values())
         raise ServerError(
-            f"{self.front.name} never forwards a request to {names}\n{self.front._own_words()}",
+            f"{self.front.name} never forwarded a request to {names}\n{self.front._own_words()}",
             hint="Check that the front's machine can reach that address and port.",
         )
 
@@ -322,7 +322,7 @@ class Team(Members):
         return self.front.url
 
     def access(self) -> Access:
-        """Return the front's access. Trust and TLS URL are those of the member that terminates TLS."""
+        """Return the front's access. The trust and the TLS URL come from the member that terminates TLS."""
         if self._tls_back is None:
             return self.front.access()
         behind = self._tls_back.access()
@@ -335,5 +335,5 @@ class Team(Members):
             stack.callback(self.front.stop)
 
     def requests_served(self) -> int | None:
-        """Return the front's own count; None if clients use a back over TLS: then no server counts all requests."""
+        """Return the front's own count; None if clients use a back over TLS, so that no server counts all requests."""
         return None if self._tls_back is not None else self.front.requests_served()

@@ -1,7 +1,7 @@
 """TLS of the web servers that dyno starts: common settings of all drivers, and certificates issued at each start.
 
 Each start has its own authority, whose key is never written to disk: only the clients of the run trust its
-certificates. The drivers configure their servers; `plan/protocols/tls.py` has the settings of clients.
+certificates. The drivers configure their servers; `plan/protocols/tls.py` defines the settings of clients.
 """
 
 from __future__ import annotations

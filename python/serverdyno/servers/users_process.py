@@ -18,7 +18,7 @@ STEADY_ATTEMPTS = 5
 
 
 class UsersProcess:
-    """The process that listens on a port, its ancestors of the same program, and all their descendants."""
+    """The process that listens on a port, its ancestors that run the same program, and all their descendants."""
 
     def __init__(self, root: psutil.Process) -> None:
         self._root = root
@@ -57,12 +57,12 @@ class UsersProcess:
         return f"process {self._root.pid}"
 
     def _steady(self, read: Callable[[list[int]], Figure]) -> Figure | None:
-        """Return what `read` returns for the processes; None once the first process has ended."""
+        """Return the result of `read` for the processes; None once the first process has ended."""
         return processes.steady(lambda: read(pids) if (pids := self.pids()) else None, STEADY_ATTEMPTS)
 
 
 def _root(process: psutil.Process) -> psutil.Process:
-    """Return the topmost ancestor of the same program: a master whose workers share its socket."""
+    """Return the topmost ancestor that runs the same program: a master whose workers share its socket."""
     with contextlib.suppress(psutil.Error):
         program, parent = process.exe(), process.parent()
         while parent is not None and parent.exe() == program:

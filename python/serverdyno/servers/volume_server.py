@@ -106,7 +106,7 @@ class VolumeServer(FileServer[DiskSettingsT]):
         self.volumes.make_root()
 
     def start(self) -> None:
-        """Start the server, then create the directories of the volumes: their file system is mounted only now."""
+        """Start the server and its keeper, which mounts the volumes' file system; then create their directories."""
         super().start()
         account = pwd.getpwnam(self.user)
         assert self.process is not None

@@ -186,7 +186,7 @@ class WebServer(LocalServer[WebSettingsT]):
         return get(port, path, trust, self.host, self.consent_token if self.is_elsewhere else None)
 
     def ready(self) -> None:
-        """Wait as `base.ServerDriver` says, and prove the dynamic page, if there is one."""
+        """Wait as specified in `base.ServerDriver`, and prove the dynamic page, if there is one."""
         super().ready()
         self.pages = []
         if self.dynamic != "off":

@@ -65,7 +65,7 @@ def hold(values: Mapping[str, int]) -> Held:
 
 
 def restore_abandoned() -> None:
-    """Restore the limits that a killed holder left changed, if any.
+    """Restore the limits that a killed holder did not restore, if any.
 
     Raises OSError if that is not allowed.
     """

@@ -1,6 +1,6 @@
-"""Checks whether a record can be a measurement. A record that can't is damaged and contributes no figure.
+"""Checks whether a record can be a measurement.
 
-The report names figures that contradict each other.
+A record that can't be one is damaged and contributes no figure. The report names figures that contradict each other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ records."""
 
 
 def check_level(record: LevelRecord, level: Level) -> None:
-    """Raise ValueError if a record can't be that of the level `level`."""
+    """Raise ValueError if a record can't belong to `level`."""
     _check_values("", record)
     for name in ("generator_threads", "rate_per_s", "response_time_hdr"):
         if getattr(record, name) in (0, b""):

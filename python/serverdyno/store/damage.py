@@ -1,6 +1,6 @@
-"""Errors on damaged files, whose content can't be what was written: the file, the problem and its place.
+"""Errors on damaged files, whose content differs from what was written: the file, the problem and its place.
 
-A file that can't be read at all (permissions, a failing disk) may be intact and is not damaged.
+A file that can't be read at all (permissions, a failing disk) may be intact, so it does not count as damaged.
 """
 
 from __future__ import annotations

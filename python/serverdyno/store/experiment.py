@@ -134,8 +134,8 @@ class Experiment:
     def discard(self) -> bool:
         """Remove an experiment that has measured nothing; return whether it is gone.
 
-        The experiment must be open for writing. If the folder has files of others, nothing is removed. A folder that
-        was not created here stays.
+        The experiment must be open for writing. If the folder contains other files, nothing is removed. A folder that
+        existed before the experiment stays.
         """
         if self.finished() or self.run_notes():
             return False
@@ -167,7 +167,7 @@ class Experiment:
         return self._files.read(PLAN, MOST_BYTES).decode(errors="replace")
 
     def extend(self, repetitions: int) -> None:
-        """Add repetitions to the plan after the existing ones. Raises ValueError for an order without rounds."""
+        """Add repetitions to the plan after the existing ones. Raises ValueError if the plan's order has no rounds."""
         plan = self.head.plan
         more = plan.repetitions + repetitions
         order = order_of(self.head.configurations, more, plan.order, self.head.seed)
@@ -249,7 +249,7 @@ class Experiment:
         return found, problems
 
     def _check(self, place: tuple[RunKey, int], name: str, record: LevelRecord) -> None:
-        """Raise DamagedError if a record can't be that of the run and level `place`."""
+        """Raise DamagedError if a record can't belong to the run and level `place`."""
         path = self.folder / name
         if (RunKey(record.run, record.configuration, record.repetition), record.level) != place:
             raise DamagedError(
@@ -424,7 +424,7 @@ class Experiment:
 
 
 def _file_name(name: str) -> str:
-    """Return a file name for a path, `%2Fetc%2Fmime.types` for `/etc/mime.types`, which never leaves the folder."""
+    """Return a file name for a path, `%2Fetc%2Fmime.types` for `/etc/mime.types`, which can't leave the folder."""
     if name in ("", ".", ".."):
         raise ValueError(f"not a file name: {name!r}")
     return quote(name, safe="")
@@ -442,7 +442,7 @@ def _remove_empty(folders: Iterable[Path]) -> None:
 
 
 class TakenError(UserError):
-    """The folder of a new experiment is used for something else."""
+    """The folder of a new experiment is already used for something else."""
 
 
 def _taken(folder: Path) -> TakenError:
@@ -459,7 +459,7 @@ def _no_experiment(folder: Path) -> UserError:
 
 
 def _all(read: tuple[Value, list[DynoError]]) -> Value:
-    """Return the value of a pair of value and problems, or raise the first problem."""
+    """Return the value in a pair of value and problems, or raise the first problem."""
     found, problems = read
     if problems:
         raise problems[0]

@@ -1,6 +1,6 @@
 """Access the files below a folder, relative to its open descriptor, and never through a link.
 
-Experiments are untrusted input. A symbolic link, a pipe or a device in the place of a file is refused, and the size
+Experiments are untrusted input. A symbolic link, a pipe or a device is refused where a file is expected, and the size
 that is read is bounded. Files are written atomically, even if the writer or the machine dies. `experiment.py` defines
 the files. The path of the folder itself is the user's, and is trusted.
 """
@@ -80,8 +80,8 @@ class Folder:
         """Return the content of a file. Raises DamagedError if it is too large, or empty without `may_be_empty`."""
         folder, leaf = _split(name)
         with self._told("read", name), self._opened(folder) as directory:
-            # Check before opening, because opening can affect a device, and again after it, because the file may have
-            # been replaced.
+            # Check before opening, because opening can affect a device. Check again afterwards, because the file may
+            # have been replaced.
             self._check_regular(os.stat(leaf, dir_fd=directory, follow_symlinks=False), "read", name)
             with open(os.open(leaf, os.O_RDONLY | _FILE, dir_fd=directory), "rb") as file:
                 self._check_regular(os.fstat(file.fileno()), "read", name)
@@ -93,7 +93,7 @@ class Folder:
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file atomically, and return once it would survive a power cut.
+        """Write a file atomically, and return once the file would survive a power cut.
 
         Missing parent folders are created. An existing file or link with the name is replaced.
         """

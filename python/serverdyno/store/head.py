@@ -41,7 +41,7 @@ MOST_CPUS = 1 << 14
 class PeakNote(Model):
     """The throughput of one configuration in a closed load, in requests/s of its window.
 
-    `ready_work_s`, `run_delay_share`: the time that clients waited for the generator, as in a record; None if unknown.
+    `ready_work_s`, `run_delay_share`: as in a record, the time that clients waited for the generator; None if unknown.
     """
 
     configuration: str
@@ -62,9 +62,9 @@ class PeakRates(Model):
 class ExperimentHead(Model):
     """All decisions on an experiment.
 
-    `scale`, `seed` and `suites` are those in force, even if the plan differs; the work of a suite with steps is already
-    scaled. `peaks`: measured before the first run to derive open rates; None if the suite gives its rates. Every field
-    is untrusted input.
+    `scale`, `seed` and `suites` are the values in use, even if the plan has others. The work of a suite with steps is
+    already scaled. `peaks`: measured before the first run to derive open rates; None if the suite gives its rates.
+    Every field is untrusted input.
     """
 
     format_version: int = FORMAT_VERSION
@@ -117,7 +117,7 @@ class ExperimentHead(Model):
                 or (level.step is not None) != self.suite_of(level).ends_when_done
             ):
                 raise ValueError(
-                    f"level {level.index} belongs to no suite, or does not end in the way of its suite"
+                    f"level {level.index} belongs to no suite, or does not end as the levels of its suite do"
                 )
         if len(self.order) * len(self.levels) > MAX_LEVELS:
             raise ValueError(f"more than {MAX_LEVELS:,} load levels in all runs together")

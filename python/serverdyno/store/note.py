@@ -15,7 +15,7 @@ Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
-    """Base class with JSON's types. Further fields are allowed."""
+    """Base class that accepts only JSON's types. Further fields are allowed."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow", defer_build=True)
 

@@ -13,7 +13,7 @@ from serverdyno.store.note import Count, Figure
 
 
 class Part(BaseModel):
-    """Base class with JSON's types."""
+    """Base class that accepts only JSON's types."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
@@ -24,8 +24,8 @@ class Cut(Part):
     `lost_files`: flushed files with a wrong flushed byte; `unreadable_files` among them can't be read.
     `kept_unflushed_files`: other files that are complete up to their last acknowledged byte.
 
-    An object server's files are objects, flushed if their PUT was acknowledged. `torn_files` among the lost ones are
-    there with other bytes or another length. `refused_puts` among the unflushed ones were answered with an error. None:
+    An object server's files are objects, flushed if their PUT was acknowledged. `torn_files` among the lost ones exist,
+    but with other bytes or another length. `refused_puts` among the unflushed ones were answered with an error. None:
     not counted.
     """
 

@@ -47,7 +47,7 @@ MOST_STALLED_S = 0.5
 Shorter stalls count as waiting for the generator.
 """
 DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync", "io_uring_fsync", "open_sync")
-"""Calls after which data are on disk, which sync_file_range(2) and msync(2) do not promise."""
+"""Calls after which data are on disk. sync_file_range(2) and msync(2) do not promise this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class LevelRecord(Counted):
 
     @property
     def failed(self) -> list[ErrorRow]:
-        """Return the rows of `errors` without those of operations in flight at the end of the window."""
+        """Return the rows of `errors`, without operations in flight at the end of the window."""
         return [row for row in self.errors if row.fault != UNANSWERED]
 
     @property

@@ -49,7 +49,7 @@ def decode(content: bytes) -> pa.Table:
 
 
 def _values_of(column: pa.ChunkedArray) -> int:
-    """Return the number of values in a column, including those in lists."""
+    """Return the number of values in a column, including values in lists."""
     if not pa.types.is_list(column.type):
         return len(column)
     return sum(len(chunk.flatten()) for chunk in column.chunks)
@@ -93,7 +93,7 @@ def _values(column: Any, hint: Any) -> list[Any]:
     if code is None or column.null_count or not len(column):
         pythonic: list[Any] = column.to_pylist()
         return pythonic
-    # This is several times as fast as `to_pylist`. `to_numpy` would be as fast, but load must not need numpy.
+    # This is several times as fast as `to_pylist`. `to_numpy` would be as fast, but load must not require numpy.
     memory: Any = memoryview(column.buffers()[1])
     numbers: list[Any] = memory.cast(code)[column.offset : column.offset + len(column)].tolist()
     return numbers

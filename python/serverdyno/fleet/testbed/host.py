@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def take_away(directory: str) -> None:
-    """Remove a directory. Repeat it if ending processes of other hosts still write to the directory."""
+    """Remove a directory. Try again if ending processes of other hosts still write to the directory."""
     import shutil  # noqa: PLC0415 (not needed before the end, and slow to import)
 
     for _ in range(REMOVALS):

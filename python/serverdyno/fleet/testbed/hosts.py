@@ -1,7 +1,7 @@
 """A host: processes of this machine with their own network, mounts, host name, process IDs and clock.
 
 A host's namespaces have no names outside. They exist as long as its first process (`host.py`), which ends with the
-tool, even if the tool is killed. So nothing is left behind, and no later run has to clean up. `network.py` has the
+tool, even if the tool is killed. So nothing is left behind, and no later run has to clean up. `network.py` defines the
 links.
 """
 

@@ -1,11 +1,11 @@
 """The network of a testbed as text for ip(8) and tc(8): addresses, switches, links and their rates.
 
-Each host has two links. `lan` goes to the switch of its subnet and carries the load, at the plan's rate. `control`
-goes to an unlimited switch of all hosts, so that load does not delay control messages. The server has an interface in
-each subnet and one address, `SERVICE`, which every host reaches through the interface in its own subnet. `hosts.py`
-has the namespaces.
+Each host has two links. `lan` goes to the switch of its subnet and carries the load, at the plan's rate. `control` goes
+to an unlimited switch of all hosts, so that load does not delay control messages. The server has an interface in each
+subnet and one address, `SERVICE`, which every host reaches through the interface in its own subnet. `hosts.py` creates
+the namespaces.
 
-Both programs accept a batch of commands, and report problems in words.
+Both programs accept a batch of commands, and report problems as text.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """All switches. The first one is that of the control links.
+    """All switches. The first one has the control links.
 
     `gateways` maps a host to the server's address in its subnet.
     """
@@ -101,7 +101,7 @@ class Network:
         return batch(lines)
 
     def queue_batch(self, host: str) -> str:
-        """Return the tc(8) batch that limits what a host sends; for the switch, what it sends to each host."""
+        """Return the tc(8) batch that limits the packets sent by a host; for the switch, the packets to each host."""
         if host == SWITCH:
             ports = (leg for switch in self.switches for leg in switch.legs)
             return batch([line for leg in ports for line in leg.queues(leg.port)])

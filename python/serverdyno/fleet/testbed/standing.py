@@ -120,7 +120,10 @@ def _no_queues(testbed: Testbed, error: DynoError) -> DynoError:
 
 @contextmanager
 def inside(network: Path) -> Iterator[None]:
-    """Move the calling thread, and what it starts, to a network namespace during the block. Raises DynoError."""
+    """Move the calling thread, and everything that it starts, to a network namespace during the block.
+
+    Raises DynoError.
+    """
     with Path(OWN_NETWORK).open("rb") as own, network.open("rb") as other:
         _enter(other.fileno())
         try:
@@ -161,7 +164,7 @@ def log_of(fleet: FleetFolder, name: str) -> Path:
 
 
 def disclosed(testbed: Testbed, network: Network) -> dict[str, dict[str, Any]]:
-    """Return the facts of the network to disclose: those of the server and of each subnet. None: no limit."""
+    """Return the facts about the network to disclose, for the server and each subnet. None: no limit."""
     return {
         "server": {"address": SERVICE, "queue_of_each_link_ms": QUEUE_MS},
         **{

@@ -1,4 +1,4 @@
-// Experiments in a table; the ticked ones in two charts and a table of their load levels.
+// A table of experiments; for the selected ones, two charts and a table of their load levels.
 "use strict";
 
 const FIRST_TICKED = 4;
@@ -95,7 +95,7 @@ function compare() {
     ),
   );
   const left = chosen.length - alike.length;
-  if (left) place("state").textContent = `${left} of the ticked experiments not drawn: another unit or load axis than the first one`;
+  if (left) place("state").textContent = `${left} selected experiments not drawn: their unit or load axis differs from that of the first`;
 }
 
 async function start() {

@@ -1,4 +1,4 @@
-// The page of a run: it listens to server-sent events and draws what they say.
+// The page of a run: it receives server-sent events and draws their figures.
 "use strict";
 
 const MOST_ROWS = 200;
@@ -117,7 +117,7 @@ function ended(report) {
   place("now").replaceChildren();
   place("state").textContent = report
     ? `The run has ended. Report: ${report}`
-    : "The run has ended, and wrote no report here.";
+    : "The run has ended without a report here.";
 }
 
 const events = new EventSource("events");
@@ -125,5 +125,5 @@ events.addEventListener("about", (event) => begin(JSON.parse(event.data)));
 events.addEventListener("new", (event) => take(JSON.parse(event.data)));
 events.addEventListener("now", (event) => events.readyState !== EventSource.CLOSED && show(JSON.parse(event.data)));
 events.onerror = () => {
-  if (events.readyState !== EventSource.CLOSED) place("state").textContent = "No answer: the run has ended or was killed. dyno resume goes on.";
+  if (events.readyState !== EventSource.CLOSED) place("state").textContent = "No answer: the run has ended or was killed. To continue it: dyno resume.";
 };

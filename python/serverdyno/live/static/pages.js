@@ -1,4 +1,4 @@
-// What both pages use: numbers in words, tables from text alone, and a chart with one line a configuration.
+// Common parts of both pages: formatted numbers, tables of plain text, and a chart with one line per configuration.
 "use strict";
 
 const SERIES = 6;
@@ -36,7 +36,7 @@ function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// `curves`: [{name, points: [{x, y, low?, high?}]}]. One x for all, as the chart library wants it.
+// `curves`: [{name, points: [{x, y, low?, high?}]}]. All curves share one list of x, as the chart library requires.
 function aligned(curves) {
   const xs = [...new Set(curves.flatMap((curve) => curve.points.map((point) => point.x)))].sort((a, b) => a - b);
   const ys = curves.map((curve) => {

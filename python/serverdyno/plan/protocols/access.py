@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Addressing = Literal["path", "virtual"]
-"""Where requests name the bucket: at the beginning of the path, or in front of the host."""
+"""Place of the bucket in requests: at the beginning of the path, or in front of the host."""
 AccessKey = tuple[str, str, str | None]
 """Access key ID, secret access key and session token of an object server."""
 US_EAST_1 = "us-east-1"
 """Default region of object servers."""
 SYSTEM, ANYBODY = "system", "anybody"
-"""Certificates that TLS clients trust: those that the system's authorities signed, or any."""
+"""Certificates that TLS clients trust: certificates signed by the system's authorities, or any certificate."""
 
 
 def authorities(pem: str) -> dict[str, str]:
@@ -24,8 +24,8 @@ def authorities(pem: str) -> dict[str, str]:
 class Access:
     """The data that the generator needs to reach a running server.
 
-    `network_namespace` is the file of the namespace to enter before connecting; None: its own. `trust` says which
-    certificates clients accept over TLS: `SYSTEM`, `ANYBODY` or `authorities(...)`.
+    `network_namespace` is the file of the namespace to enter before connecting; None: the generator's own namespace.
+    `trust` says which certificates clients accept over TLS: `SYSTEM`, `ANYBODY` or `authorities(...)`.
     """
 
     url: str

@@ -17,7 +17,7 @@ from serverdyno.plan.protocols.work import Work
 
 
 class Protocol(HasSettings[SettingsT]):
-    """A protocol between clients and a server. `registry.py` has one instance of each."""
+    """A protocol between clients and a server. `registry.py` contains one instance of each."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -27,10 +27,10 @@ class Protocol(HasSettings[SettingsT]):
     has_host: ClassVar[bool] = True
     """Whether the protocol's URLs name a host; otherwise they name a directory of this machine."""
     no_parameters: ClassVar[str | None] = None
-    """What a URL uses instead of parameters after `?`; None: URLs may have parameters."""
+    """Where to put settings if a URL can't have parameters (after `?`); None if it can."""
     work: ClassVar[Work[Any]]
     has_sessions: ClassVar[bool] = False
-    """Whether each client negotiates a session with the server: see `Session` in a run's note."""
+    """Whether each client negotiates a session with the server; `Session` in a run's note records it."""
     clients_directory: ClassVar[str | None] = None
     """Prefix of the directories in which clients keep their files on a server; None if they keep none."""
     has_access_keys: ClassVar[bool] = False
@@ -51,7 +51,7 @@ class Protocol(HasSettings[SettingsT]):
         return access
 
     def client_section(self, settings: SettingsT) -> dict[str, Any]:
-        """Return how a client uses the protocol, for the section `client` of a level's document."""
+        """Return the client's use of the protocol, for the section `client` of a level's document."""
         del settings
         return {}
 
@@ -75,7 +75,7 @@ class Protocol(HasSettings[SettingsT]):
         return None
 
     def session_note(self, dialect: str) -> str:
-        """Return the end of the sentence on the negotiated session: the properties that are not negotiated."""
+        """Return the properties of a session that are not negotiated, as the end of the sentence on the session."""
         del dialect
         return ""
 

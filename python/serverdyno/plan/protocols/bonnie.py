@@ -24,9 +24,9 @@ MOST_SESSIONS = 1024
 
 
 class BonnieSettings(Model):
-    """The settings of Bonnie. All defaults except the size are those of the program of 1996.
+    """The settings of Bonnie. All defaults except the size are the defaults of the program of 1996.
 
-    The suite's `clients` is the number of concurrent Bonnies.
+    The suite's `clients` is the number of concurrent Bonnie clients.
     """
 
     size_mib: Annotated[int, Option(("-s", "--size-mib"))] = Field(
@@ -61,7 +61,7 @@ class BonnieSettings(Model):
         return iter(())
 
     def planned(self, clients: int) -> tuple[PlannedStep, ...]:
-        """Return the phases for this number of concurrent Bonnies."""
+        """Return the phases for this number of concurrent Bonnie clients."""
         return tuple(
             PlannedStep(name, clients=clients * (self.seekers if name == "seeks" else 1)) for name in PHASES
         )

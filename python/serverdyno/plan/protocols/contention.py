@@ -17,7 +17,7 @@ CONTENTION: Final = "contention"
 
 
 class ContentionSettings(Model):
-    """The files that all clients share, and how often clients write."""
+    """The files that all clients share, and the share of writes."""
 
     files: int = Field(default=1, ge=1, le=1024, description="Number of files that all clients share.")
     blocks: int = Field(

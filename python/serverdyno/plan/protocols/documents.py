@@ -35,7 +35,7 @@ Carrier = Literal["any", "cgi", "fastcgi", "in-process"]
 CARRIED: dict[str, tuple[str, ...]] = {"in-process": ("in-process", "native")}
 """Values of a server's setting `dynamic` that satisfy a suite's `carrier`.
 
-Any other carrier requires the setting to have the carrier's name.
+For any other carrier, the setting must have the carrier's name.
 """
 
 
@@ -43,7 +43,7 @@ SHARES = ("dynamic_share", "secure_share", "dynamic_share_of_secure", "carrier")
 
 
 class DocumentsSettings(SectionModel):
-    """The requests of clients. `paths` has `/path` or `/path weight`; empty: the path of the server's URL."""
+    """The requests of clients. `paths` contains `/path` or `/path weight`; empty: the path of the server's URL."""
 
     paths: list[str] = Field(
         default=[],
@@ -111,7 +111,7 @@ class DocumentsSettings(SectionModel):
         return paths
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters that shape the load: those that are set, or that the workload must state."""
+        """Return the parameters that shape the load: the ones that are set, and the ones that the workload requires."""
         paths = {"paths": self.paths} if self.paths else {}
         shares = {name: getattr(self, name) for name in SHARES}
         made = {"steps": sections(self.steps)} if self.steps else {}
@@ -183,7 +183,7 @@ class Documents(Work[DocumentsSettings]):
         return 1 if workload == "url" else TREE_REQUESTS
 
     def paths_of_check(self, settings: DocumentsSettings) -> Mapping[str, DocumentsSettings]:
-        """Return the settings for each of several paths alone, because a check of one request reaches only one."""
+        """Return the settings with each of several paths alone, because one request reaches only one path."""
         if len(settings.paths) < 2:
             return {}
         paths = [path for path, weight in weighted(settings.paths) if weight][:MOST_PATHS_CHECKED]

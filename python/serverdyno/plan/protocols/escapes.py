@@ -1,4 +1,4 @@
-"""Percent-encode what a request line can't contain (RFC 3986, 2.1), in one way for all paths and URLs."""
+"""Percent-encode characters that a request line can't contain (RFC 3986, 2.1), for all paths and URLs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GRAPHIC = "".join(map(chr, range(0x21, 0x7F)))
 def escaped(text: str) -> str:
     """Return `text` with its letters outside ASCII as browsers send them: in UTF-8, each byte as %XX.
 
-    Existing escapes stay unchanged. So do blanks and control characters, which are usually mistakes.
+    Existing escapes stay unchanged, and so do blanks and control characters, which are usually mistakes.
     """
     return re.sub(
         r"[^\x00-\x7f]", lambda found: quote(found[0]) if found[0].isprintable() else found[0], text

@@ -43,15 +43,15 @@ IN_ROOT = "The user needs the right to create, write and delete files in the roo
 class FilesSettings(SectionModel):
     """How a client uses files: its cache, its workspace and its pace.
 
-    `cache` is what the client requests from the server so that it may cache; with "none", all reads and writes go to
-    the server. `redirector` "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and
-    `dormant_s` are the number of closed files that are kept open and for how long (Windows' DormantFileLimit and
+    `cache` is the right to cache that the client requests from the server; with "none", all reads and writes go to the
+    server. `redirector` "xp" queries paths before deletes and renames, as Windows XP did. `dormant_files` is the number
+    of closed files that are kept open, and `dormant_s` the time for which they are (Windows' DormantFileLimit and
     ScavengerTimeLimit). With `directory_leases` the client also asks for leases of directories (SMB 3), and caches
     listings and look-ups. `operations_per_client_s` limits the pace of each client. The workload "loadfile" replays
-    `load_file`. Its `load_file_sha256` is noted when an experiment begins, so that no other file is replayed or
-    compared in its place. With `save_workspace` the files stay from level to level; they are removed after the last
-    one in any case. `streams`, `metadata`, `contention` and `failover` have the settings of the workload of that
-    name, which uses none of the disk mix's.
+    `load_file`. Its digest, `load_file_sha256`, is noted when an experiment begins, so that no other file is replayed
+    or compared instead. With `save_workspace` the files stay from level to level; they are removed after the last one
+    in any case. `streams`, `metadata`, `contention` and `failover` are the settings of the workload of that name, which
+    uses no setting of the disk mix.
     """
 
     cache: Literal["none", "oplocks", "leases"] = Field(
@@ -217,7 +217,7 @@ class Files(Work[FilesSettings]):
         return workload in (STREAMS, METADATA)
 
     def cut(self, settings: FilesSettings) -> Cut | None:
-        """Return the outage of failover."""
+        """Return the outage of the workload failover; None for other workloads."""
         return None if settings.failover is None else settings.failover.cut_off
 
     def planned_steps(self, settings: FilesSettings, clients: int) -> Sequence[PlannedStep]:

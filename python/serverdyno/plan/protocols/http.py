@@ -40,7 +40,7 @@ class HttpSettings(SectionModel):
     """How a client uses HTTP. `request` None: plain GETs.
 
     With `tls`, clients use TLS with these settings, and every server must speak it. Without `tls`, they use TLS with
-    its defaults if a server speaks it. If only a part of the work is over TLS, `tls` applies to that part.
+    its defaults if a server speaks it. If only a part of the requests uses TLS, `tls` applies to that part.
     """
 
     version: Annotated[Literal["1.0", "1.1", "2"], Option(("--http",))] = Field(
@@ -117,7 +117,7 @@ class HttpSettings(SectionModel):
 
 
 class WebLook:
-    """A check that only connects. The check before load makes requests exactly as the load does."""
+    """A check that only connects. The check before load sends requests exactly as the load does."""
 
     has_shares = False
     port: int | None = 80
@@ -163,7 +163,7 @@ class Http(Protocol[HttpSettings]):
         return replace(access, identity=settings.tls.identity())
 
     def client_section(self, settings: HttpSettings) -> dict[str, Any]:
-        """Return all settings, with what requests need from files and the environment. Raises UserError."""
+        """Return all settings, with the contents of the files and variables that requests need. Raises UserError."""
         return {
             **settings.model_dump(exclude={"proxy_protocol"}),
             "streams": settings.streams or STREAMS,
@@ -180,7 +180,7 @@ class Http(Protocol[HttpSettings]):
         url: str | None,
         server_settings: Mapping[str, Any],
     ) -> str | None:
-        """Return a contradiction between settings, or which of the suite's TLS and HTTP/2 the server lacks."""
+        """Return a contradiction between settings, or that the server lacks TLS or HTTP/2, which the suite uses."""
         wrong = contradiction(settings, work_settings)
         return wrong or self._server_lacks(settings, work_settings, url, server_settings)
 
@@ -208,7 +208,7 @@ class Http(Protocol[HttpSettings]):
         return 'the suite uses TLS: give the server settings = { tls = "ecdsa-p256" }'
 
     def described(self, settings: HttpSettings, timeout: str) -> str:
-        """Describe version, connections and buffer."""
+        """Describe the version, the connections and the receive buffer."""
         if settings.version == "2":
             streams = wording.plural(settings.streams or STREAMS, "thread")
             connection = f"connections that {streams} of a client share"

@@ -59,7 +59,7 @@ def _variable(name: str, what: str, wanted: str) -> str:
 
 
 def _slip(secret: str, scheme: str) -> tuple[str, str | None] | None:
-    """Return the problem with a secret, without quoting it, and the text to export instead; None if none."""
+    """Return the problem with a secret, without quoting it, and the text to export instead; None if there is none."""
     if not secret:
         return "is empty", None
     if not secret.isprintable():

@@ -26,7 +26,7 @@ MOST_QUOTED, MOST_PROBLEM = 40, 200
 def noted(settings: FilesSettings) -> FilesSettings:
     """Return the settings with the load file's absolute path and SHA-256, if there is one.
 
-    Raises UserError, also if the file can't be replayed.
+    Raises UserError, including for a file that can't be replayed.
     """
     if settings.load_file is None:
         return settings
@@ -39,7 +39,7 @@ def noted(settings: FilesSettings) -> FilesSettings:
 def read(settings: FilesSettings) -> _native.LoadFile | None:
     """Return the parsed load file; None: the workload replays none.
 
-    Raises UserError, also if the file changed after its digest was noted.
+    Raises UserError, including for a file that changed after its digest was noted.
     """
     content = _content(settings)
     try:
@@ -53,7 +53,7 @@ def read(settings: FilesSettings) -> _native.LoadFile | None:
 def packed(settings: FilesSettings) -> str | None:
     """Return the load file as text for another process or machine, which does not have the file.
 
-    Raises UserError, also if the file changed after its digest was noted.
+    Raises UserError, including for a file that changed after its digest was noted.
     """
     content = _content(settings)
     return None if content is None else base64.b64encode(zlib.compress(content)).decode()

@@ -1,4 +1,4 @@
-"""Check that a user's server answers, before and after its load, and record what the answer says.
+"""Check that a user's server answers, before and after its load, and record the facts in the answer.
 
 Each request goes to the address of a target that has consented. Each protocol's module has its own way to ask.
 """
@@ -12,11 +12,11 @@ from serverdyno import _native
 from serverdyno.errors import gone, no_answer
 
 LOOK_S = 10.0
-"""The least time limit of an answer. A longer timeout of the load applies, too: a disk may have to wake up."""
+"""Shortest time limit of an answer. A longer timeout of the load extends it, because a disk may have to wake up."""
 
 
 def look_s(timeout_s: float) -> float:
-    """Return the time limit of an answer before a load with this timeout, in seconds."""
+    """Return the time limit of an answer to a check, for a load with this timeout, in seconds."""
     return max(LOOK_S, timeout_s)
 
 
@@ -25,15 +25,15 @@ class Look(Protocol):
 
     has_shares: bool
     port: int | None
-    """Default port of the protocol, for URLs without a port; None if nothing listens."""
+    """Default port of the protocol, for URLs without a port; None if the protocol has no port."""
     directory: Path | None
-    """The directory of this machine that is checked; None if it is a server."""
+    """The directory of this machine to check; None if a server is checked."""
 
     def ask(self, target: Any) -> None:
         """Ask once. Raises AnswerError."""
 
     def version(self) -> str | None:
-        """Return the server version; None if the answer states none or there is no answer yet."""
+        """Return the version of the server; None if the answer contains none, or if there is no answer yet."""
 
     def notes(self) -> list[str]:
         """Return further facts from the answer."""
@@ -48,7 +48,7 @@ def first(look: Look, title: str, url: str, target: Any) -> None:
 
 
 def again(look: Look, title: str, url: str, target: Any) -> None:
-    """Ask again. Raises ServerError if nothing accepts connections any more, but not if the server is slow."""
+    """Ask again. Raises ServerError if the server no longer accepts connections, but not if it is slow."""
     try:
         look.ask(target)
     except _native.AnswerError as error:

@@ -1,7 +1,7 @@
 """Metadata: clients create, stat, read and remove small files. A workload of `files.py`.
 
-The phases are those of mdtest. In the scenario step `metadata` (`scenario.py`), clients also wait for each other
-between phases.
+The phases are mdtest's. In the scenario step `metadata` (`scenario.py`), clients also wait for each other between
+phases.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ METADATA: Final = "metadata"
 
 
 class MetadataSettings(Model):
-    """What each client does. One operation is all work on one file."""
+    """The work of each client. One operation comprises all work on one file."""
 
     files: int = Field(
         default=20,
@@ -40,7 +40,7 @@ class MetadataSettings(Model):
         ge=0,
         le=1000,
         description=(
-            "Number of look-ups per pass. In each, a client lists the directory, asks for a missing name, "
+            "Number of look-ups per pass. In each, a client lists the directory, looks up a missing name, "
             "and gets the attributes of each of its files. 0: a client only gets the attributes, once."
         ),
     )
@@ -57,14 +57,14 @@ class MetadataSettings(Model):
         where = "the directory of all clients of a share" if self.shared else "its own directory"
         size = f"of {self.file_bytes:,} bytes" if self.file_bytes else "without content"
         looks = (
-            "asks for the attributes of each, "
+            "gets the attributes of each, "
             if self.looks == 0
-            else f"queries the directory {self.looks:,} times (lists it, asks for a missing name, and gets "
+            else f"queries the directory {self.looks:,} times (lists it, looks up a missing name, and gets "
             "the attributes of each of its files), "
         )
         return (
             f"Each client creates {self.files:,} files {size} in {where}, {looks}reads each "
-            "and removes each, again and again. An operation handles a whole file: create opens, writes and "
+            "and removes each, repeatedly. An operation handles a whole file: create opens, writes and "
             "closes it; read opens, reads and closes it. Clients begin together but, unlike in mdtest, do "
             "not wait for each other between phases. Each client uses its own files."
         )

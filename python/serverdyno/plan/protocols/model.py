@@ -77,7 +77,7 @@ class SettingsModel(Model):
 
 
 class SectionModel(SettingsModel):
-    """The settings of a protocol or a kind of work: a table of its own in a suite's file."""
+    """The settings of a protocol or a kind of work: a separate table in a suite's file."""
 
     def parameters(self) -> dict[str, Any]:
         """Return the settings that shape the load, by key."""
@@ -92,7 +92,7 @@ SettingsT = TypeVar("SettingsT", bound=SectionModel)
 
 
 class HasSettings(Generic[SettingsT]):
-    """A protocol or a kind of work, as seen by a suite's file."""
+    """The part of a protocol or a kind of work that a suite's file depends on."""
 
     section: ClassVar[str | None] = None
     """Key of the table in a suite's file; None if there are no settings."""

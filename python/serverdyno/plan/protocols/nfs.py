@@ -79,7 +79,7 @@ class ExportLook:
         target.look(0)
 
     def version(self) -> str | None:
-        """Return the protocol's version, because NFS has no version of the program.
+        """Return the version of the protocol, because NFS does not report the version of the server's program.
 
         The version in use is recorded with the sessions.
         """

@@ -22,7 +22,7 @@ MOST_BYTES = 5 << 40
 MOST_PUT_BYTES = 5 << 30
 """Largest object that S3 accepts in a single PUT."""
 RECEIVE_BUFFER_BYTES = 256 * 1024
-"""One buffer per engine thread. With 64 KiB, a GET of 10 MiB needs more CPU time."""
+"""Size of the receive buffer, of which each engine thread has one. With 64 KiB, a GET of 10 MiB needs more CPU time."""
 MOST_PARTS = 10_000
 """Most parts of a multipart upload in S3."""
 Operation = Literal["get", "put", "head", "delete", "list", "copy", "get_range", "delete_many"]
@@ -137,10 +137,12 @@ class ObjectsSettings(SectionModel):
         if 0 < self.part_bytes < min(LEAST_PART_BYTES, self.size.most_bytes):
             raise ValueError(f"part_bytes must be at least {LEAST_PART_BYTES:,}, the smallest part in S3")
         if self.part_bytes and self.size.most_bytes > MOST_PARTS * self.part_bytes:
-            raise ValueError(f"part_bytes gives an upload more than {MOST_PARTS:,} parts, the most in S3")
+            raise ValueError(
+                f"part_bytes would split an upload into more than {MOST_PARTS:,} parts, the most in S3"
+            )
         if not self.part_bytes and self.size.most_bytes > MOST_PUT_BYTES:
             raise ValueError(
-                f"objects above {MOST_PUT_BYTES:,} bytes need part_bytes: S3 puts no larger ones at once"
+                f"objects above {MOST_PUT_BYTES:,} bytes need part_bytes: S3 accepts no larger object in one PUT"
             )
         return self
 
@@ -195,7 +197,10 @@ def mb_moved_per_s(record: LevelCounts) -> float:
 
 
 class Objects(Work[ObjectsSettings]):
-    """Operations on the objects of a bucket. A multipart upload is one operation, and so is a list of all pages."""
+    """Operations on the objects of a bucket.
+
+    A multipart upload is one operation, and so is a listing with all its pages.
+    """
 
     name = "objects"
     workloads: ClassVar[Mapping[str, str]] = {

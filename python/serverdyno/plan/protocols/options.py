@@ -151,7 +151,7 @@ def _refusal(found: ErrorDetails) -> str:
 
 
 def in_words(message: str, fields: Mapping[str, FieldInfo]) -> str:
-    """Return a message with the names of fields replaced by those of their options."""
+    """Return a message with the names of fields replaced by the names of their options."""
     for name, field in fields.items():
         if "_" in name:
             message = message.replace(name, main_name(name, field))

@@ -43,7 +43,7 @@ def has_host(scheme: str) -> bool:
 
 
 def normal_url(url: str) -> str:
-    """Return a URL as requests and records have it. Text that is not a URL is returned unchanged.
+    """Return a URL in the form used in requests and records. Text that is not a URL is returned unchanged.
 
     The scheme is in lower case, an empty port is removed, and a path precedes the query (RFC 3986, 6.2.3). In paths
     of files, repeated slashes are merged. In paths of documents and in prefixes of keys they stay, because a server may

@@ -35,8 +35,8 @@ class S3Settings(SectionModel):
 
     payload: Annotated[Payload, Option()] = Field(
         default="unsigned",
-        description="Signature of an object's content. unsigned: only the head is signed. signed: the SHA-256 of the "
-        "content, too. chunked: aws-chunked, with the checksum behind the content.",
+        description="Signature of an object's content. unsigned: only the head is signed. signed: the head and the "
+        "content's SHA-256 are signed. chunked: aws-chunked, with the checksum after the content.",
     )
     checksum: Annotated[Checksum, Option()] = Field(
         default="crc32",
@@ -64,7 +64,7 @@ class BucketLook:
         target.look(0)
 
     def version(self) -> str | None:
-        """Return None, because S3 has no version of the program."""
+        """Return None, because S3 does not report the version of the server's program."""
         return None
 
     def notes(self) -> list[str]:
@@ -122,7 +122,7 @@ class S3Protocol(Protocol[S3Settings]):
     def remove_command(self, access: Access, share: str, directory: str) -> str:
         """Return commands of the AWS CLI that remove the objects of a prefix, and its unfinished multipart uploads.
 
-        A prefix that ends with `*` stands for each prefix that begins so.
+        A prefix that ends with `*` stands for each prefix that begins with the text before it.
         """
         aws = f"aws --endpoint-url {shlex.quote(endpoint_of(access.url))}"
         prefix = directory.removesuffix("*")
@@ -150,7 +150,7 @@ def bucket_of(url: str) -> str:
 
 
 def endpoint_of(url: str) -> str:
-    """Return the URL of the server as the AWS CLI wants it."""
+    """Return the URL of the server in the form that the AWS CLI expects."""
     parts = urlsplit(url)
     return f"{'https' if parts.scheme == TLS else 'http'}://{parts.netloc}"
 

@@ -180,7 +180,7 @@ class Metadata(_Step):
 
 
 class Streams(_Step):
-    """Clients that write one file each, and clients that read one file each, without a client cache."""
+    """Some clients write one file each, and others read one file each, without a client cache."""
 
     do: Literal["streams"] = Field(description="What is done.")
     writers: int = Field(default=0, ge=0, le=256, description="Clients that write.")
@@ -213,7 +213,7 @@ class Scenario(Model):
 
     @property
     def workspace_bytes(self) -> int:
-        """The total size of all files that the steps create, as if none were removed."""
+        """The total size of all files that the steps create, including files that later steps remove."""
         return sum(_written_bytes(self, step) for step in self.steps)
 
     def made_entries(self) -> int:
@@ -221,9 +221,9 @@ class Scenario(Model):
         return sum(_made_entries(self, step) for step in self.steps)
 
     def planned(self, _clients: int) -> tuple[PlannedStep, ...]:
-        """Return each pass of each step. Of several passes, the first is cold and the others are warm.
+        """Return each pass of each step.
 
-        Steps of several clients have phases.
+        If a step has several passes, the first is cold and the others are warm. Steps of several clients have phases.
         """
         return tuple(
             PlannedStep(label(step), state, step.figure, clients)
@@ -254,7 +254,7 @@ class Scenario(Model):
         there: set[str] = set()
         for place, step in enumerate(self.steps):
             if step.warm and not isinstance(step, CAN_BE_REPEATED):
-                yield ("steps", place, "warm"), "the same thing can't be created or removed twice"
+                yield ("steps", place, "warm"), "a step that creates or removes something can't be repeated"
             if isinstance(step, OfClients):
                 yield from _problems_of_clients(step, place)
                 continue
@@ -303,7 +303,7 @@ def states(step: Step) -> list[tuple[str, int]]:
 
 
 def label(step: Step) -> str:
-    """Return the name of a step: the one that it sets, or that of the command that it re-creates."""
+    """Return the name of a step: the name that it sets, or the command that it re-creates."""
     match step:
         case List():
             words = ["ls", "-l" if step.long else "", "" if step.pattern == "*" else step.pattern]

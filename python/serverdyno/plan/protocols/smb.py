@@ -90,7 +90,7 @@ class FileLook:
         self._offer = self._offer or offer
 
     def version(self) -> str | None:
-        """Return the dialect, because SMB has no version of the program."""
+        """Return the dialect, because SMB does not report the version of the server's program."""
         return f"SMB {self._offer['dialect']}" if self._offer else None
 
     def notes(self) -> list[str]:

@@ -56,7 +56,7 @@ class Take(Model):
 class Step(Model):
     """A step: one request.
 
-    `path`, values of `headers` and `body` may contain `${name}`, a value that an earlier step took.
+    `path`, values of `headers` and `body` may contain `${name}`, a value that an earlier step extracted.
     """
 
     name: str = Field(description="Name of the step in reports.")

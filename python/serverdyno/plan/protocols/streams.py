@@ -19,7 +19,7 @@ MOST_BLOCKS = 2**24
 
 
 class StreamsSettings(Model):
-    """What each client reads or writes.
+    """The files of each client, and how it reads or writes them.
 
     The suite's `threads` is the number of blocks that a client transfers concurrently.
     """

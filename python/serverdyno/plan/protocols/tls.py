@@ -66,7 +66,10 @@ class ClientCertificate(Model):
 
 
 class TlsSettings(ClientCertificate):
-    """What a client offers. `resumption` is the share of connections that offer to resume an earlier session."""
+    """The offer of a client in a handshake.
+
+    `resumption` is the share of connections that offer to resume an earlier session.
+    """
 
     min_version: Annotated[TlsVersion, Option(("--tls-min",))] = Field(
         default="1.2", description="The oldest version of TLS that a client offers."
@@ -96,7 +99,7 @@ class TlsSettings(ClientCertificate):
         return self
 
     def described(self) -> str:
-        """Describe what clients offer, for the methodology."""
+        """Describe the clients' offer, for the methodology."""
         versions = (
             self.max_version
             if self.min_version == self.max_version

@@ -1,7 +1,7 @@
 """The contract of a kind of work: what a suite's clients do, independent of the protocol.
 
-The contract covers the workloads, their common settings, and the terms and figures of a report. `documents.py` and
-`files.py` have the instances. A protocol (`base.py`) says how an operation reaches the server.
+The contract covers the workloads, their common settings, and the terms and figures of a report. `documents.py`,
+`files.py` and `objects.py` contain the instances. A protocol (`base.py`) says how an operation reaches the server.
 """
 
 from __future__ import annotations
@@ -106,9 +106,10 @@ def stayed(client: ClientCounts, record: LevelCounts) -> bool:
 class Terms:
     """The terms and units of a kind of work.
 
-    `unit` is that of throughput, `second_unit` that of the figure next to it. `column` and `second_column` are their
-    column names, `written` and `second_written` format a figure as text, and `throughput` and `second` compute it
-    from a record. `operation` names what is counted, and `classes` what a class of operations is named after.
+    `unit` is the unit of throughput, `second_unit` the unit of the figure next to it. `column` and `second_column` are
+    the column names of the two, `written` and `second_written` format a figure as text, and `throughput` and `second`
+    compute it from a record. `operation` is the name of a counted operation. `classes` says what a class of operations
+    is named after.
     """
 
     unit: str
@@ -121,8 +122,10 @@ class Terms:
     second_written: Callable[[float | None], str]
     second: Callable[[LevelCounts], float]
     below_cache: bool
-    """Whether clients are workstations: they log on, count only if they stay to the end, and have a cache. The traffic
-    below the cache is then a separate figure."""
+    """Whether clients are workstations, which log on, have a cache, and count only if they stay to the end.
+
+    The traffic below the cache is then a separate figure.
+    """
     operation: str
     classes: str
     throughput_meaning: str
@@ -154,7 +157,7 @@ class Terms:
 
 
 class Work(HasSettings[SettingsT]):
-    """A kind of work. `registry.py` has one instance of each."""
+    """A kind of work. `registry.py` contains one instance of each."""
 
     name: ClassVar[str]
     workloads: ClassVar[Mapping[str, str]]
@@ -244,7 +247,7 @@ class Work(HasSettings[SettingsT]):
         return None
 
     def workload_section(self, workload: str, settings: SettingsT) -> dict[str, Any]:
-        """Return the section `workload` of a level's document: what clients do."""
+        """Return the section `workload` of a level's document: the actions of clients."""
         del settings
         return {"name": workload}
 
@@ -302,5 +305,5 @@ class Work(HasSettings[SettingsT]):
         return ()
 
     def verification(self, checked: str) -> str:
-        """Return what is checked in an answer, as a sentence. `checked` is the share of contents checked, as text."""
+        """Return the checks of an answer, as a sentence. `checked` is the share of contents checked, as text."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """The shipped suites, one TOML file each.
 
-Each suite of `WITH_LOADS` also exists under the loads of other suites: `webbench-4.1-dynamic-cgi-120` has its requests
-and the clients and threads of `webbench-4.1-static-120`.
+Each suite of `WITH_LOADS` also exists with the loads of other suites: `webbench-4.1-dynamic-cgi-120` combines its
+requests with the clients and threads of `webbench-4.1-static-120`.
 
 The suites re-create published parameters; they are not the original programs. Unpublished details of an original are
 missing. Each file says how well every parameter is known.
@@ -57,7 +57,7 @@ def _under_load(suite: Suite, like: Suite, name: str, words: str) -> Suite:
     known = {key: like.certainty[key] for key in _OF_THE_LOAD if key in like.certainty}
     if like.threads > 1:
         known |= {
-            key: "choice: published for static content alone"
+            key: "choice: published only for static content"
             for key in ("threads", "threads_from")
             if key in known
         }

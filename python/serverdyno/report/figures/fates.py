@@ -53,7 +53,8 @@ def _waited(record: LevelRecord) -> bool:
 def drifting(records: Sequence[LevelRecord], passes_a_client: float | None) -> dict[int, float]:
     """Return, for each repetition that was not steady, the second half of the window / the first - 1.
 
-    The result is empty if clients made less than one pass of the workload: the halves of a pass are different work.
+    The result is empty if clients made less than one pass of the workload, because the halves of a pass are different
+    work.
     """
     if passes_a_client is not None and passes_a_client < 1:
         return {}
@@ -106,7 +107,7 @@ def first_error(records: Sequence[LevelRecord]) -> str:
 
 
 def failed_share(records: Sequence[LevelRecord]) -> float:
-    """Return the failed share of the windows' operations; 1 if all clients left after errors, so that none ended."""
+    """Return the failed share of the windows' operations; 1 if no operation ended, because all clients had left."""
     failed = sum(row.in_window for record in records for row in record.errors)
     ended = failed + sum(record.operations for record in records)
     return failed / ended if ended else float(any(record.failures for record in records))

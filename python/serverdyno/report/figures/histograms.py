@@ -15,7 +15,7 @@ from serverdyno.analysis.trust import percentile_is_known
 QUANTILES = (0.5, 0.95, 0.99, 0.999)
 MEDIAN = 0.5
 QUANTILE_NAMES = ("p50", "p95", "p99", "p99.9")
-"""Names for people; columns and keys are called as in `units.percentile_name`."""
+"""Names of percentiles for people. `units.percentile_name` gives the names of columns and keys."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,10 @@ def own_share(record: LevelRecord, run_delay: float | None) -> float | None:
 
 
 def unaccounted(record: LevelRecord) -> int:
-    """Return the requests that were due but not done, failed, dropped or overdue. Anything above 0 is a bug of ours."""
+    """Return the number of due requests that no count contains: successes, failures, dropped or overdue requests.
+
+    Any number above 0 is a bug of ours.
+    """
     if record.arrivals is None:
         return 0
     ends = (

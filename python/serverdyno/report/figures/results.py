@@ -164,7 +164,7 @@ class LevelFigures:
     def own_queue_ms(self) -> float | None:
         """Return the response time, in ms, that the generator alone causes if every connection waits its turn.
 
-        However fast the server is, a saturated generator in a closed loop can't have a shorter response time than
+        Even with an infinitely fast server, a saturated generator in a closed loop has a response time of at least
         connections x CPU time per request / threads (Little's law).
         """
         if self.cost.generator_cpu_us is None:
@@ -210,7 +210,7 @@ class ConfigurationResult:
         return self.throughput.peak.mean if self.throughput else 0.0
 
     def limits_of(self, level: LevelFigures) -> tuple[trust.Limit, ...]:
-        """Return what limited a level, as far as known. The next level shows whether more clients help."""
+        """Return the resource that limited a level, as far as known. The next level shows whether more clients help."""
         if level.is_failing:
             return (trust.Limit.FAILURES,)
         if level.open is not None and level.open.kept_up:
@@ -233,7 +233,7 @@ class ConfigurationResult:
         return found
 
     def connections_needed(self, level: LevelFigures) -> int | None:
-        """Return the connections that the offered rate needs if too few were the limit; None: they were not."""
+        """Return the number of connections that the offered rate needs; None if the connections were not the limit."""
         found = level.open
         if found is None or found.kept_up or level.is_failing or found.service_ms is None:
             return None
@@ -264,9 +264,9 @@ class ConfigurationResult:
 class Results:
     """All configurations in plan order, the records used, and the records left out with the reason.
 
-    `source`: what the figures were computed from. `promises`: flushes and syncs of file servers, per run; `outcomes`:
-    the effect of a flush, per configuration. `comparisons`: the throughput of each pair compared; empty for open load
-    and outages. `steps`: the levels of the whole experiment that end when their work is done.
+    `source`: the experiment from which the figures were computed. `promises`: flushes and syncs of file servers, per
+    run; `outcomes`: the effect of a flush, per configuration. `comparisons`: the throughput of each pair compared;
+    empty for open load and outages. `steps`: the levels of the whole experiment that end when their work is done.
     """
 
     source: Source

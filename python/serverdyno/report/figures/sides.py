@@ -34,7 +34,7 @@ def side(results: Results, name: str, called: str = "") -> Side:
 
 
 def limits_of_average(result: ConfigurationResult) -> tuple[Mark, ...]:
-    """Return what limits a configuration's overall average besides the server.
+    """Return the limits of a configuration's overall average other than the server.
 
     The generator counts as a limit if it may hide enough of the average; one slow level hides little. For open load,
     whose levels are compared one by one, return every limit of any level.

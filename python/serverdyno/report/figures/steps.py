@@ -59,7 +59,7 @@ def suites_of(source: Source) -> list[Suite]:
 
 
 def settings_of(suite: Suite) -> BonnieSettings | None:
-    """Return Bonnie's parameters at the scale in force; None for other suites."""
+    """Return Bonnie's parameters at the current scale; None for other suites."""
     return suite.settings(FILES).bonnie
 
 

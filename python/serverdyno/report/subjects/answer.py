@@ -1,7 +1,7 @@
 """The answer at the top: who won, by how much, how certain that is, and what is proven at equal load.
 
-It says no more than the verdicts of `analysis`: no configuration is called faster without proof. `differences` has
-each comparison in full.
+It only repeats verdicts of `analysis`, so no configuration is called faster without proof. `differences` contains each
+comparison in full.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _winners(found: Order, results: Results) -> str:
 
 
 def _lead(lead: Lead) -> str:
-    """Return the lead as a number only: `94 %` or `2.3`."""
+    """Return only the number of the lead: `94 %` or `2.3`."""
     percent = wording.change((lead.ratio - 1) * 100).removeprefix("+")
     return percent if lead.ratio < 2 else wording.ratio(lead.ratio)
 
@@ -263,7 +263,7 @@ def _times(results: Results) -> str:
 
 
 def _at_peak(results: Results, result: ConfigurationResult, *, alone: bool) -> list[str]:
-    """Return the known figures at a peak: its height unless `alone`, percentiles, and the rate sent."""
+    """Return the known figures at a peak: percentiles, the rate sent, and unless `alone` its height."""
     assert result.peak is not None  # the caller passes only results with a peak
     times = result.peak.response.percentiles_ms if result.peak.response else ()
     height = f"{results.terms.written(result.peak_height)} {results.terms.unit}"

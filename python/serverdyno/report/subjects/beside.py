@@ -85,7 +85,7 @@ def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -
     own, now = ours
     year = meta.citation.year
     series = tuple(
-        # Styles are taken from the end, to differ from those of the experiment's lines.
+        # Styles are taken from the end, to differ from the experiment's lines.
         Series(f"{line.name} ({year})", SERIES_PER_FIGURE - 1 - style, _points(line))
         for style, line in enumerate(picture.lines)
     )

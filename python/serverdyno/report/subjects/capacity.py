@@ -48,7 +48,10 @@ SEARCH = (
 BUSY_SHARE = 0.9
 """Busy share at which the busiest generator thread is named as the limit."""
 FAR = 2
-"""Largest factor between what the connections carry and the lowest rate that failed: waiting comes before the end."""
+"""Largest factor between the rate that the connections can carry and the lowest rate that failed.
+
+Requests begin to wait before the connections are all busy.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,8 @@ class Searched:
     """The searches of one configuration, one per run. `rate_per_s`: its capacity with the 95 % interval.
 
     None: a search is not over, or ended at the border of its range. An end of the interval beyond that range is also
-    None. `by_generator`: the generator may have caused at least half of the failed trials near the capacity.
-    `too_few`: what the connections carry at most, if they were the limit; else empty.
+    None. `by_generator`: the generator may have caused at least half of the failed trials near the capacity. `too_few`:
+    the sentence on the highest rate that the connections can carry, if they were the limit; else empty.
     """
 
     name: str
@@ -155,7 +158,7 @@ def by_rate(source: Source) -> Source:
 def _compared(results: Results, found: Sequence[Searched]) -> tuple[tuple[str, str, AtLevel], ...]:
     """Return each pair: base, other, and the difference in capacity.
 
-    Searches try the same rates, so their estimates scatter less than their error. That error is added.
+    Searches try the same rates, so their estimates scatter less than their true error, which is therefore added.
     """
     by_name = {each.name: each for each in found}
     known = [
@@ -242,7 +245,7 @@ def _searched(source: Source, name: str) -> Searched:
 
 
 def _with_connections(searched: Searched, results: Results) -> Searched:
-    """Return a search with what its connections carry at most, if they limited the trials near the capacity."""
+    """Return a search with the rate that its connections can carry, if they limited the trials near the capacity."""
     level = _crowded(searched, results.of(searched.name))
     if level is None or searched.by_generator:
         return searched
@@ -416,7 +419,7 @@ def _sure(found: Capacities) -> str:
 
 
 def _limit(found: Capacities, results: Results) -> str:
-    """Return what limited each configuration at the lowest rate that failed."""
+    """Return the limit of each configuration at the lowest rate that failed."""
     pairs = zip(found.searched, results.configurations, strict=True)
     limits = [(searched.name, _limit_of(searched, result)) for searched, result in pairs]
     return named([each for each in limits if each[1]], results)

@@ -89,7 +89,7 @@ def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Seque
     if not others:
         return claim
     more = [f"{_before(result, other)} ({wording.share(other.lost)})" for other in others]
-    return f"{claim} So also beyond {wording.listing(more)}."
+    return f"{claim} It also drops beyond {wording.listing(more)}."
 
 
 def _before(result: ConfigurationResult, fall: ThroughputFall) -> str:

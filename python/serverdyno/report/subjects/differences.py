@@ -1,7 +1,7 @@
 """Differences in throughput between pairs of configurations, corrected for their number, and odd runs.
 
-"No difference shown" is a finding too. `analysis.improvement` has the estimates and intervals, `analysis.contrast` the
-rule for odd runs.
+"No difference shown" is a finding too. `analysis.improvement` computes the estimates and intervals. `analysis.contrast`
+contains the rule for odd runs.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def _range(improvement: Improvement) -> str:
 
 
 def _limits(comparison: Comparison) -> str:
-    """Return what limited the two sides. If only the faster side was limited, the gap is a lower bound."""
+    """Return the limits of the two sides. If only the faster side was limited, the gap is a lower bound."""
     limited: dict[str, list[str]] = defaultdict(list)
     for name, mark in comparison.limits:
         limited[LIMITS[mark]].append(name)
@@ -366,7 +366,7 @@ def _improvement_row(
 
 
 def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
-    """Return both figures, the base below; dashes if the sides share no complete run."""
+    """Return both figures, with the base's below; dashes if the sides share no complete run."""
     if not improvement.repetitions or not improvement.levels:
         return Cell(wording.NOTHING, wording.NOTHING)
     return Cell(terms.written(improvement.other), terms.written(improvement.base))
@@ -398,7 +398,7 @@ def _chart(results: Results) -> Iterator[Figure]:
 def odd_runs(
     comparisons: Sequence[Comparison], records: Mapping[str, Sequence[LevelRecord]], table: str
 ) -> list[Finding]:
-    """Return one finding for each odd repetition. `records`: those of each side, by its name."""
+    """Return one finding for each odd repetition. `records`: the records of each side, by its name."""
     found: dict[tuple[str, int], dict[str, float]] = {}
     for comparison in comparisons:
         for each in comparison.improvements:
@@ -418,7 +418,7 @@ def odd_runs(
 
 
 def _reason(records: Sequence[LevelRecord], number: int) -> str:
-    """Return what happened on the host in that repetition but not in the others."""
+    """Return the disturbances on the host that only that repetition had."""
     return " ".join(_reasons(records, number)) or UNEXPLAINED
 
 

@@ -1,4 +1,4 @@
-"""The disclosure: everything in the store about hosts and servers, laid out without knowledge of its fields.
+"""The disclosure: all stored facts about hosts and servers. The layout does not depend on the names of the fields.
 
 Short values become facts. Texts of several lines, such as configuration files, become whole documents.
 """

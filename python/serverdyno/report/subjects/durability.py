@@ -212,7 +212,7 @@ def _layer(noted: LayerNote) -> Layer:
 
 
 def _witnesses(records: Sequence[LevelRecord], note: RunNote | None) -> Witnesses:
-    """Return the kernel's and the server's sync counts; none after a resume, when they cover only the last part."""
+    """Return the kernel's and the server's sync counts; none after a resume, which they do not cover completely."""
     if note is None or note.from_level > min(record.level for record in records):
         return Witnesses()
     return Witnesses(note.syncs_by_kernel, note.syncs_by_server)
@@ -497,7 +497,7 @@ def flush_summaries(found: Sequence[Promise]) -> dict[str, FlushSummary]:
 
 
 def price(found: Sequence[Promise], name: str) -> str:
-    """Return what a power cut can cost the clients of a configuration, as one sentence; empty if it has no outcome."""
+    """Return one sentence on what a power cut can cost the clients of a configuration; empty without an outcome."""
     word = _word(found)
     outcome = outcomes(found).get(name)
     if outcome is None:
@@ -582,7 +582,7 @@ def _syncs(found: Sequence[Promise]) -> int | None:
 
 
 def _outside(found: Sequence[Promise]) -> str:
-    """Return how many syncs are missing, and how many may be, at the levels with missing syncs."""
+    """Return the numbers of missing and of tolerated missing syncs, at the levels with missing syncs."""
     short = [level for promise in found if promise.short for level in promise.levels if level.missing]
     missing, most = (
         sum(each)

@@ -47,9 +47,9 @@ REMEDIES = {
     "response_timeout": _SLOW,
     "handshake_timeout": _SLOW,
 }
-"""Remedies for errors of a server that has answered before. The data plane's hints are for one that has not."""
+"""Remedies for errors of a server that has answered before. The data plane's hints assume that it has not."""
 MALFORMED = {"malformed_head", "malformed_record", "malformed_message", "not_http2"}
-"""Errors whose hints doubt the port, which has answered before."""
+"""Errors whose hints suggest a wrong port, although the port has answered before."""
 MOST_REMEDIES = 4
 
 
@@ -182,7 +182,7 @@ def _advised_in(results: Results) -> str:
 
 
 def _spelled(results: Results, text: str) -> str:
-    """Return a text with the names that settings have for the reader: options, or keys of a plan."""
+    """Return a text with the names of settings that the reader knows: options, or keys of a plan."""
     return text if is_of_options(results.source.head.suite) else in_plan(text)
 
 
@@ -235,13 +235,13 @@ def _starved_in(results: Results) -> str:
 
 
 def _only_failed(results: Results, level: LevelFigures) -> bool:
-    """Return whether every client without a success had only errors, so that none waited in vain."""
+    """Return whether every client without a success had only errors, so that none waited without an answer."""
     records = results.records(level.configuration, level.index)
     return all(fates.only_failed(record) == fates.starved(record) for record in records)
 
 
 def _why_starved(results: Results, level: LevelFigures) -> str:
-    """Return the probable cause of clients of a web server that completed nothing, and what to check."""
+    """Return the probable cause if clients of a web server completed nothing, and a remedy."""
     settings = results.source.head.suite.settings(HTTP)
     waited = [
         record
@@ -252,11 +252,11 @@ def _why_starved(results: Results, level: LevelFigures) -> str:
     if not waited or settings.streams is not None or settings.pipeline is not None:
         return ""
     if level.clients_took_part <= level.clients_starved:
-        return _spelled(results, " No answer came in the whole window: use longer load levels (--length).")
+        return _spelled(results, " No client got an answer in the window: use longer load levels (--length).")
     served = wording.plural(level.clients_took_part - level.clients_starved, "connection")
     return _spelled(
         results,
-        f" Their connections were accepted, and no answer came on them. The server, or a proxy before it, probably "
+        f" The server accepted their connections but sent no answer. It, or a proxy before it, probably "
         f"serves no more than {served} at once: look for such a limit (HAProxy: maxconn; Apache: MaxRequestWorkers; "
         f"PHP-FPM: pm.max_children; threads or workers of the application), and raise it, or use fewer clients.",
     )
@@ -405,7 +405,7 @@ def starved(results: Results) -> list[str]:
     one = results.terms.operation
     fate = f"but completed no {one} in the window"
     if all(_only_failed(results, level) for level in levels):
-        fate = f"but each {one} of theirs in the window failed"
+        fate = f"but all their {results.terms.operations} in the window failed"
     which = named(
         [
             f"{level.configuration} with {level.at} "
@@ -439,9 +439,7 @@ def stalled(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Everything stalled for a second or more in {wording.plural(len(levels), 'load level')}. No "
-        "operation "
-        f"completed meanwhile: {which}. These levels are marked T. Seconds are counted from 0 at the start "
-        "of the load "
-        "level, ramps included; the charts of throughput over time show them."
+        f"No operation completed for a second or more in {wording.plural(len(levels), 'load level')}: "
+        f"{which}. These levels are marked T. Seconds are counted from 0 at the start of the load level, ramps "
+        "included; the charts of throughput over time show them."
     ]

@@ -161,7 +161,7 @@ def _part(effect: Effect) -> str:
 
 
 def _in_full(effect: Effect) -> str:
-    """Return the effect with its interval; if it is not comparable, also the reason and the measured change."""
+    """Return the effect with its interval. If it is not comparable, add the reason and the measured change."""
     if effect.obstacles:
         return f"{_part(effect)}, since {_why(effect)}; measured {wording.change(effect.percent)} ({_interval(effect)})"
     return f"{_part(effect)} ({_interval(effect)})"

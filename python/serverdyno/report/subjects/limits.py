@@ -29,7 +29,7 @@ LIMITED_BY = {
 
 
 def limit(results: Results) -> str:
-    """Return what limited each configuration, and at which load levels."""
+    """Return the limits of each configuration, and their load levels."""
     found = [(each.name, _limits_of(each, results.axis)) for each in results.configurations if each.finished]
     return named(found, results)
 

@@ -1,6 +1,6 @@
 """Negotiated sessions with file servers, the clients' caches, and differences between configurations in both.
 
-A plan says what clients request; what the server grants determines the cost of every message on both sides. Signing and
+A plan defines the clients' requests. The server's grants determine the cost of every message on both sides. Signing and
 encryption cost CPU time per byte, so throughput can't compare a server that uses them with one that does not.
 """
 
@@ -133,7 +133,7 @@ def warnings(source: Source) -> list[str]:
 
 
 def client_cache(source: Source) -> str | None:
-    """Return what clients cached, and by which rules; None if not recorded or nothing was cached."""
+    """Return the contents and the rules of the clients' caches; None if not recorded or nothing was cached."""
     found: list[str] = []
     for name in source.configuration_names:
         for note in _notes(source, name):

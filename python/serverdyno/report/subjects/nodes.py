@@ -96,7 +96,7 @@ def _row(configuration: str, node: str, found: list[tuple[NodeRow, LevelRecord]]
 
 
 def vague_clocks(source: Source) -> list[str]:
-    """Return a caveat on nodes whose clock error was too large for their windows, worst first."""
+    """Return a caveat on nodes whose clock error was too large for their windows, the largest first."""
     worst: dict[str, float] = {}
     for record in source.records:
         for row in record.nodes:

@@ -303,7 +303,7 @@ def _crowded(result: ConfigurationResult) -> list[LevelFigures]:
 
 
 def too_few(result: ConfigurationResult, level: LevelFigures, terms: Terms) -> str:
-    """Return how much the connections can carry at most, and how many the rate needs."""
+    """Return the highest rate that the connections can carry, and the number of connections that the rate needs."""
     found, needed = level.open, result.connections_needed(level)
     assert found is not None and found.service_ms is not None and needed is not None
     connections = wording.plural(found.connections, terms.server_of_arrivals)

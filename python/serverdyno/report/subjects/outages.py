@@ -546,7 +546,7 @@ def _claim(each: OutageFigures) -> str:
     unflushed = (
         f"; {wording.plural(each.unflushed_lost, 'write')} lost that "
         f"{'was' if each.unflushed_lost == 1 else 'were'} "
-        "acknowledged and not flushed"
+        "acknowledged but not flushed"
         if each.unflushed_lost
         else ""
     )

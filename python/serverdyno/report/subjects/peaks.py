@@ -155,7 +155,7 @@ def _throughput(results: Results, configurations: Sequence[ConfigurationResult])
 
 
 def _second_throughput(results: Results, configurations: Sequence[ConfigurationResult]) -> Table:
-    """Return the table of the second figure, like that of the throughput, with the highest value in bold."""
+    """Return the table of the second figure, like the table of throughput, with the highest value in bold."""
     terms = results.terms
 
     def cells(result: ConfigurationResult, place: int) -> list[Cell]:
@@ -244,7 +244,7 @@ def _throughput_panel(results: Results, group: Sequence[ConfigurationResult]) ->
 
 
 def _highest_and_lowest(results: Results) -> str:
-    # Name the effects of a flush here if they differ, because readers may rank the peaks without reading on.
+    # Name different effects of a flush here, because readers may rank the peaks without reading on.
     beside = durability.beside_peaks(results.promises)
     ranked = _ranked([result for result in results.configurations if result.throughput is not None])
     highest = _peak_claim(ranked[0], results.terms, beside)
@@ -301,7 +301,7 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
 
 
 def _limit_words(level: LevelFigures) -> str:
-    """Return what besides the server may have limited a figure, and how much faster the server may be."""
+    """Return the limits of a figure other than the server, and how much faster the server may be."""
     words = [LIMITS[mark] for mark in limits(level.marks)]
     if Mark.GENERATOR_LIMITED in level.marks:
         words.append(
@@ -313,7 +313,7 @@ def _limit_words(level: LevelFigures) -> str:
 
 
 def missing_words(level: LevelFigures, terms: Terms) -> str:
-    """Return how many clients did not work, and why, in the repetition with the most; empty if all did."""
+    """Return how many clients did not work, and why, in the repetition with the most; empty if all worked."""
     up_to = "up to " if level.repetitions > 1 else ""
     absent = level.clients - level.clients_took_part
     if level.clients_left == level.clients_never_began:

@@ -1,6 +1,6 @@
 """Response times at each load level, and p99 against the throughput.
 
-With a client cache, the median is mostly that of answers from the cache.
+With a client cache, the median mostly describes answers from the cache.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _time_range(values: Sequence[float | None]) -> str:
 def charts(results: Results) -> Iterator[Figure]:
     """Yield charts of the percentiles against the load level, one panel each.
 
-    With a client cache, the median is not drawn, because it is mostly that of answers from the cache.
+    With a client cache, the median is not drawn, because it mostly describes answers from the cache.
     """
 
     def panels(group: Sequence[ConfigurationResult]) -> Iterator[Panel]:

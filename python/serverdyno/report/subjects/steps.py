@@ -1,6 +1,6 @@
 """Levels that end when their work is done: the leader of each step, its lead with the interval, and caveats.
 
-This module has the sentences; `step_tables.py` has the tables, `step_charts.py` the charts, and
+This module contains the sentences, `step_tables.py` the tables, `step_charts.py` the charts, and
 `report/figures/steps.py` the figures.
 """
 
@@ -127,7 +127,7 @@ def sure(source: Source, steps: Sequence[Step]) -> str:
 
 
 def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Finding, ...]:
-    """Return one finding per suite, with each configuration's total time, and one on flushes."""
+    """Return one finding per suite, with each configuration's total time, and one finding on flushes."""
     promises, found = durability.promises_of_steps(source), list[Finding]()
     for suite, of_suite in zip(suites_of(source), totals(steps, source), strict=True):
         known = {name: list(by_run.values()) for name, by_run in of_suite.items() if by_run}

@@ -57,7 +57,7 @@ def _described(source: Source, configuration: Configuration) -> Mapping[str, Any
 
 
 def _machine(source: Source) -> tuple[str, ...]:
-    """Return the title and facts of the frame around the generators: this machine, or those of a fleet's nodes."""
+    """Return the title and facts of the frame around the generators: this machine, or the nodes' machines."""
     if (hosts := _hosts(source)) and all(_outside(each) for each in source.head.configurations):
         return ("Machines of the nodes", _names(hosts))
     host = source.disclosure.get("host", {})

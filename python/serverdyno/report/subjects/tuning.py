@@ -1,8 +1,8 @@
 """Tuning designs: a baseline, single changes, and all changes together, with the effect of each.
 
-The design is recognised from the settings. The first configuration is the baseline; a configuration of the
-same server that differs in one setting is a single change; one with all changes is "all together"; those between, each
-with one change more, are cumulative. `analysis.ablation` computes the effects and their verdicts.
+The design is recognised from the settings. The first configuration is the baseline. A configuration of the same server
+that differs in one setting is a single change, and one with all changes is "all together". Configurations between
+these, each with one change more, are cumulative. `analysis.ablation` computes the effects and their verdicts.
 """
 
 from __future__ import annotations
@@ -199,5 +199,5 @@ def _findings(results: Results, design: Design, effects: Sequence[Effect], table
 
 
 def _correction(effects: Sequence[Effect]) -> str:
-    """Return what the verdicts are corrected for; empty if they are not corrected."""
+    """Return the comparisons that the verdicts are corrected for; empty if they are not corrected."""
     return differences.correction([found for effect in effects for found in effect.found])

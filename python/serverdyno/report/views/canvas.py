@@ -1,6 +1,6 @@
 """SVG drawing: lines, texts, points of six shapes, and the ticks of axes.
 
-Text is placed by an average letter width, which fits Liberation Sans, Arial and Helvetica (equally wide).
+Text is placed by an average letter width, which fits Liberation Sans, Arial and Helvetica; the three are equally wide.
 """
 
 from __future__ import annotations

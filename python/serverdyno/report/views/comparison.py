@@ -58,7 +58,7 @@ class StepComparison:
 class ComparedDocument:
     """A comparison for programs. `verdict`: the most alarming of all comparisons with the base.
 
-    Experiments with outages have `outages`, those that only have steps have `steps`, and others have `comparisons`.
+    Experiments with outages have `outages`, experiments with only steps have `steps`, and others have `comparisons`.
     """
 
     verdict: Verdict

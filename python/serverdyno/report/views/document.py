@@ -179,7 +179,7 @@ class ConfigurationFigures:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFigures:
-    """The comparison of one figure of `other` with that of `base`.
+    """The comparison of one figure of `other` with the same figure of `base`.
 
     `corrected_for`: the number of comparisons that the verdict is corrected for; null without an interval.
     `found_percent`: the smallest detectable difference (found in four of five cases). `repetitions_needed`:

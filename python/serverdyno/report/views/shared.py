@@ -13,7 +13,7 @@ OFTEN = 2
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The common texts of tables. `basis`: that of most tables. `notes`: those of several tables."""
+    """The common texts of tables. `basis`: the basis of most tables. `notes`: notes that several tables share."""
 
     basis: str
     notes: tuple[str, ...]

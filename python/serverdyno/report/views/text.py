@@ -32,7 +32,7 @@ GAP = 2
 
 
 def render(report: Report, console: Console) -> None:
-    """Print the answer, the main table, and the findings that are in neither."""
+    """Print the answer, the main table, and the findings that neither contains."""
     keys = _shown_of(report)
     shown = [table for table in report.tables if _kind(report, table) in keys]
     complete = references.completed(report, shown)
@@ -156,7 +156,7 @@ def _portions(table: Table, width: int) -> Iterator[tuple[list[int], list[int]]]
 
 
 def _widths(texts: list[list[str]], least: list[int], width: int) -> list[int]:
-    """Return the columns' widths. If there is too little room, narrow those whose height grows least."""
+    """Return the columns' widths. If there is too little room, narrow the columns whose height grows least."""
     widths = [max(len(text) for text in column) for column in texts]
     while sum(widths) + GAP * (len(widths) - 1) > width:
         yielding = [place for place in range(len(widths)) if widths[place] > least[place]]

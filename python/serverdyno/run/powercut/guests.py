@@ -1,4 +1,4 @@
-"""The needs of each driver's server in a guest: its program, directory, users, and start command.
+"""The requirements of each driver's server in a guest: its program, directory, users, and start command.
 
 A new server takes one function and one line in the table. The guest itself is in `machine.py`.
 """
@@ -66,7 +66,7 @@ class InGuest:
 
 
 def without_surroundings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings without those that the guest replaces: network, directory, disk and kernel settings."""
+    """Return the settings without the ones that the guest replaces: network, directory, disk and kernel settings."""
     ours = ("network", "data_directory", "fsync_delay_ms", "file_system", "mount_options", "image_mib")
     return {
         name: value for name, value in settings.items() if name not in ours and not name.startswith("vm_")
@@ -186,7 +186,7 @@ def _objects(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
 
 
 def _accounts(*names: str) -> dict[str, str]:
-    """Return the account files of the guest, with those of the users that this machine has, and their groups."""
+    """Return the account files of the guest, with the given users that exist on this machine, and their groups."""
     known = {account.pw_name: account for account in pwd.getpwall()}
     users = [known[name] for name in dict.fromkeys((*names, "nobody")) if name in known]
     groups = {user.pw_gid: grp.getgrgid(user.pw_gid).gr_name for user in users}

@@ -67,7 +67,7 @@ class Guest:
         self.seconds_to_boot = time.monotonic() - begun_s
 
     def check(self, *, over: bool = False) -> None:
-        """Raise ServerError if the guest or its server has ended, or if `over`: the time limit is exceeded."""
+        """Raise ServerError if the guest or its server has ended, or if the time limit is exceeded (`over`)."""
         said = self._said()
         if over or FAILED in said or self._machine.poll() is not None or self._disk.poll() is not None:
             last = "\n".join(said.strip().splitlines()[-LOG_LINES:])

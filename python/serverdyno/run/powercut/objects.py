@@ -1,7 +1,7 @@
-"""Objects that clients put into a server whose power is cut, and what is left of them.
+"""Objects that clients put into a server whose power is cut, and their state after the cut.
 
-A PUT counts as acknowledged if its answer came before the cut. Its object is lost if the server has none of this key
-afterwards, and torn if the server returns other bytes. `rounds.py` cuts the power.
+A PUT counts as acknowledged if its answer came before the cut. Its object is lost if the server has no object of this
+key afterwards, and torn if the server returns other bytes. `rounds.py` cuts the power.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from serverdyno.store.powercut import Cut
 
 SIZES_BYTES = (1024, 4096, 65_536, 262_144)
 READ_PATIENCE_S = 60.0
-"""Time for which a server may answer with errors after its start, until its parts have found each other."""
+"""Time for which a server may answer with errors after its start, until its parts have connected to each other."""
 LEAST_READS = 2
-"""Attempts to read an object, also after that time: one truncated answer does not count as a loss."""
+"""Attempts to read an object, even after that time, because one truncated answer does not prove a loss."""
 ANSWER_TIMEOUT_S = 300.0
 MOST_REFUSED = 100
-"""Number of refused PUTs, with none acknowledged, after which a server is given up."""
+"""Number of refused PUTs, with none acknowledged, after which a round is given up."""
 POLL_S = 0.05
 BEFORE = "serverdyno-before"
 """Key of an object that is on the disk before each round, so that a missing sync can't explain its loss."""
@@ -143,7 +143,7 @@ class ObjectJournal:
                     self._ended.wait(POLL_S)
 
     def compared(self, cut_after_s: float) -> Cut:
-        """Read every object, and compare it with what was put."""
+        """Read every object, and compare it with the bytes that were put."""
         puts = list(self._puts)
         acknowledged = [put for put in puts if put.is_acknowledged]
         others = [put for put in puts if not put.is_acknowledged]
@@ -178,7 +178,10 @@ class ObjectJournal:
             yield self._state(client, put, deadline)
 
     def _state(self, client: ObjectClient, put: Put, deadline: float) -> Left:
-        """Return what is left of an object. After an error, read it again at least once, until the deadline."""
+        """Return the state of an object after the cut.
+
+        After an error, read it again at least once, until the deadline.
+        """
         for attempt in itertools.count(1):
             status = None
             with suppress(OSError):

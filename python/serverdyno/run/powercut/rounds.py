@@ -202,7 +202,7 @@ class _Rounds:
         return cuts
 
     def _cut_under_load(self, journal: _Journal, guest: Guest, number: int) -> float:
-        """Cut the power at a seeded moment after the first acknowledgement. Return the time between, in s."""
+        """Cut the power at a seeded moment after the first acknowledgement. Return the time between the two, in s."""
         at_s = random.Random(f"{self.seed} {number}").uniform(SOONEST_S, LATEST_S)
         journal.prepare()
         journal.begin(number)

@@ -20,7 +20,7 @@ PROGRAM = HERE / "dyno-page"
 COPY, SOCKET = "dyno-page", "page.sock"
 PATH = _native.page_path()
 BEHIND = PATH.rpartition("/")[0] + "/"
-"""The directory of the page. Fronts forward requests below it, and caches store nothing of it."""
+"""The directory of the page. Fronts forward requests below it, and caches store none of its files."""
 ABSENT = {
     HTTPStatus.FORBIDDEN,
     HTTPStatus.NOT_FOUND,

@@ -1,7 +1,7 @@
 /* The dynamic page as a native module of Apache httpd, the counterpart of an ISAPI extension. The page has the bytes
  * of crates/page/src/lib.rs, which checks them under load. Each start of the server builds the module with `apxs -c`.
  *
- * SetHandler dyno-page. Only GET and HEAD are answered. Nothing of the environment is read. */
+ * SetHandler dyno-page. Only GET and HEAD are answered. The environment is not read. */
 
 #include "httpd.h" /* the other headers need this one */
 #include "apr_strings.h"
